@@ -1,0 +1,27 @@
+"""The errors that a user can meet, each with the exit code of the command line that it ends with."""
+
+from __future__ import annotations
+
+
+class StormpilotError(Exception):
+    """Base of every error that carries a sentence for the user; `exit_code` is what the CLI ends with."""
+
+    exit_code = 1
+
+
+class RefusedError(StormpilotError):
+    """What was asked for was understood and refused (infeasible, not allowed, nothing to do)."""
+
+    exit_code = 1
+
+
+class UsageError(StormpilotError):
+    """A wrong argument, file or configuration: the text names file, field and what was expected."""
+
+    exit_code = 2
+
+
+class UnreachableError(StormpilotError):
+    """ZooKeeper, Nimbus, Java, Maven or another thing that we need is missing or does not answer."""
+
+    exit_code = 3

@@ -1,0 +1,5 @@
+"""What we believe: cluster, topologies, load, plan, cost. Values only, no I/O (see tests/unit/test_imports.py).
+
+- `values.py`: the planning model and the plan, as `model.json` and `plan.json` hold them (snake_case).
+- `messages.py`: what passes through ZooKeeper between shim, topologies and controller (camelCase).
+"""

@@ -1,0 +1,285 @@
+"""What passes through ZooKeeper (design, section 3): one definition per message, camelCase, read by Python and Java.
+
+A message is JSON, gzip above 64 KiB, with `schema` (int). A reader ignores unknown fields and refuses a newer major
+schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both read. Times `*Ms` are
+milliseconds since the epoch; counters are cumulative since `startMs` of the process that counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from stormpilot.errors import UsageError
+
+SCHEMA = 1
+GZIP_ABOVE_BYTES = 64 * 1024
+MAX_BYTES = 900 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the messages."""
+
+    schema: int = SCHEMA
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the parts of messages."""
+
+
+# --- cluster (written by the shim on the leading Nimbus) ---------------------------------------------------------
+
+
+class SupervisorPart(Part):
+    """A supervisor as Nimbus sees it; `cpu_pcore_percent` in Storm's points (100 = one core)."""
+
+    id: str
+    host: str
+    rack: str = "/default-rack"
+    meta: dict[str, str] = {}
+    ports: list[int] = []
+    cpu_pcore_percent: float = 0.0
+    memory_mb: float = 0.0
+    blacklisted: bool = False
+
+
+class ShimPart(Part):
+    """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round."""
+
+    version: str
+    storm_version: str = ""
+    nimbus: str = ""
+    started_at_ms: int = 0
+    fallback: str = ""
+    epoch_seen: int = 0
+
+
+class ClusterSnapshot(Message):
+    """`cluster`: written when changed. `version` counts the writes of this Nimbus."""
+
+    version: int = 0
+    written_at_ms: int
+    shim: ShimPart
+    supervisors: list[SupervisorPart]
+
+
+# --- topologies/<topology-id> (shim) --------------------------------------------------------------------------------
+
+
+class InputPart(Part):
+    """A subscription; `grouping` is Storm's Thrift name in upper case, `fields` the key fields of FIELDS."""
+
+    component: str
+    stream: str = "default"
+    grouping: str = "SHUFFLE"
+    fields: list[str] = []
+
+
+class ComponentPart(Part):
+    """A component with what it declares; `config` holds the keys of its own configuration that matter to us."""
+
+    id: str
+    kind: Literal["spout", "bolt", "system"]
+    parallelism: int = 1
+    cpu_pcore_percent: float = 0.0
+    memory_mb: float = 0.0
+    config: dict[str, Any] = {}
+    inputs: list[InputPart] = []
+    streams: list[str] = []
+
+
+class ExecutorPart(Part):
+    """An executor: tasks `start` to `end` of `component`; `supervisor` and `port` are null while unassigned."""
+
+    start: int
+    end: int
+    component: str
+    supervisor: str | None = None
+    port: int | None = None
+
+
+class TopologySnapshot(Message):
+    """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight)."""
+
+    version: int = 0
+    written_at_ms: int
+    id: str
+    name: str
+    owner: str = ""
+    priority: int = 29
+    workers: int
+    launched_at_ms: int = 0
+    assigned_since_ms: int = 0
+    config: dict[str, Any] = {}
+    components: list[ComponentPart]
+    executors: list[ExecutorPart]
+
+
+# --- load/<topology-id>/<reporter> (instrument) ---------------------------------------------------------------------
+
+
+class TaskLoad(Part):
+    """Cumulative counters of one task since its process started.
+
+    `received`: [source task, stream, tuples]; `acked`: acks and fails that a bolt sent (each is a tuple to an acker);
+    `emitted`: tuples that a spout emitted with an id; `completed`/`failed`: spout tuples acked/failed;
+    `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
+    last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
+    """
+
+    task: int
+    component: str
+    host: str
+    mhz: float | None = None
+    pid: int
+    start_ms: int
+    seq: int
+    at_ms: int
+    cpu_s: float
+    received: list[tuple[int, str, int]] = []
+    acked: int = 0
+    emitted: int = 0
+    completed: int = 0
+    failed: int = 0
+    latency_ms: list[tuple[float, int]] = []
+    queue: int | None = None
+
+
+class LoadReport(Message):
+    """`load/<topology-id>/<reporter>`: the newest counters of every task that reports to this reporter."""
+
+    topology_id: str
+    reporter: str
+    seq: int
+    written_at_ms: int
+    tasks: list[TaskLoad]
+
+
+# --- plans/<topology-id> (controller), status/<topology-id> (shim) ----------------------------------------------------
+
+
+class WorkerPart(Part):
+    """A worker of a plan: executors as [start, end]."""
+
+    supervisor: str
+    port: int
+    executors: list[tuple[int, int]]
+
+
+class BasedOn(Part):
+    """What a plan was computed from."""
+
+    snapshot_version: int = 0
+    window_from_ms: int = 0
+    window_to_ms: int = 0
+
+
+class Expected(Part):
+    """The metrics by name (with unit suffix) before and after, as predicted."""
+
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+
+
+class PlanMessage(Message):
+    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `round`."""
+
+    plan_id: str
+    round: str
+    topology_id: str
+    epoch: int
+    created_at_ms: int
+    planner: str
+    params: dict[str, Any] = {}
+    seed: int = 0
+    reason: str = ""
+    based_on: BasedOn = BasedOn()
+    expected: Expected = Expected()
+    round_topologies: list[str] = []
+    workers: list[WorkerPart]
+    checksum: str
+
+    def expected_checksum(self) -> str:
+        """SHA-256 (hex) of the placement: see `plan_checksum`."""
+        return plan_checksum(self.topology_id, self.plan_id, self.round, self.epoch, self.workers)
+
+
+def plan_checksum(topology_id: str, plan_id: str, round_: str, epoch: int, workers: list[WorkerPart]) -> str:
+    r"""SHA-256 (hex) over UTF-8 lines, each ended by \n: `stormpilot-plan-1`, topology id, plan id, round, epoch, then a
+    line `supervisor:port=s-e,s-e,...` per worker; executors sorted by start, the worker lines sorted by (supervisor, port).
+    """
+    lines = ["stormpilot-plan-1", topology_id, plan_id, round_, str(epoch)]
+    for w in sorted(workers, key=lambda w: (w.supervisor, w.port)):
+        lines.append(f"{w.supervisor}:{w.port}=" + ",".join(f"{s}-{e}" for s, e in sorted(w.executors)))
+    return hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest()
+
+
+State = Literal["waiting", "moving", "applied", "rejected", "degraded", "fallback"]
+
+
+class StatusMessage(Message):
+    """`status/<topology-id>`: what the shim did with the plan; `code` is an upper-case word, `text` a sentence."""
+
+    topology_id: str
+    plan_id: str | None = None
+    round: str | None = None
+    state: State
+    code: str
+    text: str = ""
+    since_ms: int
+    written_at_ms: int
+    moved_workers: int = 0
+    pending_workers: int = 0
+
+
+# --- settings/... (operator) --------------------------------------------------------------------------------------------
+
+
+class PauseSetting(Message):
+    """`settings/pause/_all` or `settings/pause/<topology-name>`: exists = paused (nothing new is applied)."""
+
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
+
+
+class ModeSetting(Message):
+    """`settings/mode/<topology-name>`: overrides the mode of `controller.yaml`."""
+
+    mode: Literal["off", "advise", "act"]
+    since_ms: int = 0
+    by: str = ""
+
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(message: Message) -> bytes:
+    """JSON, gzip above 64 KiB; `UsageError` above 900 KiB (ZooKeeper's limit is 1 MiB)."""
+    data = msgspec.json.encode(message)
+    if len(data) > GZIP_ABOVE_BYTES:
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{type(message).__name__} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode")
+    return data
+
+
+def decode(data: bytes, kind: type[M], where: str) -> M:
+    """Read a message; `UsageError` names `where`, the field and what was expected, or the newer schema."""
+    try:
+        if data[:2] == _GZIP_MAGIC:
+            data = gzip.decompress(data)
+        schema = msgspec.json.decode(data, type=_Versioned).schema
+        if schema > SCHEMA:
+            raise UsageError(f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it")
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, OSError, EOFError, ValueError) as e:
+        raise UsageError(f"{where}: not a valid {kind.__name__}: {e}") from e
+
+
+class _Versioned(msgspec.Struct):
+    schema: int

@@ -1,0 +1,153 @@
+"""The planning model and the plan: what every planner reads and returns (`model.json`, `plan.json`; design, section 8).
+
+Units: `rate` tuples/s, `cpu_mhz` MHz = (CPU seconds per second) x (MHz of one core of the node measured on),
+`memory_mb` MB, `cores` whole or fractional cores, `mhz` MHz of one core. An executor is named by its first task
+(`start`), unique within its topology; a slot is (supervisor id, port).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["spout", "bolt", "system"]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of the values: immutable, unknown fields in files are ignored."""
+
+
+class Supervisor(Value):
+    """A node that may run workers; only live and not blacklisted ones stand in a model.
+
+    `cpu_limit_mhz` is B(n), the part of the node's CPU that planning may fill; None means all of `cores * mhz`.
+    """
+
+    id: str
+    host: str
+    rack: str = "/default-rack"
+    site: str | None = None
+    slots: list[int]
+    cores: float
+    mhz: float
+    memory_mb: float
+    cpu_limit_mhz: float | None = None
+
+    @property
+    def cpu_mhz(self) -> float:
+        """CPU(n) = cores x MHz per core [A13 3.2.1]."""
+        return self.cores * self.mhz
+
+    @property
+    def limit_mhz(self) -> float:
+        """B(n), MHz."""
+        return self.cpu_mhz if self.cpu_limit_mhz is None else self.cpu_limit_mhz
+
+
+class Input(Value):
+    """A subscription of a component: it receives `stream` of `component` by `grouping` (Storm's name, upper case)."""
+
+    component: str
+    stream: str = "default"
+    grouping: str = "SHUFFLE"
+
+
+class Component(Value):
+    """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site."""
+
+    id: str
+    kind: Kind = "bolt"
+    site: str | None = None
+    inputs: list[Input] = []
+
+
+class Executor(Value):
+    """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared."""
+
+    start: int
+    end: int
+    component: str
+    cpu_mhz: float = 0.0
+    memory_mb: float = 0.0
+    measured: bool = True
+
+
+class Assigned(Value):
+    """Where an executor runs now."""
+
+    start: int
+    supervisor: str
+    port: int
+
+
+class Topology(Value):
+    """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed."""
+
+    id: str
+    name: str
+    workers: int
+    components: list[Component]
+    executors: list[Executor]
+    assignment: list[Assigned] = []
+    owner: str | None = None
+    priority: int = 29
+    loadaware: bool = True
+
+
+class Edge(Value):
+    """Measured traffic: `rate` tuples/s from executor `from_` to executor `to` (start tasks) of one topology."""
+
+    topology: str
+    from_: int = msgspec.field(name="from")
+    to: int
+    rate: float
+    stream: str | None = None
+
+
+class Model(Value):
+    """Everything that a planner may know. A planner is a function of this, its parameters and a seeded generator."""
+
+    schema: int = 1
+    supervisors: list[Supervisor]
+    topologies: list[Topology]
+    traffic: list[Edge] = []
+
+
+class Worker(Value):
+    """One worker of a plan: a slot and the executors ([start, end] task ranges) that it holds."""
+
+    supervisor: str
+    port: int
+    executors: list[tuple[int, int]]
+
+
+class TopologyPlan(Value):
+    """The placement of one topology."""
+
+    id: str
+    workers: list[Worker]
+
+
+class Plan(Value):
+    """A complete placement of every topology of a model, with the metrics that it was judged by (name -> number)."""
+
+    schema: int = 1
+    planner: str = ""
+    params: dict[str, float | int | str | bool | None] = {}
+    seed: int = 0
+    topologies: list[TopologyPlan]
+    metrics: dict[str, float] = {}
+    notes: list[str] = []
+
+
+class Infeasible(Value):
+    """No plan: `proved` says that none exists, otherwise none was found; names the constraint and the executors.
+
+    `executors` holds (topology id, start task) of those that could not be placed.
+    """
+
+    constraint: str
+    text: str
+    executors: list[tuple[str, int]] = []
+    proved: bool = False
