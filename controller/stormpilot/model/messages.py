@@ -34,7 +34,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 # --- cluster (written by the shim on the leading Nimbus) ---------------------------------------------------------
 
 
-class SupervisorPart(Part):
+class SupervisorPart(Part, frozen=True, kw_only=True):
     """A supervisor as Nimbus sees it; `cpu_pcore_percent` in Storm's points (100 = one core)."""
 
     id: str
@@ -47,7 +47,7 @@ class SupervisorPart(Part):
     blacklisted: bool = False
 
 
-class ShimPart(Part):
+class ShimPart(Part, frozen=True, kw_only=True):
     """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round."""
 
     version: str
@@ -58,7 +58,7 @@ class ShimPart(Part):
     epoch_seen: int = 0
 
 
-class ClusterSnapshot(Message):
+class ClusterSnapshot(Message, frozen=True, kw_only=True):
     """`cluster`: written when changed. `version` counts the writes of this Nimbus."""
 
     version: int = 0
@@ -70,7 +70,7 @@ class ClusterSnapshot(Message):
 # --- topologies/<topology-id> (shim) --------------------------------------------------------------------------------
 
 
-class InputPart(Part):
+class InputPart(Part, frozen=True, kw_only=True):
     """A subscription; `grouping` is Storm's Thrift name in upper case, `fields` the key fields of FIELDS."""
 
     component: str
@@ -79,7 +79,7 @@ class InputPart(Part):
     fields: list[str] = []
 
 
-class ComponentPart(Part):
+class ComponentPart(Part, frozen=True, kw_only=True):
     """A component with what it declares; `config` holds the keys of its own configuration that matter to us."""
 
     id: str
@@ -92,7 +92,7 @@ class ComponentPart(Part):
     streams: list[str] = []
 
 
-class ExecutorPart(Part):
+class ExecutorPart(Part, frozen=True, kw_only=True):
     """An executor: tasks `start` to `end` of `component`; `supervisor` and `port` are null while unassigned."""
 
     start: int
@@ -102,7 +102,7 @@ class ExecutorPart(Part):
     port: int | None = None
 
 
-class TopologySnapshot(Message):
+class TopologySnapshot(Message, frozen=True, kw_only=True):
     """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight)."""
 
     version: int = 0
@@ -122,7 +122,7 @@ class TopologySnapshot(Message):
 # --- load/<topology-id>/<reporter> (instrument) ---------------------------------------------------------------------
 
 
-class TaskLoad(Part):
+class TaskLoad(Part, frozen=True, kw_only=True):
     """Cumulative counters of one task since its process started.
 
     `received`: [source task, stream, tuples]; `acked`: acks and fails that a bolt sent (each is a tuple to an acker);
@@ -149,7 +149,7 @@ class TaskLoad(Part):
     queue: int | None = None
 
 
-class LoadReport(Message):
+class LoadReport(Message, frozen=True, kw_only=True):
     """`load/<topology-id>/<reporter>`: the newest counters of every task that reports to this reporter."""
 
     topology_id: str
@@ -162,7 +162,7 @@ class LoadReport(Message):
 # --- plans/<topology-id> (controller), status/<topology-id> (shim) ----------------------------------------------------
 
 
-class WorkerPart(Part):
+class WorkerPart(Part, frozen=True, kw_only=True):
     """A worker of a plan: executors as [start, end]."""
 
     supervisor: str
@@ -170,7 +170,7 @@ class WorkerPart(Part):
     executors: list[tuple[int, int]]
 
 
-class BasedOn(Part):
+class BasedOn(Part, frozen=True, kw_only=True):
     """What a plan was computed from."""
 
     snapshot_version: int = 0
@@ -178,14 +178,14 @@ class BasedOn(Part):
     window_to_ms: int = 0
 
 
-class Expected(Part):
+class Expected(Part, frozen=True, kw_only=True):
     """The metrics by name (with unit suffix) before and after, as predicted."""
 
     before: dict[str, float] = {}
     after: dict[str, float] = {}
 
 
-class PlanMessage(Message):
+class PlanMessage(Message, frozen=True, kw_only=True):
     """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `round`."""
 
     plan_id: str
@@ -221,7 +221,7 @@ def plan_checksum(topology_id: str, plan_id: str, round_: str, epoch: int, worke
 State = Literal["waiting", "moving", "applied", "rejected", "degraded", "fallback"]
 
 
-class StatusMessage(Message):
+class StatusMessage(Message, frozen=True, kw_only=True):
     """`status/<topology-id>`: what the shim did with the plan; `code` is an upper-case word, `text` a sentence."""
 
     topology_id: str
@@ -239,7 +239,7 @@ class StatusMessage(Message):
 # --- settings/... (operator) --------------------------------------------------------------------------------------------
 
 
-class PauseSetting(Message):
+class PauseSetting(Message, frozen=True, kw_only=True):
     """`settings/pause/_all` or `settings/pause/<topology-name>`: exists = paused (nothing new is applied)."""
 
     since_ms: int = 0
@@ -247,7 +247,7 @@ class PauseSetting(Message):
     why: str = ""
 
 
-class ModeSetting(Message):
+class ModeSetting(Message, frozen=True, kw_only=True):
     """`settings/mode/<topology-name>`: overrides the mode of `controller.yaml`."""
 
     mode: Literal["off", "advise", "act"]

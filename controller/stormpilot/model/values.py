@@ -18,7 +18,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Base of the values: immutable, unknown fields in files are ignored."""
 
 
-class Supervisor(Value):
+class Supervisor(Value, frozen=True, kw_only=True):
     """A node that may run workers; only live and not blacklisted ones stand in a model.
 
     `cpu_limit_mhz` is B(n), the part of the node's CPU that planning may fill; None means all of `cores * mhz`.
@@ -45,7 +45,7 @@ class Supervisor(Value):
         return self.cpu_mhz if self.cpu_limit_mhz is None else self.cpu_limit_mhz
 
 
-class Input(Value):
+class Input(Value, frozen=True, kw_only=True):
     """A subscription of a component: it receives `stream` of `component` by `grouping` (Storm's name, upper case)."""
 
     component: str
@@ -53,7 +53,7 @@ class Input(Value):
     grouping: str = "SHUFFLE"
 
 
-class Component(Value):
+class Component(Value, frozen=True, kw_only=True):
     """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site."""
 
     id: str
@@ -62,7 +62,7 @@ class Component(Value):
     inputs: list[Input] = []
 
 
-class Executor(Value):
+class Executor(Value, frozen=True, kw_only=True):
     """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared."""
 
     start: int
@@ -73,7 +73,7 @@ class Executor(Value):
     measured: bool = True
 
 
-class Assigned(Value):
+class Assigned(Value, frozen=True, kw_only=True):
     """Where an executor runs now."""
 
     start: int
@@ -81,7 +81,7 @@ class Assigned(Value):
     port: int
 
 
-class Topology(Value):
+class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed."""
 
     id: str
@@ -95,7 +95,7 @@ class Topology(Value):
     loadaware: bool = True
 
 
-class Edge(Value):
+class Edge(Value, frozen=True, kw_only=True):
     """Measured traffic: `rate` tuples/s from executor `from_` to executor `to` (start tasks) of one topology."""
 
     topology: str
@@ -105,7 +105,7 @@ class Edge(Value):
     stream: str | None = None
 
 
-class Model(Value):
+class Model(Value, frozen=True, kw_only=True):
     """Everything that a planner may know. A planner is a function of this, its parameters and a seeded generator."""
 
     schema: int = 1
@@ -114,7 +114,7 @@ class Model(Value):
     traffic: list[Edge] = []
 
 
-class Worker(Value):
+class Worker(Value, frozen=True, kw_only=True):
     """One worker of a plan: a slot and the executors ([start, end] task ranges) that it holds."""
 
     supervisor: str
@@ -122,14 +122,14 @@ class Worker(Value):
     executors: list[tuple[int, int]]
 
 
-class TopologyPlan(Value):
+class TopologyPlan(Value, frozen=True, kw_only=True):
     """The placement of one topology."""
 
     id: str
     workers: list[Worker]
 
 
-class Plan(Value):
+class Plan(Value, frozen=True, kw_only=True):
     """A complete placement of every topology of a model, with the metrics that it was judged by (name -> number)."""
 
     schema: int = 1
@@ -141,7 +141,7 @@ class Plan(Value):
     notes: list[str] = []
 
 
-class Infeasible(Value):
+class Infeasible(Value, frozen=True, kw_only=True):
     """No plan: `proved` says that none exists, otherwise none was found; names the constraint and the executors.
 
     `executors` holds (topology id, start task) of those that could not be placed.
