@@ -4,23 +4,68 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 PYTHON ?= python3.11
-MVN := mvn -B -ntp -q -f storm-plugin/pom.xml
+MVN := mvn -B -ntp -f storm-plugin/pom.xml
+JAR := build/.jar
+JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name pom.xml)
+
+.PHONY: help setup build demo test test-unit test-java test-integration check format lock tools clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.installed ## make .venv with .venv/bin/stormpilot
+tools:
+	@command -v $(PYTHON) >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Python 3.11 is missing (Debian: apt-get install python3.11 python3.11-venv), or name one: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@command -v javac >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; the JDK is missing (Debian: apt-get install openjdk-17-jdk-headless)" >&2; exit 2; }
+	@command -v mvn >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Maven is missing (Debian: apt-get install maven)" >&2; exit 2; }
+
+setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot
 
 .venv/.installed: constraints.txt pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "stormpilot needs Python 3.11: install it, or name one with PYTHON=... make setup" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "setup: installing the pinned Python packages into .venv"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "setup: installing the pinned Python packages into .venv (the first time downloads about 250 MB)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --require-hashes -r constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
 	@touch $@
 
-lock: setup ## write constraints.txt anew from pyproject.toml (versions and hashes only)
+build: setup $(JAR) ## build the scheduler jar
+
+$(JAR): $(JAVA_SOURCES)
+	@echo "build: the scheduler jar (Maven)"
+	@$(MVN) -q -DskipTests package
+	@mkdir -p build && touch $@
+
+demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)
+	@$(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
+
+test: check test-unit test-java test-integration ## everything: checks, unit, contract, functional, Java, integration
+
+test-unit: setup ## unit, contract and functional tests (no cluster)
+	$(BIN)/pytest -q -m "not cluster and not zookeeper" tests
+
+test-java: setup ## the plug-in's own tests
+	$(MVN) test
+
+test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
+	$(BIN)/pytest -q -m "cluster or zookeeper" tests
+
+check: setup ## ruff, mypy --strict, Java formatting (the import rule is a unit test)
+	$(BIN)/ruff check controller tests topologies benchmarks
+	$(BIN)/ruff format --check controller tests topologies benchmarks
+	$(BIN)/mypy
+	$(MVN) -q spotless:check
+
+format: setup ## format Python and Java
+	$(BIN)/ruff format controller tests topologies benchmarks
+	$(BIN)/ruff check --fix-only controller tests topologies benchmarks
+	$(MVN) -q spotless:apply
+
+bench-%: build ## run benchmarks/NAME, print its table, write build/bench/NAME.json
+	@mkdir -p build/bench
+	$(BIN)/python -m benchmarks.$*
+
+lock: .venv/.installed ## write constraints.txt anew from pyproject.toml (versions and hashes only)
 	$(BIN)/uv pip compile -q pyproject.toml --all-extras --generate-hashes --no-header --no-emit-index-url \
 	  --no-emit-find-links --no-annotate --python-version 3.11 -o constraints.txt
 
-.PHONY: help setup lock
+clean: ## remove what was built (not .venv, not the cached Storm home)
+	rm -rf build storm-plugin/*/target

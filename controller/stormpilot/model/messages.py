@@ -209,8 +209,10 @@ class PlanMessage(Message, frozen=True, kw_only=True):
 
 
 def plan_checksum(topology_id: str, plan_id: str, round_: str, epoch: int, workers: list[WorkerPart]) -> str:
-    r"""SHA-256 (hex) over UTF-8 lines, each ended by \n: `stormpilot-plan-1`, topology id, plan id, round, epoch, then a
-    line `supervisor:port=s-e,s-e,...` per worker; executors sorted by start, the worker lines sorted by (supervisor, port).
+    r"""SHA-256 (hex) over UTF-8 lines, each ended by \n.
+
+    The lines: `stormpilot-plan-1`, topology id, plan id, round, epoch, then `supervisor:port=s-e,s-e,...` per worker;
+    executors sorted by start, the worker lines sorted by (supervisor, port).
     """
     lines = ["stormpilot-plan-1", topology_id, plan_id, round_, str(epoch)]
     for w in sorted(workers, key=lambda w: (w.supervisor, w.port)):
@@ -236,7 +238,7 @@ class StatusMessage(Message, frozen=True, kw_only=True):
     pending_workers: int = 0
 
 
-# --- settings/... (operator) --------------------------------------------------------------------------------------------
+# --- settings/... (operator) ---------------------------------------------------------------------------------------
 
 
 class PauseSetting(Message, frozen=True, kw_only=True):
@@ -264,7 +266,9 @@ def encode(message: Message) -> bytes:
     if len(data) > GZIP_ABOVE_BYTES:
         data = gzip.compress(data, compresslevel=6, mtime=0)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{type(message).__name__} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode")
+        raise UsageError(
+            f"{type(message).__name__} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode"
+        )
     return data
 
 
@@ -275,7 +279,9 @@ def decode(data: bytes, kind: type[M], where: str) -> M:
             data = gzip.decompress(data)
         schema = msgspec.json.decode(data, type=_Versioned).schema
         if schema > SCHEMA:
-            raise UsageError(f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it")
+            raise UsageError(
+                f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
+            )
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, OSError, EOFError, ValueError) as e:
         raise UsageError(f"{where}: not a valid {kind.__name__}: {e}") from e
