@@ -1,0 +1,28 @@
+"""Word count bound by communication: many small tuples, next to no computation (N-Storm, sections 5.1 and 5.3)."""
+
+from streamparse import Grouping, Topology
+
+from word_count.bolts import CountWord, SplitSentence
+from word_count.spout import SentenceSpout
+
+
+class WordCountComm(Topology):
+    """sentences -> split (any task) -> count (by word). The parallelism in `cluster` is the paper's."""
+
+    config = {
+        "topology.workers": 8,
+        "topology.acker.executors": 2,
+        "topology.max.spout.pending": 1000,
+        "topology.message.timeout.secs": 15,
+        "wordcount.rate.tps": 100,
+        "wordcount.sentence.words": 10,
+        "wordcount.harmonic.terms": 0,
+    }
+
+    sentences = SentenceSpout.spec(par={"local": 2, "cluster": 4})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "cluster": 12})
+    count = CountWord.spec(
+        inputs={split: Grouping.fields("word")},
+        par={"local": 12, "cluster": 24},
+        config={"topology.tick.tuple.freq.secs": 5},
+    )

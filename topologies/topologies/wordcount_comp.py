@@ -1,0 +1,32 @@
+"""Word count bound by computation: a harmonic number per sentence, hot topics that change (N-Storm, section 5.3)."""
+
+from streamparse import Grouping, Topology
+
+from word_count.bolts import CountWord, SplitSentence
+from word_count.spout import SentenceSpout
+
+
+class WordCountComp(Topology):
+    """sentences -> split (by topic, computes) -> count (by word). The parallelism in `cluster` is the paper's."""
+
+    config = {
+        "topology.workers": 8,
+        "topology.acker.executors": 2,
+        "topology.max.spout.pending": 1000,
+        "topology.message.timeout.secs": 15,
+        "wordcount.rate.tps": 50,
+        "wordcount.sentence.words": 3,
+        "wordcount.harmonic.terms": 50_000,
+        "wordcount.topics": 64,
+        "wordcount.hot.share": 0.125,
+        "wordcount.hot.factor": 8,
+        "wordcount.shift.period.secs": 60,
+    }
+
+    sentences = SentenceSpout.spec(par={"local": 2, "cluster": 4})
+    split = SplitSentence.spec(inputs={sentences: Grouping.fields("topic")}, par={"local": 6, "cluster": 12})
+    count = CountWord.spec(
+        inputs={split: Grouping.fields("word")},
+        par={"local": 12, "cluster": 24},
+        config={"topology.tick.tuple.freq.secs": 5},
+    )
