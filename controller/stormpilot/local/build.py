@@ -1,0 +1,216 @@
+"""Turns a spec into a cluster's folder: configuration files, jars, and the command line of every daemon."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stormpilot.errors import UsageError
+from stormpilot.local import state, zookeeper
+from stormpilot.local.home import STORM_VERSION, java
+from stormpilot.local.ports import Reservation
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
+
+PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
+_RACKS_CLASS = "io.stormpilot.local.ConfiguredRacks"
+_SUPERVISOR_MAIN = "io.stormpilot.local.NamedSupervisor"
+_NIMBUS_MAIN = "org.apache.storm.daemon.nimbus.Nimbus"
+_JVM = " ".join(zookeeper.JVM_OPTIONS)
+# Rounds, checks and route refreshes as Storm's own LocalCluster has them, or nearly.
+_TUNED = {
+    "nimbus.monitor.freq.secs": 2,
+    "supervisor.monitor.frequency.secs": 1,
+    "task.refresh.poll.secs": 1,
+    "supervisor.worker.shutdown.sleep.secs": 1,
+}
+
+
+def build(spec: ClusterSpec, layout: Layout, home: Path, ports: Reservation) -> Description:
+    """Write everything that a cluster needs below `layout` and describe it; starts nothing.
+
+    Raises
+    ------
+    UsageError
+        The scheduler's jar, or another one, is not where it should be.
+    """
+    for folder in (layout.conf, layout.data, layout.logs, layout.extlib, layout.extlib_daemon):
+        folder.mkdir(parents=True)
+    # Copies: a rebuilt jar must not change under a running JVM.
+    for jar in spec.extlib:
+        shutil.copy(_existing(jar, "extlib"), layout.extlib)
+    if spec.scheduler == "pilot":
+        shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
+
+    network = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}"
+    keepers = [f"{network}.{n}" for n in range(2, 2 + spec.zookeepers)] if spec.zookeepers > 1 else ["127.0.0.1"]
+    zookeeper_port, quorum_port, election_port, nimbus_port = ports.take(4)
+    supervisors = _supervisors(spec, network, ports)
+    base = _storm_conf(spec, keepers, zookeeper_port, nimbus_port, supervisors)
+
+    daemons = []
+    peers = [(host, quorum_port, election_port) for host in keepers] if spec.zookeepers > 1 else []
+    for n, host in enumerate(keepers, start=1):
+        name = f"zookeeper-{n}" if spec.zookeepers > 1 else "zookeeper"
+        config = zookeeper.write_config(layout.data / name, host, zookeeper_port, server=n, peers=peers)
+        log, output = _logs(layout, name)
+        argv = zookeeper.command(home, config, log)
+        daemons.append(Daemon(name, "zookeeper", host, zookeeper_port, argv, {}, log, output))
+    conf = base | {"storm.local.hostname": "127.0.0.1"}
+    daemons.append(
+        _storm_daemon(layout, home, "nimbus", "nimbus", _NIMBUS_MAIN, "127.0.0.1", nimbus_port, conf, spec.conf)
+    )
+    for node, thrift_port in zip(supervisors, ports.take(spec.supervisors), strict=True):
+        conf = base | _supervisor_conf(node, thrift_port)
+        daemons.append(
+            _storm_daemon(
+                layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, spec.conf
+            )
+        )
+    description = Description(
+        schema=1,
+        name=spec.name,
+        id=str(uuid.uuid4()),
+        created_at=time.time(),
+        storm_version=STORM_VERSION,
+        storm_home=home,
+        spec=spec,
+        daemons=daemons,
+        supervisors=supervisors,
+    )
+    state.write(layout.description_file, description)
+    return description
+
+
+def scheduler_jar(spec: ClusterSpec) -> Path:
+    """The jar for Nimbus: the spec's, or the one that `make build` left in the source tree."""
+    if spec.scheduler_jar is not None:
+        return _existing(spec.scheduler_jar, "scheduler_jar")
+    for folder in Path(__file__).parents:
+        target = folder / "storm-plugin" / "scheduler" / "target"
+        built = [j for j in target.glob("stormpilot-scheduler-*.jar") if not j.stem.endswith(("-sources", "-javadoc"))]
+        if built:
+            return max(built, key=lambda jar: jar.stat().st_mtime)
+    raise UsageError(
+        "the scheduler's jar is not built: run `make build` in the source tree, name one with --scheduler-jar, "
+        "or use Storm's own scheduler (--scheduler default)"
+    )
+
+
+def _existing(jar: Path, field: str) -> Path:
+    if not jar.is_file():
+        raise UsageError(f"{field}: {jar} does not exist")
+    return jar
+
+
+def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[SupervisorNode]:
+    cores = len(os.sched_getaffinity(0))
+    machine_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    return [
+        SupervisorNode(
+            # Two digits: Storm takes an id that is the beginning of another one for that one.
+            id=f"supervisor-{n:02d}",
+            host=f"{network}.{10 + n}",
+            rack=f"/rack-{(n - 1) % spec.racks}",
+            site=spec.sites[(n - 1) % len(spec.sites)] if spec.sites else None,
+            slots=ports.take(spec.slots),
+            cpu_points=spec.cpu_points or round(cores * 100 / spec.supervisors, 1),
+            memory_mb=spec.memory_mb or round(machine_mb / spec.supervisors),
+        )
+        for n in range(1, spec.supervisors + 1)
+    ]
+
+
+def _storm_conf(
+    spec: ClusterSpec,
+    zookeepers: list[str],
+    zookeeper_port: int,
+    nimbus_port: int,
+    supervisors: list[SupervisorNode],
+) -> dict[str, Any]:
+    conf: dict[str, Any] = {
+        "storm.zookeeper.servers": zookeepers,
+        "storm.zookeeper.port": zookeeper_port,
+        "nimbus.seeds": ["127.0.0.1"],
+        "nimbus.thrift.port": nimbus_port,
+        "storm.network.topography.plugin": _RACKS_CLASS,
+        "stormpilot.local.racks": {s.host: s.rack for s in supervisors},
+        "nimbus.childopts": f"-Xmx384m {_JVM}",
+        "supervisor.childopts": f"-Xmx160m {_JVM}",
+        "worker.childopts": f"-Xmx160m {_JVM} -XX:+HeapDumpOnOutOfMemoryError -XX:HeapDumpPath=artifacts/heapdump",
+        "topology.worker.logwriter.childopts": f"-Xmx32m {_JVM}",
+    }
+    if spec.scheduler == "pilot":
+        conf["storm.scheduler"] = PILOT_SCHEDULER
+    return conf | (_TUNED if spec.tuned else {})
+
+
+def _supervisor_conf(node: SupervisorNode, thrift_port: int) -> dict[str, Any]:
+    conf: dict[str, Any] = {
+        "storm.local.hostname": node.host,
+        "stormpilot.local.supervisor.id": node.id,
+        "supervisor.slots.ports": node.slots,
+        "supervisor.thrift.port": thrift_port,
+        "supervisor.cpu.capacity": node.cpu_points,
+        "supervisor.memory.capacity.mb": node.memory_mb,
+    }
+    if node.site is not None:
+        conf["supervisor.scheduler.meta"] = {"site": node.site}
+    return conf
+
+
+def _storm_daemon(
+    layout: Layout,
+    home: Path,
+    name: str,
+    kind: Any,
+    main: str,
+    host: str,
+    port: int,
+    own: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+) -> Daemon:
+    log, output = _logs(layout, name)
+    conf = {**own, "storm.local.dir": str(layout.data / name), "storm.log.dir": str(log.parent), **wanted}
+    file = layout.conf / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(conf, sort_keys=True))
+    argv = [
+        java(),
+        "-server",
+        *shlex.split(str(conf[f"{kind}.childopts"])),
+        f"-Ddaemon.name={kind}",
+        f"-Dstorm.home={home}",
+        f"-Dstorm.conf.file={file}",
+        "-Dstorm.options=",
+        f"-Dstorm.log.dir={log.parent}",
+        f"-Dlogfile.name={log.name}",
+        f"-Dlog4j.configurationFile={home / 'log4j2' / 'cluster.xml'}",
+        "-Djava.deserialization.disabled=true",
+        "-cp",
+        f"{home}/lib/*:{home}/extlib/*:{layout.extlib}/*:{layout.extlib_daemon}/*",
+        main,
+    ]
+    env = {
+        # Workers get this folder on their classpath; a storm.yaml in it would be a second configuration.
+        "STORM_CONF_DIR": str(layout.conf),
+        "STORM_EXT_CLASSPATH": f"{layout.extlib}/*",
+        # Python components find the interpreter that the cluster was started with, and streamparse_run beside it.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+    }
+    return Daemon(name, kind, host, port, argv, env, log, output)
+
+
+def _logs(layout: Layout, name: str) -> tuple[Path, Path]:
+    folder = layout.logs / name
+    folder.mkdir(parents=True)
+    return folder / f"{name}.log", folder / f"{name}.out"

@@ -1,0 +1,345 @@
+"""A running cluster: up, down, its daemons one by one, its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
+from stormpilot.local import build, processes, state, zookeeper
+from stormpilot.local.home import Progress, storm_home
+from stormpilot.local.keeper import short_path
+from stormpilot.local.nimbus import nimbus
+from stormpilot.local.ports import Reservation
+from stormpilot.local.processes import MARKER, Process
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout
+
+_WORKER_MAIN = "org.apache.storm.daemon.worker.Worker"
+_LOG_WRITER = "org.apache.storm.LogWriter"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker's JVM: `started_at` in seconds since the epoch. A restarted worker has another process id."""
+
+    supervisor: str
+    port: int
+    pid: int
+    topology_id: str
+    started_at: float
+
+
+class LocalCluster:
+    """A cluster that was started on this machine, running or not."""
+
+    def __init__(self, layout: Layout, description: Description) -> None:
+        self.layout = layout
+        self.description = description
+
+    @classmethod
+    def up(cls, spec: ClusterSpec, progress: Progress = lambda _: None, timeout_s: float = 120.0) -> LocalCluster:
+        """Start a cluster and return when Nimbus knows all its supervisors and slots.
+
+        Whatever ends this call early (an error, Ctrl-C, SIGKILL) ends everything that it started.
+
+        Raises
+        ------
+        RefusedError
+            A cluster of this name is running.
+        UsageError
+            The scheduler's jar is missing.
+        UnreachableError
+            Java or Maven is missing, a daemon ended, or the cluster was not ready within `timeout_s`.
+        """
+        home = storm_home(progress)
+        layout = Layout.of(spec.name)
+        ports = Reservation()
+        try:
+            _clear(layout)
+            description = build.build(spec, layout, home, ports)
+            cluster = cls(layout, description)
+            lifeline, theirs = socket.socketpair()
+            with lifeline, theirs:
+                keeper = cluster._spawn_keeper(theirs, ports)
+                theirs.close()
+                try:
+                    cluster._await_ready(keeper, progress, time.monotonic() + timeout_s)
+                    lifeline.sendall(b"keep\n")
+                    if lifeline.recv(16) != b"kept\n":
+                        raise UnreachableError(f"the cluster ended while starting; see {layout.logs}")
+                except BaseException:
+                    lifeline.close()
+                    cluster.down()
+                    raise
+        finally:
+            ports.close()
+        return cluster
+
+    @classmethod
+    def load(cls, name: str = "default") -> LocalCluster:
+        """The cluster of this name, running or not."""
+        layout = Layout.of(name)
+        if not layout.description_file.is_file():
+            known = ", ".join(one.directory.name for one in Layout.existing()) or "none"
+            raise UsageError(f"no local cluster is named {name} (known: {known})")
+        return cls(layout, state.read_description(layout))
+
+    @classmethod
+    def all(cls) -> list[LocalCluster]:
+        """All clusters that have a folder, running or not."""
+        return [cls(layout, state.read_description(layout)) for layout in Layout.existing()]
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.description.name
+
+    @property
+    def zookeeper_hosts(self) -> str:
+        """ZooKeeper connection string."""
+        return ",".join(f"{d.host}:{d.port}" for d in self.description.of_kind("zookeeper"))
+
+    @property
+    def nimbus_host(self) -> str:
+        """Where Nimbus listens."""
+        return self.description.of_kind("nimbus")[0].host
+
+    @property
+    def nimbus_port(self) -> int:
+        """Nimbus's Thrift port."""
+        return self.description.of_kind("nimbus")[0].port
+
+    @property
+    def supervisor_ids(self) -> list[str]:
+        """Ids of the supervisors, as Storm knows them and as the daemon methods here take them."""
+        return [s.id for s in self.description.supervisors]
+
+    def running(self) -> bool:
+        """Whether any process of the cluster is alive."""
+        return bool(self.processes())
+
+    def processes(self) -> list[Process]:
+        """All living processes of the cluster: keeper, daemons, workers and what they started."""
+        return processes.of_cluster(self.description.id)
+
+    def workers(self) -> list[Worker]:
+        """The workers' JVMs, by supervisor and port (read from the system, not asked of Storm)."""
+        found = []
+        for process in self.processes():
+            if _WORKER_MAIN in process.argv and _LOG_WRITER not in process.argv:
+                # Worker <topology> <supervisor> <supervisor's port> <port> <worker id>
+                topology, supervisor, _, port, _ = process.argv[process.argv.index(_WORKER_MAIN) + 1 :]
+                found.append(Worker(supervisor, int(port), process.pid, topology, process.started_at))
+        return sorted(found, key=lambda w: (w.supervisor, w.port))
+
+    def daemon_processes(self) -> dict[str, DaemonProcess]:
+        """By daemon id: process id, start and exit code, as the keeper last wrote them."""
+        recorded = state.read_processes(self.layout)
+        return recorded.daemons if recorded else {}
+
+    def pid(self, daemon: str) -> int | None:
+        """Process id of a daemon; None if it does not run."""
+        recorded = self.daemon_processes().get(self._daemon(daemon).id)
+        pid = recorded.pid if recorded else None
+        alive = processes.process(pid) if pid else None
+        return alive.pid if alive else None
+
+    def log_file(self, daemon: str) -> Path:
+        """A daemon's log."""
+        return self._daemon(daemon).log
+
+    def worker_logs(self) -> list[Path]:
+        """Folders of the workers' logs, one per topology and port that ever ran here."""
+        return sorted(self.layout.logs.glob("supervisor-*/workers-artifacts/*/*/"))
+
+    def stop_daemon(self, daemon: str, timeout_s: float = 20.0) -> None:
+        """Ask a daemon to end (SIGTERM) and wait until it has; workers of a supervisor stay."""
+        self._signal(daemon, signal.SIGTERM, timeout_s)
+
+    def kill_daemon(self, daemon: str, timeout_s: float = 20.0) -> None:
+        """Kill a daemon as a crash would (SIGKILL) and wait until it is gone."""
+        self._signal(daemon, signal.SIGKILL, timeout_s)
+
+    def start_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
+        """Start a daemon that is not running and wait until it serves.
+
+        ZooKeeper and Nimbus then answer, and Nimbus knows the supervisor.
+        """
+        wanted = self._daemon(daemon)
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.settimeout(10.0)
+                with short_path(self.layout.keeper_socket) as address:
+                    connection.connect(address)
+                connection.sendall(f"start {daemon}\n".encode())
+                answer = connection.makefile("r").readline().strip()
+            except OSError as e:
+                raise UnreachableError(f"the keeper of cluster {self.name} does not answer: {e}") from None
+        if not answer.startswith("ok "):
+            raise RefusedError(f"cluster {self.name}: {answer.removeprefix('error ')}")
+        started = time.time()
+        self._wait(lambda: self._serves(wanted, started), timeout_s, f"{daemon} to serve")
+
+    def stop_zookeeper(self) -> None:
+        """Kill all ZooKeeper servers."""
+        for daemon in self.description.of_kind("zookeeper"):
+            self.kill_daemon(daemon.id)
+
+    def start_zookeeper(self) -> None:
+        """Start all ZooKeeper servers again, with the data they had."""
+        stopped = [d for d in self.description.of_kind("zookeeper") if self.pid(d.id) is None]
+        for daemon in stopped:
+            self.start_daemon(daemon.id)
+
+    def kill_nimbus(self) -> None:
+        """Kill Nimbus as a crash would."""
+        self.kill_daemon("nimbus")
+
+    def start_nimbus(self) -> None:
+        """Start Nimbus again."""
+        self.start_daemon("nimbus")
+
+    def kill_supervisor(self, number: int) -> None:
+        """Kill the supervisor of this number, from 1; its workers stay."""
+        self.kill_daemon(self.supervisor_ids[number - 1])
+
+    def start_supervisor(self, number: int) -> None:
+        """Start the supervisor of this number, from 1, again."""
+        self.start_daemon(self.supervisor_ids[number - 1])
+
+    def down(self, *, purge: bool = False) -> None:
+        """End every process of the cluster and verify that none is left; logs stay unless `purge`.
+
+        Raises
+        ------
+        UnreachableError
+            A process could not be ended.
+        """
+        recorded = state.read_processes(self.layout)
+        keeper = recorded and next((p for p in self.processes() if p.pid == recorded.keeper_pid), None)
+        if keeper:
+            # It ends the others and then itself; what it cannot, or if it is stuck, is ended below.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper.pid, signal.SIGTERM)
+            with contextlib.suppress(UnreachableError):
+                self._wait(lambda: processes.process(keeper.pid) is None, 15.0, "the keeper to end")
+        left = processes.end_cluster(self.description.id)
+        if left:
+            raise UnreachableError(f"cluster {self.name}: could not end process {', '.join(str(p.pid) for p in left)}")
+        shutil.rmtree(self.layout.data, ignore_errors=True)
+        if purge:
+            shutil.rmtree(self.layout.directory, ignore_errors=True)
+
+    def _spawn_keeper(self, lifeline: socket.socket, ports: Reservation) -> subprocess.Popen[bytes]:
+        with (self.layout.logs / "keeper.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "stormpilot.local.keeper", str(self.layout.directory), str(lifeline.fileno())],
+                env=os.environ | {MARKER: self.description.id},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=[lifeline.fileno(), *(held.fileno() for held in ports.sockets)],
+            )
+
+    def _await_ready(self, keeper: subprocess.Popen[bytes], progress: Progress, deadline: float) -> None:
+        progress("starting ZooKeeper, Nimbus and the supervisors")
+        said = ""
+        while True:
+            if keeper.poll() is not None:
+                raise UnreachableError(f"the keeper ended early; see {self.layout.logs / 'keeper.log'}")
+            for name, process in self.daemon_processes().items():
+                if process.exit_code is not None:
+                    raise UnreachableError(
+                        f"{name} ended early with exit code {process.exit_code}: {self._last_words(name)}"
+                    )
+            waiting_for = self._missing()
+            if not waiting_for:
+                return
+            if waiting_for != said:
+                progress(f"waiting for {waiting_for}")
+                said = waiting_for
+            if time.monotonic() > deadline:
+                raise UnreachableError(f"still waiting for {waiting_for}; the daemons' logs are in {self.layout.logs}")
+            time.sleep(0.1)
+
+    def _missing(self) -> str:
+        """What the cluster lacks to be ready; empty if it is."""
+        if not all(zookeeper.answers(d.host, d.port) for d in self.description.of_kind("zookeeper")):
+            return "ZooKeeper"
+        try:
+            with nimbus(self.nimbus_host, self.nimbus_port, timeout_s=5.0) as client:
+                known = {s.supervisor_id: s.num_workers for s in client.getClusterInfo().supervisors}
+        except StormpilotError:
+            return "Nimbus"
+        there = sum(known.get(s.id) == len(s.slots) for s in self.description.supervisors)
+        wanted = len(self.description.supervisors)
+        return "" if there == wanted else f"supervisors ({there} of {wanted})"
+
+    def _serves(self, daemon: Daemon, since: float) -> bool:
+        if daemon.kind == "zookeeper":
+            majority = len(self.description.of_kind("zookeeper")) // 2 + 1
+            running = sum(self.pid(d.id) is not None for d in self.description.of_kind("zookeeper"))
+            return running < majority or zookeeper.answers(daemon.host, daemon.port)
+        try:
+            with nimbus(self.nimbus_host, self.nimbus_port, timeout_s=5.0) as client:
+                known = {s.supervisor_id: s.uptime_secs for s in client.getClusterInfo().supervisors}
+        except StormpilotError:
+            return False
+        if daemon.kind == "nimbus":
+            return True
+        return daemon.id in known and known[daemon.id] <= time.time() - since + 1
+
+    def _signal(self, daemon: str, number: signal.Signals, timeout_s: float) -> None:
+        pid = self.pid(daemon)
+        if pid is None:
+            raise RefusedError(f"cluster {self.name}: {daemon} is not running")
+        os.kill(pid, number)
+        self._wait(lambda: self.pid(daemon) is None, timeout_s, f"{daemon} to end")
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise UnreachableError(f"cluster {self.name}: waited {timeout_s:.0f} s for {what}")
+            time.sleep(0.05)
+
+    def _daemon(self, name: str) -> Daemon:
+        for daemon in self.description.daemons:
+            if daemon.id == name:
+                return daemon
+        known = ", ".join(d.id for d in self.description.daemons)
+        raise UsageError(f"cluster {self.name} has no daemon {name} (it has {known})")
+
+    def _last_words(self, daemon: str) -> str:
+        wanted = self._daemon(daemon)
+        for file in (wanted.log, wanted.output):
+            with contextlib.suppress(OSError):
+                lines = [line for line in file.read_text(errors="replace").splitlines() if line.strip()]
+                errors = [line for line in lines if "[ERROR]" in line or "Exception" in line]
+                if lines:
+                    return f"{(errors or lines)[-1]} (all of it: {file})"
+        return f"it wrote nothing to {wanted.log}"
+
+
+def _clear(layout: Layout) -> None:
+    """Make room for a new cluster of this name."""
+    if layout.description_file.is_file():
+        old = LocalCluster(layout, state.read_description(layout))
+        if old.running():
+            raise RefusedError(
+                f"local cluster {old.name} is running already (stormpilot local down --name {old.name} ends it)"
+            )
+    if layout.directory.exists():
+        shutil.rmtree(layout.directory)
+    layout.directory.mkdir(parents=True, mode=0o700)

@@ -1,0 +1,143 @@
+"""The Storm home: Storm's jars from Maven artifacts, assembled once per version into a cache folder, then only read."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stormpilot.errors import UnreachableError, UsageError
+
+STORM_VERSION = "2.8.3"
+MIN_JAVA = 17
+_INSTALL_JDK = "install a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)"
+_INSTALL_MAVEN = "install Maven (Debian: apt-get install maven)"
+
+Progress = Callable[[str], None]
+
+
+def storm_home(progress: Progress) -> Path:
+    """Where Storm lies; assembled now if it is not there yet.
+
+    Raises
+    ------
+    UnreachableError
+        Java or Maven is missing, or Maven could not fetch the artifacts.
+    """
+    java()
+    recipe = _recipe()
+    home = cache_root() / f"storm-{STORM_VERSION}-{_digest(recipe)}"
+    if home.is_dir():
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home.with_suffix(".lock"), progress):
+        if not home.is_dir():  # another start may have made it while this one waited
+            _assemble(recipe, home, progress)
+    return home
+
+
+def cache_root() -> Path:
+    """Folder of assembled homes: `$STORMPILOT_HOME`, else `~/.cache/stormpilot`."""
+    return Path(os.environ.get("STORMPILOT_HOME") or Path.home() / ".cache" / "stormpilot")
+
+
+def java() -> str:
+    """The `java` to run Storm with: `$JAVA_HOME`'s, else the first on the PATH; at least version 17."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on the PATH"
+        raise UnreachableError(f"Storm needs Java {MIN_JAVA}: {where}; {_INSTALL_JDK}")
+    version = subprocess.run([found, "-version"], check=False, capture_output=True, text=True).stderr
+    match = re.search(r'version "(?:1\.)?(\d+)', version)
+    if match is None or int(match.group(1)) < MIN_JAVA:
+        said = match.group(1) if match else version.strip() or "nothing"
+        raise UnreachableError(f"Storm needs Java {MIN_JAVA} or newer, {found} says {said}; {_INSTALL_JDK}")
+    return found
+
+
+def _recipe() -> Path:
+    beside = Path(__file__).parent
+    for place in (beside / "storm-home", *(p / "storm-plugin" / "local-storm" for p in beside.parents)):
+        if (place / "pom.xml").is_file():
+            return place
+    raise UsageError("this installation of stormpilot lacks the Maven files that a local Storm is made from")
+
+
+def _recipe_files(recipe: Path) -> list[Path]:
+    files = (p.relative_to(recipe) for p in recipe.rglob("*") if p.is_file())
+    return sorted(p for p in files if "target" not in p.parts and "test" not in p.parts)
+
+
+def _digest(recipe: Path) -> str:
+    digest = hashlib.sha256()
+    for file in _recipe_files(recipe):
+        digest.update(str(file).encode() + b"\0" + (recipe / file).read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+@contextmanager
+def _locked(path: Path, progress: Progress) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another start that is assembling Storm")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _assemble(recipe: Path, home: Path, progress: Progress) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise UnreachableError(
+            f"assembling Storm {STORM_VERSION} needs Maven, and no mvn is on the PATH; {_INSTALL_MAVEN}"
+        )
+    if shutil.which("javac", path=str(Path(java()).resolve().parent)) is None and shutil.which("javac") is None:
+        raise UnreachableError(
+            f"assembling Storm {STORM_VERSION} needs a JDK, this is only a Java runtime; {_INSTALL_JDK}"
+        )
+    progress(f"assembling Storm {STORM_VERSION} from Maven artifacts (once; downloads about 200 MB the first time)")
+    for abandoned in home.parent.glob(f".{home.name}-*"):  # we hold the lock: nobody works there
+        shutil.rmtree(abandoned, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{home.name}-", dir=home.parent) as scratch:
+        # Maven writes into its source folders, which may be read-only or shared with another build.
+        source, built = Path(scratch) / "source", Path(scratch) / "home"
+        for file in _recipe_files(recipe):
+            (source / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(recipe / file, source / file)
+        log = home.parent / f"{home.name}.log"
+        _run_maven([maven, "-B", "-f", str(source / "pom.xml"), f"-Dstorm.home={built}", "package"], log, progress)
+        shutil.copytree(source / "log4j2", built / "log4j2")
+        (built / "RELEASE").write_text(STORM_VERSION + "\n")
+        built.rename(home)
+    log.unlink()
+
+
+def _run_maven(command: list[str], log: Path, progress: Progress) -> None:
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL) as mvn,
+    ):
+        assert mvn.stdout is not None
+        fetched = 0
+        try:
+            for raw in mvn.stdout:
+                line = raw.decode(errors="replace")
+                out.write(line)
+                if line.startswith("Downloaded ") and ".jar" in line:
+                    fetched += 1
+                    progress(f"assembling Storm {STORM_VERSION}: {fetched} jars fetched")
+        except BaseException:
+            mvn.terminate()
+            raise
+    if mvn.returncode != 0:
+        errors = [line for line in log.read_text().splitlines() if line.startswith("[ERROR]")] or ["[ERROR] (no text)"]
+        raise UnreachableError(f"Maven could not assemble Storm {STORM_VERSION}: {errors[0][8:]} (all of it: {log})")

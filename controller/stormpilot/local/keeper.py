@@ -1,0 +1,180 @@
+"""The parent of a cluster's daemons: `python -m stormpilot.local.keeper DIRECTORY LIFELINE_FD`.
+
+It starts what `cluster.json` lists, notes in `processes.json` what runs and how it ended, and ends the whole cluster on
+SIGTERM. Until the command that started it says `keep` over the lifeline (a socket), the end of that command, however it
+comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from stormpilot.local import processes, state
+from stormpilot.local.state import Daemon, DaemonProcess, Layout, Processes
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Keeper:
+    """Starts, watches and ends the daemons of one cluster. Single-threaded."""
+
+    def __init__(self, layout: Layout, lifeline: socket.socket) -> None:
+        self._layout = layout
+        self._description = state.read_description(layout)
+        self._daemons = {d.id: d for d in self._description.daemons}
+        self._running: dict[int, str] = {}
+        self._status = Processes(os.getpid(), "starting", {d: DaemonProcess() for d in self._daemons})
+        self._lifeline = lifeline
+        self._selector = selectors.DefaultSelector()
+        self._ending = False
+
+    def run(self) -> None:
+        """Start everything, and return when the cluster is ended."""
+        # Workers whose supervisor died become our children, so that they do not linger as zombies that look alive.
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        waker, wakeup = socket.socketpair()
+        for end in (waker, wakeup):
+            end.setblocking(False)
+        signal.set_wakeup_fd(wakeup.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        listener = self._listen()
+        self._selector.register(waker, selectors.EVENT_READ)
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._lifeline, selectors.EVENT_READ)
+        try:
+            for daemon in self._daemons.values():
+                self._start(daemon)
+            while not self._ending:
+                for key, _ in self._selector.select():
+                    if key.fileobj is waker:
+                        waker.recv(4096)
+                        self._reap()
+                    elif key.fileobj is listener:
+                        self._serve(listener)
+                    else:
+                        self._on_lifeline()
+        finally:
+            self._end_everything()
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            self._layout.keeper_socket.unlink()
+        with short_path(self._layout.keeper_socket) as address:
+            listener.bind(address)
+        listener.listen()
+        return listener
+
+    def _on_term(self, *_: object) -> None:
+        self._ending = True
+
+    def _on_lifeline(self) -> None:
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            said = self._lifeline.recv(64)
+        if said.strip() == b"keep":
+            self._status.state = "up"
+            self._write()
+            self._lifeline.sendall(b"kept\n")
+        else:  # gone before it saw the cluster ready
+            self._ending = True
+        self._selector.unregister(self._lifeline)
+        self._lifeline.close()
+
+    def _serve(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(5.0)
+            order, _, name = connection.makefile("r").readline().strip().partition(" ")
+            if order != "start" or name not in self._daemons:
+                answer = f"error unknown order or daemon: {order} {name}"
+            elif self._status.daemons[name].pid is not None:
+                answer = f"error {name} is running"
+            else:
+                answer = f"ok {self._start(self._daemons[name])}"
+            connection.sendall(answer.encode() + b"\n")
+
+    def _start(self, daemon: Daemon) -> int:
+        env = os.environ | daemon.env | {processes.MARKER: self._description.id}
+        with daemon.output.open("ab") as output:
+            process = subprocess.Popen(
+                daemon.argv,
+                env=env,
+                cwd=daemon.log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 (this process has one thread)
+            )
+        self._running[process.pid] = daemon.id
+        self._status.daemons[daemon.id] = DaemonProcess(pid=process.pid, started_at=time.time())
+        self._write()
+        return process.pid
+
+    def _reap(self) -> None:
+        changed = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            daemon = self._running.pop(pid, None)
+            if daemon is not None:
+                entry = self._status.daemons[daemon]
+                entry.pid, entry.exit_code = None, os.waitstatus_to_exitcode(status)
+                changed = True
+        if changed:
+            self._write()
+
+    def _end_everything(self) -> None:
+        self._status.state = "ending"
+        self._write()
+        processes.end_cluster(self._description.id, spare={os.getpid()})
+        self._reap()
+        self._status.state = "down"
+        self._write()
+        with contextlib.suppress(FileNotFoundError):
+            self._layout.keeper_socket.unlink()
+
+    def _write(self) -> None:
+        state.write(self._layout.processes_file, self._status)
+
+
+@contextlib.contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """An address for a Unix socket that fits the 108 bytes that the kernel allows, however long the path."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def main() -> None:
+    """Run the keeper of the cluster in the folder that the first argument names."""
+    Keeper(Layout(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2]))).run()
+
+
+if __name__ == "__main__":
+    main()

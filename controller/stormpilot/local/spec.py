@@ -1,0 +1,92 @@
+"""What a local cluster is to be like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from stormpilot.errors import UsageError
+
+MAX_SUPERVISORS = 64
+MAX_SLOTS = 32
+
+
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cluster's size and settings; checked when made.
+
+    Attributes
+    ----------
+    name
+        Letters, digits, dot, dash and underscore; one cluster of a name at a time.
+    supervisors, slots
+        How many supervisors, and how many slots each.
+    racks
+        Supervisors go to `/rack-0`, `/rack-1`, ... in turn.
+    sites
+        Values of the supervisors' `site` tag, given in turn; empty for none.
+    cpu_points
+        Declared CPU of each supervisor, 100 = one core; None: this machine's cores shared out equally.
+    memory_mb
+        Declared memory of each supervisor; None: this machine's memory shared out equally.
+    scheduler
+        `pilot` (ours, from `scheduler_jar`) or `default` (Storm's).
+    scheduler_jar
+        The jar for Nimbus; None: the one that `make build` made.
+    extlib
+        Jars for the classpath of daemons and workers (hooks, groupings).
+    zookeepers
+        Servers of the ZooKeeper ensemble, 1 or an odd number above it.
+    tuned
+        Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
+    conf
+        Further keys for storm.yaml; they win over ours.
+    """
+
+    name: str = "default"
+    supervisors: int = 4
+    slots: int = 4
+    racks: int = 2
+    sites: tuple[str, ...] = ("east", "west")
+    cpu_points: float | None = None
+    memory_mb: float | None = None
+    scheduler: Literal["pilot", "default"] = "pilot"
+    scheduler_jar: Path | None = None
+    extlib: tuple[Path, ...] = ()
+    zookeepers: int = 1
+    tuned: bool = True
+    conf: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        _in_range("supervisors", self.supervisors, 1, MAX_SUPERVISORS)
+        _in_range("slots", self.slots, 1, MAX_SLOTS)
+        _in_range("racks", self.racks, 1, MAX_SUPERVISORS)
+        _in_range("zookeepers", self.zookeepers, 1, 9)
+        if self.zookeepers % 2 == 0:
+            raise UsageError(f"zookeepers: expected an odd number (a majority must be possible), got {self.zookeepers}")
+        for site in self.sites:
+            if not re.fullmatch(r"[\w.-]+", site):
+                raise UsageError(f"sites: expected words of letters, digits, '.', '-', '_', got {site!r}")
+        for field in ("cpu_points", "memory_mb"):
+            value = getattr(self, field)
+            if value is not None and not value > 0:
+                raise UsageError(f"{field}: expected a number above 0, got {value}")
+        if self.scheduler not in ("pilot", "default"):
+            raise UsageError(f"scheduler: expected pilot or default, got {self.scheduler!r}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a cluster name that cannot be the name of a folder."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name):
+        raise UsageError(
+            f"name: expected up to 64 letters, digits, '.', '-', '_', the first a letter or digit, got {name!r}"
+        )
+
+
+def _in_range(field: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{field}: expected {least} to {most}, got {value}")

@@ -1,0 +1,191 @@
+"""Where a cluster keeps what, and the two files that describe it.
+
+`cluster.json` says what was built and is written once, by the command that starts the cluster; `processes.json` says
+what runs and is written by the keeper alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.local.spec import ClusterSpec, check_name
+
+T = TypeVar("T")
+
+
+def state_root() -> Path:
+    """Parent of the clusters' folders: below `$STORMPILOT_STATE`, else `~/.local/state/stormpilot`."""
+    root = os.environ.get("STORMPILOT_STATE") or Path.home() / ".local" / "state" / "stormpilot"
+    return Path(root).absolute() / "clusters"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folder of one cluster."""
+
+    directory: Path
+
+    @classmethod
+    def of(cls, name: str) -> Layout:
+        """The folder of the cluster of this name, existing or not."""
+        check_name(name)
+        return cls(state_root() / name)
+
+    @classmethod
+    def existing(cls) -> Iterator[Layout]:
+        """The folders of all clusters, running or not, by name."""
+        root = state_root()
+        for directory in sorted(root.iterdir()) if root.is_dir() else []:
+            layout = cls(directory)
+            if layout.description_file.is_file():
+                yield layout
+
+    @property
+    def description_file(self) -> Path:
+        """What was built."""
+        return self.directory / "cluster.json"
+
+    @property
+    def processes_file(self) -> Path:
+        """What runs."""
+        return self.directory / "processes.json"
+
+    @property
+    def keeper_socket(self) -> Path:
+        """Where the keeper listens."""
+        return self.directory / "keeper.sock"
+
+    @property
+    def conf(self) -> Path:
+        """Configuration of each daemon."""
+        return self.directory / "conf"
+
+    @property
+    def data(self) -> Path:
+        """Local folders of the daemons; worthless once the cluster is down."""
+        return self.directory / "data"
+
+    @property
+    def logs(self) -> Path:
+        """One folder per daemon; workers' logs are in their supervisor's."""
+        return self.directory / "logs"
+
+    @property
+    def extlib(self) -> Path:
+        """Jars for daemons and workers."""
+        return self.directory / "extlib"
+
+    @property
+    def extlib_daemon(self) -> Path:
+        """Jars for daemons: the scheduler."""
+        return self.directory / "extlib-daemon"
+
+
+class Daemon(msgspec.Struct, frozen=True):
+    """One daemon of the cluster and how to start it.
+
+    `host` and `port` are where clients reach it; `env` comes on top of the keeper's environment.
+    """
+
+    id: str
+    kind: Literal["zookeeper", "nimbus", "supervisor"]
+    host: str
+    port: int
+    argv: list[str]
+    env: dict[str, str]
+    log: Path
+    output: Path
+
+
+class SupervisorNode(msgspec.Struct, frozen=True):
+    """What a supervisor declares to Storm."""
+
+    id: str
+    host: str
+    rack: str
+    site: str | None
+    slots: list[int]
+    cpu_points: float
+    memory_mb: float
+
+
+class Description(msgspec.Struct, frozen=True):
+    """`cluster.json`. `id` is what all processes carry in their environment, `created_at` seconds since the epoch."""
+
+    schema: int
+    name: str
+    id: str
+    created_at: float
+    storm_version: str
+    storm_home: Path
+    spec: ClusterSpec
+    daemons: list[Daemon]
+    supervisors: list[SupervisorNode]
+
+    def of_kind(self, kind: str) -> list[Daemon]:
+        """Daemons of one kind."""
+        return [d for d in self.daemons if d.kind == kind]
+
+
+class DaemonProcess(msgspec.Struct):
+    """A daemon's process: `pid` is None when it does not run, and `exit_code` (minus a signal's number) says why."""
+
+    pid: int | None = None
+    started_at: float | None = None
+    exit_code: int | None = None
+
+
+class Processes(msgspec.Struct):
+    """`processes.json`."""
+
+    keeper_pid: int
+    state: Literal["starting", "up", "ending", "down"]
+    daemons: dict[str, DaemonProcess]
+
+
+def read_description(layout: Layout) -> Description:
+    """Read `cluster.json`; UsageError if there is none or it is not ours."""
+    return _read(layout.description_file, Description)
+
+
+def read_processes(layout: Layout) -> Processes | None:
+    """Read `processes.json`; None before the keeper has written it."""
+    if not layout.processes_file.is_file():
+        return None
+    return _read(layout.processes_file, Processes)
+
+
+def write(path: Path, value: Any) -> None:
+    """Write a file that only its owner may read, at once and completely or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=_encode), indent=2) + b"\n")
+    scratch.replace(path)
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind, dec_hook=_decode)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except msgspec.MsgspecError as e:
+        raise UsageError(f"{path}: {e}") from None
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(f"cannot write a {type(value).__name__}")
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if issubclass(kind, Path):
+        return kind(value)
+    raise NotImplementedError(f"cannot read a {kind.__name__}")

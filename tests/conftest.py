@@ -1,0 +1,57 @@
+"""Fixtures that start real processes: a ZooKeeper of its own, and one local Storm cluster for the whole run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+if TYPE_CHECKING:
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.zookeeper import LocalZooKeeper
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
+    """A running ZooKeeper of this test's own: `hosts`, `stop()`, `start()`, `pause()`, `resume()`."""
+    from stormpilot.local.zookeeper import LocalZooKeeper
+
+    server = LocalZooKeeper(tmp_path / "zookeeper")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """A running local cluster with our scheduler, 4 supervisors x 4 slots; leave it as you found it."""
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.spec import ClusterSpec
+
+    running = LocalCluster.up(ClusterSpec(name=f"tests-{os.getpid()}"))
+    try:
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture
+def expire_session() -> Callable[[KazooClient], None]:
+    """Makes ZooKeeper expire the session of a connected client, as after a long silence.
+
+    A second client takes the session over and closes it; the first one learns of it when it reconnects.
+    """
+
+    def expire(client: KazooClient) -> None:
+        twin = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
+        twin.start(timeout=10)
+        twin.stop()
+        twin.close()
+
+    return expire
