@@ -1,0 +1,136 @@
+"""The counters of one task: what `TaskLoad` of `model/messages.py` carries. Cumulative and bounded.
+
+A process of several threads may send (a batching thread, a user's own), so what sending counts is guarded by a lock;
+receiving happens on the main thread alone.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stormpilot.instrument.latency import LatencyHistogram
+
+MAX_SOURCES = 4096
+"""Distinct (source task, stream) pairs that a task counts; tuples of further ones stay uncounted."""
+MAX_PENDING = 50_000
+"""Spout tuples whose latency is measured at a time; tuples emitted beyond it are counted, not timed."""
+_MAX_TICKS = 64
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of its children that ended (user and system)."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+class BoltCounters:
+    """What a bolt's task received by (source task, stream), and the acks and fails that it sent.
+
+    An ack or fail of a tick is not counted: no acker hears of it.
+    """
+
+    def __init__(self, count_acks: bool = True) -> None:
+        self._received: dict[tuple[int, str], int] = {}
+        self._acked = 0
+        self._count_acks = count_acks
+        self._ticks: dict[Any, None] = {}
+        self._lock = threading.Lock()
+
+    def tuple_received(self, tup: Any) -> None:
+        """Count a tuple that was read (`pystorm.component.Tuple`); ticks and heartbeats come from task -1."""
+        if tup.task >= 0:
+            key = (tup.task, tup.stream)
+            try:
+                self._received[key] += 1
+            except KeyError:
+                if len(self._received) < MAX_SOURCES:
+                    self._received[key] = 1
+        elif tup.stream == "__tick":
+            if len(self._ticks) >= _MAX_TICKS:
+                self._ticks.pop(next(iter(self._ticks)))
+            self._ticks[tup.id] = None
+
+    def message_sent(self, message: Mapping[str, Any]) -> None:
+        """Count a message to Storm."""
+        command = message.get("command")
+        if (command == "ack" or command == "fail") and self._count_acks:
+            with self._lock:
+                if self._ticks and message.get("id") in self._ticks:
+                    del self._ticks[message["id"]]
+                else:
+                    self._acked += 1
+
+    def values(self) -> dict[str, Any]:
+        """The counters by their name in a report."""
+        return {"received": [[task, stream, n] for (task, stream), n in self._received.items()], "acked": self._acked}
+
+
+class SpoutCounters:
+    """What a spout's task emitted with an id, what came back acked or failed, and how long the acked took.
+
+    Parameters
+    ----------
+    give_up_s
+        Age after which a pending tuple is forgotten: Storm fails tuples after its message time-out, so that one twice
+        as old will never be heard of (its id came back in another shape).
+    clock
+        Seconds that never go back.
+    """
+
+    def __init__(self, give_up_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._emitted = 0
+        self._completed = 0
+        self._failed = 0
+        self._latency = LatencyHistogram()
+        self._pending: dict[str | int, float] = {}
+        self._give_up_s = give_up_s
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def message_sent(self, message: Mapping[str, Any]) -> None:
+        """Count an emit with an id; one without is not tracked by Storm, and its receivers count it."""
+        tuple_id = message.get("id")
+        if tuple_id is None or message.get("command") != "emit":
+            return
+        with self._lock:
+            self._emitted += 1
+            if type(tuple_id) in (str, int) and (len(self._pending) < MAX_PENDING or tuple_id in self._pending):
+                self._pending[tuple_id] = self._clock()
+
+    def command_received(self, command: Mapping[str, Any]) -> None:
+        """Count an ack or a fail from Storm."""
+        kind = command["command"]
+        if kind == "ack":
+            self._completed += 1
+            emitted_s = self._take(command.get("id"))
+            if emitted_s is not None:
+                self._latency.add((self._clock() - emitted_s) * 1000.0)
+        elif kind == "fail":
+            self._failed += 1
+            self._take(command.get("id"))
+
+    def values(self) -> dict[str, Any]:
+        """The counters by their name in a report."""
+        expired_s = self._clock() - self._give_up_s
+        with self._lock:
+            while self._pending:
+                oldest = next(iter(self._pending))
+                if self._pending[oldest] > expired_s:
+                    break
+                del self._pending[oldest]
+        return {
+            "emitted": self._emitted,
+            "completed": self._completed,
+            "failed": self._failed,
+            "latencyMs": self._latency.buckets(),
+        }
+
+    def _take(self, tuple_id: Any) -> float | None:
+        if type(tuple_id) not in (str, int):
+            return None
+        with self._lock:
+            return self._pending.pop(tuple_id, None)

@@ -1,0 +1,193 @@
+"""Mixins that count and report: `LoadReporting` for every kind of bolt, `SpoutLoadReporting` for spouts.
+
+Put the mixin first in the bases: `class Parse(LoadReporting, Bolt)`. What we add must not make a component worse: an
+exception in our code ends the reporting of this task with one line in its log, and nothing else; a child process never
+reports; a component whose topology lacks the load stream stays silent (an emit on an undeclared stream ends a worker).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
+
+LOAD_STREAM = "stormpilot_load"
+REPORT_SECS_KEY = "stormpilot.report.secs"
+DEFAULT_REPORT_SECS = 5.0
+
+
+class _Counters(Protocol):
+    def message_sent(self, message: Mapping[str, Any]) -> None: ...
+
+    def values(self) -> dict[str, Any]: ...
+
+
+class _LoadReportingBase:
+    """What both mixins share. Its own names start with `_stormpilot_`, so that they meet none of a user's."""
+
+    _stormpilot_identity: dict[str, Any]
+    _stormpilot_counters: Any = None
+    """None: not set up yet, not wanted, or given up."""
+    _stormpilot_period_s = DEFAULT_REPORT_SECS
+    _stormpilot_due_s = 0.0
+    _stormpilot_seq = 0
+
+    def _setup_component(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
+        super()._setup_component(storm_conf, context)  # type: ignore[misc]
+        try:
+            _keep_stdout_off_the_protocol(self)
+            if not self._stormpilot_can_report(context):
+                self._stormpilot_log(f"the topology declares no stream {LOAD_STREAM}: this task reports no load")
+                return
+            self._stormpilot_period_s = _period_s(storm_conf)
+            self._stormpilot_due_s = time.monotonic() + self._stormpilot_period_s
+            self._stormpilot_identity = {
+                "task": int(context["taskid"]),
+                "component": str(self.component_name),  # type: ignore[attr-defined]
+                "host": socket.gethostname(),
+                "mhz": cpu_mhz(),
+                "pid": os.getpid(),
+                "startMs": int(time.time() * 1000),
+            }
+            self._stormpilot_counters = self._stormpilot_new_counters(storm_conf)
+        except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
+            self._stormpilot_give_up(e)
+
+    def send_message(self, message: Any) -> Any:
+        """Send a message to Storm, and count it."""
+        counters = self._stormpilot_counters
+        if counters is not None and isinstance(message, dict):
+            try:
+                counters.message_sent(message)
+            except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
+                self._stormpilot_give_up(e)
+        return super().send_message(message)  # type: ignore[misc]
+
+    # --- what a subclass may say otherwise ----------------------------------------------------------------------------
+
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
+        raise NotImplementedError
+
+    def _stormpilot_can_report(self, context: dict[str, Any]) -> bool:
+        return LOAD_STREAM in context.get("streams", ())
+
+    def _stormpilot_send_load(self, load: str) -> None:
+        """Emit the load: unanchored, no task ids asked for, past every override of the user's."""
+        self.serializer.send_message(  # type: ignore[attr-defined]
+            {"command": "emit", "tuple": [load], "stream": LOAD_STREAM, "anchors": [], "need_task_ids": False}
+        )
+
+    # --- reporting ----------------------------------------------------------------------------------------------------
+
+    def _stormpilot_report(self, now_s: float) -> None:
+        """Send the counters and set the next time, on the grid of the period."""
+        self._stormpilot_due_s += self._stormpilot_period_s
+        if self._stormpilot_due_s <= now_s:
+            self._stormpilot_due_s = now_s + self._stormpilot_period_s
+        identity = self._stormpilot_identity
+        if os.getpid() != identity["pid"]:
+            return
+        self._stormpilot_seq += 1
+        load = {
+            **identity,
+            "seq": self._stormpilot_seq,
+            "atMs": int(time.time() * 1000),
+            "cpuS": round(cpu_seconds(), 6),
+            **self._stormpilot_counters.values(),
+        }
+        self._stormpilot_send_load(json.dumps(load, separators=(",", ":")))
+
+    def _stormpilot_give_up(self, e: Exception) -> None:
+        self._stormpilot_counters = None
+        self._stormpilot_log(f"load reporting of this task ends, the task itself goes on: {type(e).__name__}: {e}")
+
+    def _stormpilot_log(self, text: str) -> None:
+        try:
+            self.logger.warning("stormpilot: %s", text)  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001 (the logger is the user's)
+            print(f"stormpilot: {text}", file=sys.stderr)
+
+
+class LoadReporting(_LoadReportingBase):
+    """Mixin for `Bolt`, `BatchingBolt` and `TicklessBatchingBolt`.
+
+    Reports while reading: Storm sends a bolt a heartbeat every second, idle or busy, so that no thread is needed.
+    """
+
+    def read_tuple(self) -> Any:
+        """Read a tuple, count it, and report when it is time."""
+        tup = super().read_tuple()  # type: ignore[misc]
+        counters = self._stormpilot_counters
+        if counters is not None:
+            try:
+                counters.tuple_received(tup)
+                now_s = time.monotonic()
+                if now_s >= self._stormpilot_due_s:
+                    self._stormpilot_report(now_s)
+            except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
+                self._stormpilot_give_up(e)
+        return tup
+
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
+        return BoltCounters()
+
+
+class SpoutLoadReporting(_LoadReportingBase):
+    """Mixin for `Spout` and `ReliableSpout`.
+
+    Reports when Storm asks for something (next, ack, fail, activate, deactivate): a deactivated spout is asked nothing
+    and reports nothing, and it reports once more as it is deactivated.
+    """
+
+    def read_command(self) -> Any:
+        """Read a command, count it, and report when it is time."""
+        command = super().read_command()  # type: ignore[misc]
+        counters = self._stormpilot_counters
+        if counters is not None:
+            try:
+                counters.command_received(command)
+                now_s = time.monotonic()
+                if now_s >= self._stormpilot_due_s or command["command"] == "deactivate":
+                    self._stormpilot_report(now_s)
+            except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
+                self._stormpilot_give_up(e)
+        return command
+
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
+        timeout_s = float(storm_conf.get("topology.message.timeout.secs") or 30)
+        return SpoutCounters(give_up_s=2 * timeout_s)
+
+
+def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
+    """MHz of one core (the highest that /proc/cpuinfo tells now), or None where the kernel tells none."""
+    try:
+        found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)
+    except OSError:
+        return None
+    return max(map(float, found)) if found else None
+
+
+def _period_s(storm_conf: Mapping[str, Any]) -> float:
+    value = storm_conf.get(REPORT_SECS_KEY)
+    period_s = DEFAULT_REPORT_SECS if value is None else float(value)
+    if not period_s > 0:
+        raise ValueError(f"{REPORT_SECS_KEY} is {value!r}, expected seconds above 0")
+    return period_s
+
+
+def _keep_stdout_off_the_protocol(component: Any) -> None:
+    """Send what the component prints to stderr where stdout is the pipe of the protocol: Storm logs stderr."""
+    try:
+        shared = component.serializer.output_stream.fileno() == sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    if shared:
+        sys.stdout = sys.stderr

@@ -1,0 +1,96 @@
+"""The newest load of every task, and how it is cut into messages (`LoadReport` of `model/messages.py`).
+
+Loads stay the JSON texts that the tasks sent: the collector reads only what it must to order them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+SCHEMA = 1
+GZIP_ABOVE_BYTES = 64 * 1024
+MAX_BYTES = 900 * 1024
+"""ZooKeeper's limit is 1 MiB for the whole request."""
+
+
+class LoadBook:
+    """The newest load per task.
+
+    Parameters
+    ----------
+    tasks
+        The tasks that the topology has: loads of others are refused, so that the book cannot grow.
+    """
+
+    def __init__(self, tasks: Collection[int]) -> None:
+        self._tasks = frozenset(tasks)
+        self._newest: dict[int, tuple[tuple[int, int], str]] = {}
+
+    def add(self, load: str) -> bool:
+        """Keep a load unless a newer one is known; False if it was refused.
+
+        Of two processes of a task the later started is the live one; of two loads of a process the higher `seq` is
+        the newer. `ValueError` for a text that is no load.
+        """
+        try:
+            value: Any = json.loads(load)
+            task, age = value["task"], (int(value["startMs"]), int(value["seq"]))
+        except (TypeError, KeyError, ValueError) as e:
+            raise ValueError(f"not a load of a task: {load[:200]!r}") from e
+        known = self._newest.get(task)
+        if task not in self._tasks or (known is not None and known[0] >= age):
+            return False
+        self._newest[task] = (age, load)
+        return True
+
+    def loads(self) -> list[str]:
+        """The loads in the order of their tasks."""
+        return [self._newest[task][1] for task in sorted(self._newest)]
+
+
+def encode_reports(
+    topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str]
+) -> dict[str, bytes]:
+    """The znodes of one report, by reporter name: one where it fits, else `<reporter>-0`, `<reporter>-1`, ...
+
+    A single load too large for a znode is left out.
+    """
+    whole = _encode(topology_id, reporter, seq, written_at_ms, loads)
+    if len(whole) <= MAX_BYTES:
+        return {reporter: whole}
+    parts: list[Sequence[str]] = []
+    _cut(topology_id, reporter, seq, written_at_ms, loads, parts)
+    return {
+        f"{reporter}-{k}": _encode(topology_id, f"{reporter}-{k}", seq, written_at_ms, part)
+        for k, part in enumerate(parts)
+    }
+
+
+def _cut(
+    topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str], parts: list[Sequence[str]]
+) -> None:
+    """Halve until each part fits (names are measured with a number as long as any that may come)."""
+    if len(_encode(topology_id, f"{reporter}-99999", seq, written_at_ms, loads)) <= MAX_BYTES:
+        parts.append(loads)
+    elif len(loads) > 1:
+        middle = len(loads) // 2
+        _cut(topology_id, reporter, seq, written_at_ms, loads[:middle], parts)
+        _cut(topology_id, reporter, seq, written_at_ms, loads[middle:], parts)
+
+
+def _encode(topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str]) -> bytes:
+    head = json.dumps(
+        {
+            "schema": SCHEMA,
+            "topologyId": topology_id,
+            "reporter": reporter,
+            "seq": seq,
+            "writtenAtMs": written_at_ms,
+        },
+        separators=(",", ":"),
+    )
+    data = (head[:-1] + ',"tasks":[' + ",".join(loads) + "]}").encode()
+    return gzip.compress(data, compresslevel=6, mtime=0) if len(data) > GZIP_ABOVE_BYTES else data

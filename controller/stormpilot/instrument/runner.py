@@ -1,0 +1,118 @@
+"""`stormpilot_run`: runs a component as `streamparse_run` does, with load reporting added to its class.
+
+Same contract: `stormpilot_run [-s json|msgpack] module.Class`, all in one argument as Storm passes it or in several;
+modules are imported from the directory that Storm unpacked the jar into. A class that cannot be derived from runs as
+it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pystorm.bolt import Bolt
+from pystorm.component import _SERIALIZERS
+from pystorm.spout import Spout
+
+from stormpilot.instrument.reporting import LoadReporting, SpoutLoadReporting
+
+RESOURCES = "resources"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of the console script."""
+    arguments = _parse(sys.argv[1:] if argv is None else argv)
+    protocol_fd = _take_stdout()
+    component_class = instrumented(_import_class(arguments.target_class))
+    component = component_class(serializer=arguments.serializer)
+    _give_stdout(component, protocol_fd)
+    component.run()
+
+
+def instrumented(component_class: type) -> type:
+    """A class of the same name with the mixin first, or the class itself where it has it or cannot be derived from."""
+    mixin: type
+    if issubclass(component_class, Bolt):
+        mixin = LoadReporting
+    elif issubclass(component_class, Spout):
+        mixin = SpoutLoadReporting
+    else:
+        return component_class
+    if issubclass(component_class, mixin):
+        return component_class
+
+    def body(namespace: dict[str, Any]) -> None:
+        namespace["__module__"] = component_class.__module__
+        namespace["__qualname__"] = component_class.__qualname__
+        namespace["__doc__"] = component_class.__doc__
+
+    try:
+        return types.new_class(component_class.__name__, (mixin, component_class), exec_body=body)
+    except Exception as e:  # noqa: BLE001 (a metaclass or __init_subclass__ of the user's may raise anything)
+        print(f"stormpilot: {component_class.__name__} runs without load reporting: {e!r}", file=sys.stderr)
+        return component_class
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="stormpilot_run", description=__doc__)
+    parser.add_argument("target_class", help="the bolt or spout to run, as module.Class")
+    parser.add_argument("-s", "--serializer", choices=sorted(_SERIALIZERS), default="json")
+    if len(argv) == 1:
+        argv = argv[0].split()
+    arguments = parser.parse_args(argv)
+    if "." not in arguments.target_class:
+        parser.error(f"{arguments.target_class!r} is not of the form module.Class")
+    return arguments
+
+
+def _import_class(target: str) -> type:
+    module_name, class_name = target.rsplit(".", 1)
+    here = Path.cwd()
+    if (here / RESOURCES / (module_name.replace(".", os.sep) + ".py")).is_file():
+        here = here / RESOURCES
+    sys.path.append(str(here))
+    component_class: type = getattr(importlib.import_module(module_name), class_name)
+    return component_class
+
+
+def _take_stdout() -> int:
+    """Make stdout (fd 1) a second stderr before any code of the user's runs, and return the pipe to Storm.
+
+    So neither a print, nor a C library, nor a child process that inherits stdout can write into the protocol.
+    """
+    sys.stdout.flush()
+    protocol_fd = os.dup(1)
+    os.dup2(2, 1)
+    return protocol_fd
+
+
+def _give_stdout(component: Any, protocol_fd: int) -> None:
+    """Let the component's serializer, which wrapped stdout at its construction, write to the pipe to Storm."""
+    serializer = component.serializer
+    wrapped = serializer.output_stream
+    try:
+        on_stdout = wrapped.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        on_stdout = False
+    if not on_stdout:  # streams of its own: leave everything as it was
+        os.dup2(protocol_fd, 1)
+        os.close(protocol_fd)
+    elif isinstance(wrapped, io.TextIOBase):
+        serializer.output_stream = os.fdopen(protocol_fd, "w", encoding="utf-8")
+        if wrapped is not sys.stdout and isinstance(wrapped, io.TextIOWrapper):
+            wrapped.flush()
+            wrapped.detach()  # its end would close fd 1
+    else:
+        serializer.output_stream = os.fdopen(protocol_fd, "wb")
+    sys.stdout = sys.stderr
+
+
+if __name__ == "__main__":
+    main()

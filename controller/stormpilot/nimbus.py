@@ -1,0 +1,336 @@
+"""A thin Thrift client of Nimbus: what `submit`, `local` and `observe` ask of it, with errors a person understands.
+
+It speaks framed binary Thrift without SASL (Storm's `SimpleTransportPlugin`, the default) by streamparse's IDL, which
+is older than Storm 2.8 and compatible on the wire for what is called here. thriftpy2 cannot decode
+`Assignment.executor_node_port`, so placements come from `getTopologyInfo`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from streamparse import thrift as storm
+from thriftpy2.protocol import TBinaryProtocolFactory
+from thriftpy2.protocol.exc import TProtocolException
+from thriftpy2.rpc import make_client
+from thriftpy2.thrift import TApplicationException
+from thriftpy2.transport import TFramedTransportFactory, TTransportException
+
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
+
+DEFAULT_PORT = 6627
+DEFAULT_TIMEOUT_S = 60.0
+"""Nimbus may wait that long for a code replica before it answers a submit."""
+_CHUNK_BYTES = 300 * 1024
+"""Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a Nimbus listens."""
+
+    host: str
+    port: int = DEFAULT_PORT
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Address:
+        """Read `host` or `host:port`; `where` names the option or the file and field for the error."""
+        host, port = text.rsplit(":", 1) if ":" in text else (text, str(DEFAULT_PORT))
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise UsageError(f"{where}: {text!r} is not an address, expected host or host:port")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def resolved(self) -> set[tuple[str, int]]:
+        """The IP addresses with the port; empty when the name does not resolve."""
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except OSError:
+            return set()
+        return {(str(info[4][0]), self.port) for info in found}
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether every address of the host is a loopback address."""
+        hosts = {ip for ip, _ in self.resolved()}
+        return bool(hosts) and all(ip == "::1" or ip.startswith("127.") for ip in hosts)
+
+
+@dataclass(frozen=True)
+class SupervisorInfo:
+    """A supervisor as `getClusterInfo` lists it."""
+
+    id: str
+    host: str
+    slots: int
+    used_slots: int
+    uptime_s: int
+
+
+@dataclass(frozen=True)
+class RunningTopology:
+    """A topology as `getClusterInfo` lists it; `status` is ACTIVE, INACTIVE, REBALANCING or KILLED."""
+
+    id: str
+    name: str
+    status: str
+    workers: int
+    executors: int
+    tasks: int
+    uptime_s: int
+
+
+@dataclass(frozen=True)
+class PlacedExecutor:
+    """An executor and the worker that runs it; `uptime_s` is 0 until its worker sent a heartbeat."""
+
+    start: int
+    end: int
+    component: str
+    host: str
+    port: int
+    uptime_s: int
+
+
+@dataclass(frozen=True)
+class TopologyDetail:
+    """`getTopologyInfo`: what runs where, and the errors that components reported last."""
+
+    id: str
+    name: str
+    status: str
+    scheduling_status: str
+    executors: list[PlacedExecutor]
+    errors: dict[str, list[str]]
+
+
+class Nimbus:
+    """A connection to one Nimbus. Not for use by several threads at once."""
+
+    def __init__(self, client: Any, address: Address):
+        self.address = address
+        self._client = client
+
+    @classmethod
+    def connect(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:
+        """Connect; `UnreachableError` when nothing listens there."""
+        try:
+            client = make_client(
+                storm.Nimbus,
+                host=address.host,
+                port=address.port,
+                proto_factory=TBinaryProtocolFactory(),  # type: ignore[no-untyped-call]
+                trans_factory=TFramedTransportFactory(),
+                timeout=int(timeout_s * 1000),
+            )
+        except (TTransportException, OSError) as e:
+            raise UnreachableError(f"Nimbus at {address} is not reachable: {_words(e)}") from e
+        return cls(client, address)
+
+    @classmethod
+    def connect_leader(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:
+        """Connect to the Nimbus at `address`, and on to the leading one where that is another.
+
+        A leader that cannot be reached from here (a tunnel, another network) is no error: the call stays with
+        `address`, and Nimbus itself refuses what only a leader may do.
+        """
+        nimbus = cls.connect(address, timeout_s)
+        leader = nimbus.leader()
+        if leader == address or leader.resolved() & address.resolved():
+            return nimbus
+        try:
+            following = cls.connect(leader, timeout_s)
+        except UnreachableError:
+            return nimbus
+        nimbus.close()
+        return following
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Nimbus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def leader(self) -> Address:
+        """The leading Nimbus; `UnreachableError` while none leads."""
+        try:
+            summary = self._call("getLeader")
+        except RefusedError as e:
+            raise UnreachableError(f"no Nimbus leads (asked {self.address}): {e}") from e
+        return Address(str(summary.host), int(summary.port))
+
+    def conf(self) -> dict[str, Any]:
+        """Nimbus's own configuration."""
+        return dict(json.loads(self._call("getNimbusConf")))
+
+    def supervisors(self) -> list[SupervisorInfo]:
+        """The live supervisors."""
+        return [
+            SupervisorInfo(
+                s.supervisor_id, s.host, int(s.num_workers), int(s.num_used_workers), int(s.uptime_secs or 0)
+            )
+            for s in self._call("getClusterInfo").supervisors
+        ]
+
+    def topologies(self) -> list[RunningTopology]:
+        """Every topology that Nimbus knows, in whatever status."""
+        return [
+            RunningTopology(
+                id=t.id,
+                name=t.name,
+                status=t.status,
+                workers=int(t.num_workers),
+                executors=int(t.num_executors),
+                tasks=int(t.num_tasks),
+                uptime_s=int(t.uptime_secs or 0),
+            )
+            for t in self._call("getClusterInfo").topologies
+        ]
+
+    def find(self, name: str) -> RunningTopology | None:
+        """The topology of that name, or None."""
+        return next((t for t in self.topologies() if t.name == name), None)
+
+    def topology_id(self, name: str) -> str:
+        """Id of the topology of that name; `RefusedError` names those that run."""
+        topologies = self.topologies()
+        for t in topologies:
+            if t.name == name:
+                return t.id
+        running = ", ".join(sorted(t.name for t in topologies)) or "none"
+        raise RefusedError(f"no topology is named {name!r} (running: {running})")
+
+    def topology(self, topology_id: str) -> TopologyDetail:
+        """Where the executors of a topology run."""
+        info = self._call("getTopologyInfo", id=topology_id)
+        return TopologyDetail(
+            id=info.id,
+            name=info.name,
+            status=info.status,
+            scheduling_status=info.sched_status or "",
+            executors=sorted(
+                (
+                    PlacedExecutor(
+                        start=int(e.executor_info.task_start),
+                        end=int(e.executor_info.task_end),
+                        component=e.component_id,
+                        host=e.host,
+                        port=int(e.port),
+                        uptime_s=int(e.uptime_secs or 0),
+                    )
+                    for e in info.executors
+                ),
+                key=lambda e: e.start,
+            ),
+            errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
+        )
+
+    def topology_conf(self, topology_id: str) -> dict[str, Any]:
+        """The saved configuration of a topology: Nimbus's own merged with what was submitted."""
+        return dict(json.loads(self._call("getTopologyConf", id=topology_id)))
+
+    def complete_latency_ms(self, topology_id: str, window_s: int = 600) -> float | None:
+        """Mean complete latency of a topology as Storm's UI shows it (5% sampled, up to a minute old), or None.
+
+        `window_s` is one of Storm's windows: 600, 10800 or 86400.
+        """
+        page = self._call("getTopologyPageInfo", id=topology_id, window=str(window_s), is_include_sys=False)
+        latencies = page.topology_stats.window_to_complete_latencies_ms if page.topology_stats else None
+        value = (latencies or {}).get(str(window_s))
+        return None if value is None else float(value)
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def kill(self, name: str, wait_s: int | None = None) -> None:
+        """Kill a topology after `wait_s` seconds with its spouts off (None: Storm's message time-out)."""
+        self._call("killTopologyWithOpts", name=name, options=storm.KillOptions(wait_secs=wait_s))
+
+    def activate(self, name: str) -> None:
+        """Turn the spouts of a topology on."""
+        self._call("activate", name=name)
+
+    def deactivate(self, name: str) -> None:
+        """Turn the spouts of a topology off."""
+        self._call("deactivate", name=name)
+
+    def rebalance(
+        self,
+        name: str,
+        wait_s: int | None = None,
+        workers: int | None = None,
+        executors: dict[str, int] | None = None,
+    ) -> None:
+        """Rebalance as `storm rebalance` does; `executors` maps component to executors."""
+        options = storm.RebalanceOptions(wait_secs=wait_s, num_workers=workers, num_executors=executors)
+        self._call("rebalance", name=name, options=options)
+
+    def name_allowed(self, name: str) -> bool:
+        """Whether a topology of that name may be submitted now (Nimbus also says no to one that runs)."""
+        return bool(self._call("isTopologyNameAllowed", name=name))
+
+    def upload(self, data: Iterable[bytes], on_bytes: Callable[[int], None] | None = None) -> str:
+        """Upload a jar; returns its location on Nimbus. `on_bytes` hears the size of each chunk sent."""
+        location: str = self._call("beginFileUpload")
+        for block in data:
+            for start in range(0, len(block), _CHUNK_BYTES):
+                chunk = block[start : start + _CHUNK_BYTES]
+                self._call("uploadChunk", location=location, chunk=chunk)
+                if on_bytes:
+                    on_bytes(len(chunk))
+        self._call("finishFileUpload", location=location)
+        return location
+
+    def submit(self, name: str, jar_location: str, conf: dict[str, Any], topology: Any, active: bool = True) -> None:
+        """Submit an assembled `StormTopology` whose jar was uploaded."""
+        status = storm.TopologyInitialStatus.ACTIVE if active else storm.TopologyInitialStatus.INACTIVE
+        self._call(
+            "submitTopologyWithOpts",
+            name=name,
+            uploadedJarLocation=jar_location,
+            jsonConf=json.dumps(conf),
+            topology=topology,
+            options=storm.SubmitOptions(initial_status=status),
+        )
+
+    def _call(self, method: str, **arguments: Any) -> Any:
+        with self._errors(method):
+            return getattr(self._client, method)(**arguments)
+
+    @contextmanager
+    def _errors(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except (
+            storm.NotAliveException,
+            storm.AlreadyAliveException,
+            storm.InvalidTopologyException,
+            storm.AuthorizationException,
+        ) as e:
+            raise RefusedError(f"Nimbus at {self.address} refuses {method}: {e.msg}") from e
+        except TApplicationException as e:
+            raise RefusedError(f"Nimbus at {self.address} failed in {method}: {e.message} (its log says more)") from e
+        except (TTransportException, TProtocolException, OSError) as e:
+            self._unreachable(method, e)
+
+    def _unreachable(self, method: str, e: Exception) -> NoReturn:
+        hint = " (a Nimbus with SASL, Kerberos or TLS is not supported)" if isinstance(e, TProtocolException) else ""
+        raise UnreachableError(f"Nimbus at {self.address} does not answer {method}: {_words(e)}{hint}") from e
+
+
+def _words(e: Exception) -> str:
+    if isinstance(e, TTransportException):
+        return str(e.message)
+    return str(e) or type(e).__name__

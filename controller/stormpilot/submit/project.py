@@ -1,0 +1,153 @@
+"""A streamparse project on disk: its `config.json`, environments, topology files and sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamparse.dsl.topology import Topology, TopologyType
+
+from stormpilot.errors import UsageError
+from stormpilot.nimbus import Address
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One entry of `envs` in `config.json`; `where` names it in errors."""
+
+    name: str
+    values: dict[str, Any]
+    where: str
+
+    def nimbus(self) -> Address:
+        """The address of Nimbus: `STREAMPARSE_NIMBUS` where set, else the field `nimbus`."""
+        override = os.environ.get("STREAMPARSE_NIMBUS")
+        if override:
+            return Address.parse(override, "environment variable STREAMPARSE_NIMBUS")
+        value = self.values.get("nimbus")
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{self.where}: nimbus is missing, expected host or host:port (or give --nimbus)")
+        return Address.parse(value, f"{self.where}: nimbus")
+
+    def mapping(self, field: str) -> dict[str, Any]:
+        """A field that holds a JSON object, empty where it is absent."""
+        value = self.values.get(field) or {}
+        if not isinstance(value, dict):
+            raise UsageError(f"{self.where}: {field} is {value!r}, expected an object")
+        return value
+
+
+@dataclass(frozen=True)
+class Project:
+    """A streamparse project: paths in `config` are relative to `directory`."""
+
+    directory: Path
+    config_file: Path
+    config: dict[str, Any]
+
+    @classmethod
+    def read(cls, directory: Path, config_file: Path | None = None) -> Project:
+        """Read `config.json` of the project (or another file); `UsageError` names file, line and field."""
+        file = config_file or directory / "config.json"
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UsageError(
+                f"{file} not found: give the directory of a streamparse project (--project) or its config (--config)"
+            ) from None
+        except json.JSONDecodeError as e:
+            raise UsageError(f"{file}, line {e.lineno}, column {e.colno}: not valid JSON: {e.msg}") from e
+        except (OSError, UnicodeDecodeError) as e:
+            raise UsageError(f"{file} cannot be read: {e}") from e
+        if not isinstance(config, dict):
+            raise UsageError(f"{file}: expected a JSON object")
+        return cls(directory, file, config)
+
+    @property
+    def sources(self) -> Path:
+        """The Python sources that go into the jar."""
+        return self.directory / "src"
+
+    def environment(self, name: str | None) -> Environment:
+        """The environment of that name; without a name the only one."""
+        envs = self.config.get("envs")
+        if not isinstance(envs, dict) or not envs:
+            raise UsageError(f"{self.config_file}: envs is missing, expected an object with an entry per environment")
+        known = ", ".join(sorted(envs))
+        if name is None:
+            if len(envs) > 1:
+                raise UsageError(f"{self.config_file}: envs has several entries ({known}): name one (-e)")
+            name = next(iter(envs))
+        if name not in envs:
+            raise UsageError(f"{self.config_file}: envs has no entry {name!r} (it has: {known})")
+        where = f"{self.config_file}: envs.{name}"
+        if not isinstance(envs[name], dict):
+            raise UsageError(f"{where}: expected an object")
+        return Environment(name, envs[name], where)
+
+    def topology_file(self, name: str | None) -> tuple[str, Path]:
+        """Name and file of a topology; without a name the only one in `topology_specs`."""
+        specs = self.config.get("topology_specs")
+        if not isinstance(specs, str):
+            raise UsageError(f"{self.config_file}: topology_specs is missing, expected the directory of topology files")
+        directory = self.directory / specs
+        files = {f.stem: f for f in sorted(directory.glob("*.py"))}
+        known = ", ".join(files) or "none"
+        if name is None:
+            if len(files) != 1:
+                raise UsageError(f"{directory} has {len(files)} topology files ({known}): name one (-n)")
+            name = next(iter(files))
+        if name not in files:
+            raise UsageError(f"{directory / name}.py not found (topologies there: {known})")
+        return name, files[name]
+
+    def load_topology(self, file: Path) -> type[Topology]:
+        """The first `Topology` class of a topology file; the file may import from `src/` and from its own folder.
+
+        What it imports from the project is forgotten afterwards, so that one process can load several projects.
+        """
+        with self._importable(file.parent):
+            spec = importlib.util.spec_from_file_location(file.stem, file)
+            if spec is None or spec.loader is None:
+                raise UsageError(f"{file} is no Python file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[file.stem] = module
+            try:
+                spec.loader.exec_module(module)
+            except (ImportError, SyntaxError, NameError, AttributeError, TypeError, LookupError, ValueError) as e:
+                raise UsageError(f"{_line(file, e)}: {type(e).__name__}: {e}") from e
+        for value in vars(module).values():
+            if isinstance(value, TopologyType) and value is not Topology:
+                found: type[Topology] = value
+                return found
+        raise UsageError(f"{file} defines no class derived from streamparse.Topology")
+
+    @contextmanager
+    def _importable(self, specs: Path) -> Iterator[None]:
+        path, modules = list(sys.path), dict(sys.modules)
+        project = str(self.directory.resolve()) + os.sep
+        sys.path += [str(self.sources.resolve()), str(specs.resolve())]
+        try:
+            yield
+        finally:
+            sys.path[:] = path
+            for name, module in list(sys.modules.items()):
+                if module is not modules.get(name) and str(getattr(module, "__file__", None) or "").startswith(project):
+                    del sys.modules[name]
+                    if name in modules:
+                        sys.modules[name] = modules[name]
+
+
+def _line(file: Path, e: Exception) -> str:
+    if isinstance(e, SyntaxError) and e.filename:
+        return f"{e.filename}, line {e.lineno}"
+    lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if Path(f.filename) == file]
+    return f"{file}, line {lines[-1]}" if lines else str(file)

@@ -1,0 +1,220 @@
+"""Prepares a submission from a project, and sends it to the leading Nimbus."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.nimbus import DEFAULT_TIMEOUT_S, Address, Nimbus
+from stormpilot.submit.assembly import assemble, has_java_components
+from stormpilot.submit.jar import build_jar, source_files
+from stormpilot.submit.options import resolve_options
+from stormpilot.submit.project import Environment, Project
+
+_KILL_DEADLINE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Everything that is sent: what `--dry-run` shows.
+
+    `jar` is a file to upload, or None when `remote_jar` names one that Nimbus has, or the jar is built from `sources`.
+    """
+
+    name: str
+    nimbus: Address
+    conf: dict[str, Any]
+    topology: Any
+    reporting: list[str]
+    runner: str
+    sources: Path
+    jar: Path | None = None
+    remote_jar: str | None = None
+
+    def jar_entries(self) -> list[str]:
+        """The files of a jar that is built; empty where one is given."""
+        return [] if self.jar or self.remote_jar else [f.as_posix() for f in source_files(self.sources)]
+
+
+def prepare(
+    project: Path,
+    name: str | None = None,
+    environment: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    nimbus: str | None = None,
+    instrument: bool = True,
+    runner: str | None = None,
+    override_name: str | None = None,
+    config_file: Path | None = None,
+    jar: Path | None = None,
+    remote_jar: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Submission:
+    """Work out what a submit would send; asks Nimbus only where the environment lists no workers.
+
+    Parameters
+    ----------
+    project
+        Directory of the streamparse project.
+    name, environment
+        Topology file (without `.py`) and entry of `envs`; None for the only one.
+    options
+        Topology options that win over those of the class and of the environment.
+    nimbus
+        `host:port` that wins over the environment's.
+    instrument
+        Whether components report their load.
+    runner
+        Command that runs Python components on worker hosts; None: that of the virtualenv where the environment uses
+        one, of this interpreter where Nimbus is on loopback, else from the `PATH` of the worker hosts.
+    override_name
+        Run under this name instead of `name`.
+    jar, remote_jar
+        A prebuilt jar here, or one that Nimbus has: nothing is built.
+    """
+    read = Project.read(project, config_file)
+    topology_name, file = read.topology_file(name)
+    env = read.environment(environment)
+    topology_class = read.load_topology(file)
+    submitted_name = override_name or topology_name
+    address = Address.parse(nimbus, "--nimbus") if nimbus else env.nimbus()
+    if has_java_components(topology_class) and not jar and not remote_jar:
+        raise UsageError(f"{file} has Java components: give a jar that holds their classes and your src/ (--jar)")
+    if jar and not jar.is_file():
+        raise UsageError(f"{jar} not found: --jar names a jar to upload")
+
+    def storm_workers() -> list[str]:
+        with Nimbus.connect_leader(address, timeout_s) as client:
+            return [s.host for s in client.supervisors()]
+
+    conf = resolve_options(options or {}, topology_class.config, env, submitted_name, storm_workers)
+    conf["topology.original_name"] = topology_name
+    command = runner or default_runner(conf, env, submitted_name, address, instrument)
+    serializer = env.values.get("serializer", read.config.get("serializer"))
+    topology, reporting = assemble(topology_class, env.name, command, serializer, instrument, where=str(file))
+    return Submission(
+        name=submitted_name,
+        nimbus=address,
+        conf=conf,
+        topology=topology,
+        reporting=reporting,
+        runner=command,
+        sources=read.sources,
+        jar=jar,
+        remote_jar=remote_jar,
+    )
+
+
+def send(
+    submission: Submission,
+    active: bool = True,
+    force: bool = False,
+    wait_s: int = 5,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    on_upload: Callable[[int, int], None] | None = None,
+) -> str:
+    """Send a submission to the leading Nimbus; returns the topology id.
+
+    Parameters
+    ----------
+    force
+        Kill a topology of that name first, with `wait_s` seconds for its tuples.
+    on_upload
+        Hears (bytes sent, bytes in all) while the jar goes up.
+    """
+    with Nimbus.connect_leader(submission.nimbus, timeout_s) as nimbus:
+        if force:
+            _kill_and_wait(nimbus, submission.name, wait_s)
+        _check_name(nimbus, submission.name)
+        location = submission.remote_jar or _upload(nimbus, submission, on_upload)
+        nimbus.submit(submission.name, location, submission.conf, submission.topology, active)
+        return nimbus.topology_id(submission.name)
+
+
+def submit_topology(
+    project: Path,
+    name: str | None = None,
+    environment: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    nimbus: str | None = None,
+    instrument: bool = True,
+    runner: str | None = None,
+    override_name: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> str:
+    """Submit a topology of a project and return its id; see `prepare` for the parameters."""
+    submission = prepare(
+        project,
+        name,
+        environment,
+        options,
+        nimbus,
+        instrument,
+        runner,
+        override_name,
+        timeout_s=timeout_s,
+    )
+    return send(submission, timeout_s=timeout_s)
+
+
+def default_runner(
+    conf: Mapping[str, Any], environment: Environment, name: str, nimbus: Address, instrument: bool
+) -> str:
+    """The command that runs Python components when none was given."""
+    program = "stormpilot_run" if instrument else "streamparse_run"
+    if conf.get("use_virtualenv", True) and not ("use_virtualenv" not in conf and nimbus.on_loopback):
+        root = environment.values.get("virtualenv_root") or environment.values.get("virtualenv_path")
+        if not root:
+            raise UsageError(
+                f"{environment.where}: virtualenv_root is missing, expected the directory of virtualenvs on the worker "
+                "hosts (or set use_virtualenv to false, or give --runner)"
+            )
+        return f"{root}/{conf.get('virtualenv_name', name)}/bin/{program}"
+    if nimbus.on_loopback:
+        here = Path(sys.executable).parent / program
+        if os.access(here, os.X_OK):
+            return str(here)
+    return program
+
+
+def _check_name(nimbus: Nimbus, name: str) -> None:
+    if nimbus.name_allowed(name):
+        return
+    running = nimbus.find(name)
+    if running is None:
+        raise RefusedError(f"Nimbus does not allow the topology name {name!r}")
+    raise RefusedError(
+        f"a topology named {name!r} runs already ({running.id}, {running.status}): kill it or use --force"
+    )
+
+
+def _kill_and_wait(nimbus: Nimbus, name: str, wait_s: int) -> None:
+    running = nimbus.find(name)
+    if running is None:
+        return
+    if running.status != "KILLED":
+        nimbus.kill(name, wait_s)
+    deadline = time.monotonic() + wait_s + _KILL_DEADLINE_S
+    while nimbus.find(name) is not None:
+        if time.monotonic() > deadline:
+            raise UnreachableError(f"topology {name!r} was killed and is still there after {_KILL_DEADLINE_S:.0f} s")
+        time.sleep(0.5)
+
+
+def _upload(nimbus: Nimbus, submission: Submission, on_upload: Callable[[int, int], None] | None) -> str:
+    data = submission.jar.read_bytes() if submission.jar else build_jar(submission.sources)
+    sent = 0
+
+    def count(size: int) -> None:
+        nonlocal sent
+        sent += size
+        if on_upload:
+            on_upload(sent, len(data))
+
+    return nimbus.upload([data], count)
