@@ -35,7 +35,7 @@ $(JAR): $(JAVA_SOURCES)
 	@mkdir -p build && touch $@
 
 demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)
-	@$(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
+	@PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
 
 test: check test-unit test-java test-integration ## everything: checks, unit, contract, functional, Java, integration
 
@@ -61,7 +61,7 @@ format: setup ## format Python and Java
 
 bench-%: build ## run benchmarks/NAME, print its table, write build/bench/NAME.json
 	@mkdir -p build/bench
-	$(BIN)/python -m benchmarks.$*
+	PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.$*
 
 lock: .venv/.installed ## write constraints.txt anew from pyproject.toml (versions and hashes only)
 	$(BIN)/uv pip compile -q pyproject.toml --all-extras --generate-hashes --no-header --no-emit-index-url \

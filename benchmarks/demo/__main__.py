@@ -1,0 +1,292 @@
+"""The demo, stage by stage: Storm's placement measured, the controller's plan applied, measured again, reported."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from stormpilot.planner.exact import optimum
+
+from benchmarks.demo import report as reporting
+from benchmarks.demo.measure import Watcher, Window
+from benchmarks.demo.page import page
+from stormpilot import config as configuration
+from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.cost import metrics
+from stormpilot.model.messages import PlanMessage, TopologySnapshot
+from stormpilot.submit import submit_topology
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OUT = REPOSITORY / "build" / "demo"
+CLUSTER = "demo"
+TOPOLOGY = "flights"
+WINDOW_S = 40.0
+SETTLED_TPS_RATIO = 0.95
+SETTLED_S = 5
+OPTIMUM_BUDGET_S = 30.0
+CONTROLLER_YAML = """\
+# Written by `make demo`: a controller in a hurry, for a cluster on this machine. Production wants the defaults.
+zookeeper: {{hosts: "{hosts}"}}
+cycle: {{period_s: 3, poll_s: 1}}
+load: {{window_s: 20, settle_s: 5}}
+planner: {{budget_s: 5, seed: 1}}
+decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, reschedule_timeout_s: 600}}
+traffic_log: {{dir: {log_dir}}}
+"""
+
+console = Console(stderr=True, highlight=False)
+
+
+class Story:
+    """Says what happens, with the time since the start."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """One line."""
+        console.print(f"[dim]{time.monotonic() - self._start:5.0f} s[/]  {text}")
+
+    def until(self, what: str, ready: Callable[[], str | None], timeout_s: float) -> None:
+        """Wait until `ready` returns None; what it returns instead says what is missing, and is shown."""
+        deadline = time.monotonic() + timeout_s
+        with console.status(what) as status:
+            while (missing := ready()) is not None:
+                status.update(f"{what}: {missing}")
+                if time.monotonic() > deadline:
+                    raise UnreachableError(f"{what}: not within {timeout_s:.0f} s ({missing})")
+                time.sleep(0.5)
+
+    def measure(self, watcher: Watcher, what: str) -> Window:
+        """A measured window, with a count-down."""
+        with console.status(what) as status:
+            window = watcher.window(WINDOW_S, lambda left: status.update(f"{what}: {left:.0f} s left"))
+        f = window.figures
+        self.say(
+            f"{what}: {f['inter_node_tps']:,.0f} of {f['total_tps']:,.0f} tuples/s between nodes "
+            f"({f['inter_node_share']:.0%}), latency p50 {f['complete_latency_ms']['p50'] or 0:,.0f} ms"
+        )
+        return window
+
+
+def main() -> int:
+    """Run the demo; 0 when the measured inter-node traffic fell."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="keep the cluster and the controller up (make demo KEEP=1)")
+    keep: bool = parser.parse_args().keep
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    OUT.mkdir(parents=True, exist_ok=True)
+    story = Story()
+    cluster: LocalCluster | None = None
+    controller: subprocess.Popen[bytes] | None = None
+    kept = False
+    try:
+        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, scheduler="pilot"), story.say)
+        story.say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
+        config = _controller_config(cluster)
+        topology_id = submit_topology(
+            REPOSITORY / "topologies",
+            TOPOLOGY,
+            options={"topology.workers": 8, "stormpilot.report.secs": 1},
+            nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
+        )
+        submitted_ms = _now_ms()
+        story.say(f"submitted {topology_id}; no controller runs, so Storm's own scheduler places it")
+        settings = configuration.load(config)
+        watcher = Watcher(cluster, topology_id, settings.load, settings.decide.cpu_limit_ratio)
+        try:
+            _steady(story, watcher, "the job starts", 180.0)
+            before = story.measure(watcher, "before")
+            move_from_ms = _now_ms()
+            controller = _start_controller(config)
+            story.say("started the controller in mode act")
+            plan = _applied(story, watcher, controller)
+            _steady(story, watcher, "the moved executors start", 120.0, before.figures["throughput_tps"])
+            move_to_ms = _now_ms()
+            emitted = watcher.progress().emitted
+            after = story.measure(watcher, "after")
+            _accounted(story, watcher, emitted)
+            progress = watcher.progress()
+        finally:
+            watcher.close()
+        best = optimum(before.model, OPTIMUM_BUDGET_S)
+        compiled = compile_model(before.model)
+        planned = metrics(compiled, _placed(compiled, after.snapshot))
+        host = {s.id: s.host for s in cluster.description.supervisors}
+        moved = reporting.moved_executors(before, after)
+        report: dict[str, Any] = {
+            "before": before.figures,
+            "after": after.figures,
+            "optimum_inter_node_tps": best.value if best.proved else best.bound,
+            "optimum_proved": best.proved,
+            "plan_inter_node_tps": planned["inter_node_tps"],
+            "gap_to_optimum": reporting.gap(planned["inter_node_tps"], best.value if best.proved else best.bound),
+            "moves": len(moved),
+            "executors": len(before.snapshot.executors),
+            "restarted_workers": _restarted(before.snapshot, after.snapshot),
+            "downtime_s": reporting.downtime_s(
+                watcher.ticks, move_from_ms, move_to_ms, before.figures["throughput_tps"]
+            ),
+            "lost": max(0, emitted - progress.committed),
+            "replayed": progress.replayed,
+            "reason": plan.reason,
+            "plan_id": plan.plan_id,
+            "planner": plan.planner,
+            "moved": moved,
+            "placement": {
+                "before": reporting.placement(before.snapshot, host),
+                "after": reporting.placement(after.snapshot, host),
+            },
+            "timeline": reporting.timeline(watcher.ticks, submitted_ms),
+            "phases": {
+                name: [(a - submitted_ms) / 1000, (b - submitted_ms) / 1000]
+                for name, a, b in (
+                    ("before", before.from_ms, before.to_ms),
+                    ("move", move_from_ms, move_to_ms),
+                    ("after", after.from_ms, after.to_ms),
+                )
+            },
+            "how": reporting.how(cluster.description.storm_version, plan),
+        }
+        (OUT / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+        (OUT / "report.html").write_text(page(report))
+        print()
+        reporting.show(report)
+        print(f"\n{OUT / 'report.html'}\n{OUT / 'report.json'}")
+        kept = keep
+        return 0 if after.figures["inter_node_tps"] < before.figures["inter_node_tps"] else 1
+    finally:
+        _end(story, cluster, controller, kept)
+
+
+def _controller_config(cluster: LocalCluster) -> Path:
+    log_dir = OUT / "traffic"
+    shutil.rmtree(log_dir, ignore_errors=True)
+    file = OUT / "controller.yaml"
+    file.write_text(CONTROLLER_YAML.format(hosts=cluster.zookeeper_hosts, log_dir=log_dir))
+    return file
+
+
+def _start_controller(config: Path) -> subprocess.Popen[bytes]:
+    stormpilot = Path(sys.executable).with_name("stormpilot")
+    with (OUT / "controller.log").open("wb") as log:
+        return subprocess.Popen([stormpilot, "run", config], stdout=log, stderr=log, start_new_session=True)
+
+
+def _steady(story: Story, watcher: Watcher, what: str, timeout_s: float, usual_tps: float | None = None) -> None:
+    """Wait until every task reports and throughput has its usual level, or, without one, no longer grows."""
+
+    def missing() -> str | None:
+        readiness = watcher.readiness(SETTLED_S * 2)
+        if not readiness.ready:
+            return readiness.text
+        now, earlier = watcher.throughput_tps(SETTLED_S), watcher.throughput_tps(SETTLED_S * 2)
+        wanted = earlier if usual_tps is None else usual_tps
+        if not wanted or not SETTLED_TPS_RATIO <= now / wanted <= 1 / SETTLED_TPS_RATIO:
+            return f"{now:,.0f} tuples/s" + (f" of {wanted:,.0f}" if wanted else "")
+        return None
+
+    story.until(what, missing, timeout_s)
+    story.say(f"steady at {watcher.throughput_tps(SETTLED_S):,.0f} tuples/s")
+
+
+def _applied(story: Story, watcher: Watcher, controller: subprocess.Popen[bytes]) -> PlanMessage:
+    """Wait until Nimbus has applied a plan."""
+
+    def missing() -> str | None:
+        if controller.poll() is not None:
+            raise UnreachableError(f"the controller ended with {controller.returncode}; see {OUT / 'controller.log'}")
+        status = watcher.seen.statuses.get(watcher.topology_id) if watcher.seen else None
+        if status is not None and status.state == "applied" and status.plan_id:
+            return None
+        state = watcher.seen.controller if watcher.seen else None
+        sentence = state.topologies[0].sentence if state and state.topologies else "no cycle yet"
+        return sentence if status is None else f"{sentence}; Nimbus: {status.state}"
+
+    story.until("the controller measures and plans", missing, 120.0)
+    assert watcher.seen is not None
+    plan = watcher.seen.plans[watcher.topology_id].message
+    if plan is None:
+        raise UnreachableError("the applied plan cannot be read")
+    story.say(f"plan {plan.plan_id} applied: {plan.reason}")
+    return plan
+
+
+def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
+    """Wait until the spouts have committed all that was emitted up to the end of the move."""
+
+    def missing() -> str | None:
+        left = emitted - watcher.progress().committed
+        return None if left <= 0 else f"{left} tuples are not acked yet"
+
+    story.until("every tuple from before and during the move is acked", missing, 90.0)
+
+
+def _placed(compiled: Any, snapshot: TopologySnapshot) -> Any:
+    numbers = compiled.slot_numbers()
+    placement = compiled.current.copy()
+    place = {e.start: (e.supervisor, e.port) for e in snapshot.executors}
+    for i, start in enumerate(compiled.start):
+        placement[i] = numbers[place[int(start)]]
+    return placement
+
+
+def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:
+    """Workers of the new placement that did not run before with just these executors."""
+
+    def workers(snapshot: TopologySnapshot) -> set[tuple[Any, ...]]:
+        held: dict[tuple[str | None, int | None], list[int]] = {}
+        for e in snapshot.executors:
+            held.setdefault((e.supervisor, e.port), []).append(e.start)
+        return {(*slot, *sorted(starts)) for slot, starts in held.items()}
+
+    return len(workers(after) - workers(before))
+
+
+def _end(story: Story, cluster: LocalCluster | None, controller: subprocess.Popen[bytes] | None, kept: bool) -> None:
+    if kept and cluster is not None and controller is not None:
+        story.say(
+            f"kept: .venv/bin/stormpilot local status --name {CLUSTER}\n"
+            f"         .venv/bin/stormpilot status --zookeeper {cluster.zookeeper_hosts}\n"
+            f"         controller: process {controller.pid}, log {OUT / 'controller.log'}\n"
+            f"         end it all: kill {controller.pid}; .venv/bin/stormpilot local down --name {CLUSTER}"
+        )
+        return
+    if controller is not None and controller.poll() is None:
+        controller.terminate()
+        try:
+            controller.wait(10.0)
+        except subprocess.TimeoutExpired:
+            controller.kill()
+            controller.wait()
+    if cluster is not None:
+        cluster.down()
+        story.say("the cluster is down, no process is left")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except StormpilotError as e:
+        console.print(f"[bold red]demo:[/] {e}", soft_wrap=True)
+        code = e.exit_code
+    except KeyboardInterrupt:
+        code = 130
+    sys.stdout.flush()
+    sys.exit(code)

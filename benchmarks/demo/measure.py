@@ -1,0 +1,238 @@
+"""What the running job does, second by second and over a window: from its load reports, and from `/proc` for CPU.
+
+The figures of the report come from here, not from the controller that made the plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flight_delays.progress import Progress, read_progress
+from stormpilot.config import LoadSection
+from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.instrument.latency import ABOVE_MS, quantile_ms
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.cost import metrics
+from stormpilot.model.messages import TopologySnapshot
+from stormpilot.model.values import Model
+from stormpilot.observe.build import Readiness, build
+from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.reader import Reader, Seen
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import ZooKeeper
+
+PERIOD_S = 1.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+Counts = Counter[tuple[int, str, float]]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One reading: `completed` and `latency` (bound ms -> tuples) count the second that ends at `at_ms`."""
+
+    at_ms: int
+    completed: int
+    failed: int
+    latency: dict[float, int]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A measured window of one topology: its model (rates of that window) and the report's figures."""
+
+    from_ms: int
+    to_ms: int
+    model: Model
+    snapshot: TopologySnapshot
+    figures: dict[str, Any]
+
+
+class Watcher:
+    """Reads the reports of one topology every second from its own session, until closed.
+
+    Parameters
+    ----------
+    cluster
+        Where it runs.
+    topology_id
+        Storm's id.
+    load
+        How counters become rates: the controller's own settings.
+    cpu_limit_ratio
+        B(n)/CPU(n) of the models made here.
+    """
+
+    def __init__(self, cluster: LocalCluster, topology_id: str, load: LoadSection, cpu_limit_ratio: float):
+        self.cluster = cluster
+        self.topology_id = topology_id
+        self.ticks: list[Tick] = []
+        self.seen: Seen | None = None
+        self._load = load
+        self._ratio = cpu_limit_ratio
+        self._history = LoadHistory(600.0)
+        self._spouts: dict[int, tuple[int, Counts]] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._zookeeper = ZooKeeper(cluster.zookeeper_hosts)
+        self._zookeeper.start()
+        self._zookeeper.wait_connected(10.0)
+        self._reader = Reader(self._zookeeper, Paths())
+        self._thread = threading.Thread(target=self._run, name="demo-watcher", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the reading."""
+        self._stop.set()
+        self._thread.join(10.0)
+        self._zookeeper.stop()
+
+    def throughput_tps(self, seconds: int) -> float:
+        """Tuples acked per second over the newest so many readings; 0 while there are fewer."""
+        ticks = self.ticks[-seconds - 1 :]
+        if len(ticks) <= seconds:
+            return 0.0
+        return sum(t.completed for t in ticks[1:]) * 1000 / (ticks[-1].at_ms - ticks[0].at_ms)
+
+    def readiness(self, seconds: float) -> Readiness:
+        """Whether every task has reported over the last so many seconds."""
+        try:
+            return self._build(_now_ms() - int(seconds * 1000), seconds)[1]
+        except StormpilotError as e:
+            return Readiness(ready=False, text=str(e))
+
+    def progress(self) -> Progress:
+        """How far the spouts have come, as they commit it themselves."""
+        return Progress.total(read_progress(self._zookeeper.client, self.topology_id))
+
+    def window(self, seconds: float, on_second: Callable[[float], None]) -> Window:
+        """Measure for so many seconds; `on_second` hears how many are left."""
+        from_ms, cpu_from = _now_ms(), _cpu_s_per_node(self.cluster)
+        first = len(self.ticks)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            on_second(left)
+            time.sleep(min(1.0, left))
+        to_ms, cpu_to = _now_ms(), _cpu_s_per_node(self.cluster)
+        model, _ = self._build(from_ms, seconds)
+        snapshot = self._snapshot()
+        ticks = self.ticks[first:]
+        latency: Counter[float] = Counter()
+        for tick in ticks:
+            latency.update(tick.latency)
+        compiled = compile_model(model)
+        placed = metrics(compiled, compiled.current)
+        elapsed_s = (to_ms - from_ms) / 1000
+        shares = {s.id: s.cpu_points / 100 for s in self.cluster.description.supervisors}
+        hosts = {s.id: s.host for s in self.cluster.description.supervisors}
+        figures = {
+            **{k: placed[k] for k in ("inter_node_tps", "inter_node_share", "inter_worker_tps", "inter_worker_share")},
+            "total_tps": placed["total_tps"],
+            "complete_latency_ms": {"p50": quantile(latency, 0.50), "p99": quantile(latency, 0.99)},
+            "throughput_tps": sum(t.completed for t in ticks) / elapsed_s,
+            "failed": sum(t.failed for t in ticks),
+            "cpu_per_node_percent": {
+                hosts[s]: 100 * (cpu_to.get(s, 0.0) - cpu_from.get(s, 0.0)) / elapsed_s / shares[s] for s in shares
+            },
+            "window_s": elapsed_s,
+        }
+        return Window(from_ms, to_ms, model, snapshot, figures)
+
+    def _build(self, since_ms: int, window_s: float) -> tuple[Model, Readiness]:
+        with self._lock:
+            seen = self.seen
+            rates = self._history.rates(self.topology_id, since_ms, _now_ms())
+        if seen is None or seen.cluster is None or self.topology_id not in seen.topologies:
+            raise UnreachableError("the scheduler in Nimbus has not written its snapshots yet")
+        belief = build(
+            seen.cluster,
+            {self.topology_id: seen.topologies[self.topology_id]},
+            {self.topology_id: rates},
+            LoadSection(**{**_fields(self._load), "window_s": max(5.0, window_s)}),
+            self._ratio,
+            _now_ms(),
+        )
+        return belief.model, belief.readiness[self.topology_id]
+
+    def _snapshot(self) -> TopologySnapshot:
+        assert self.seen is not None
+        return self.seen.topologies[self.topology_id]
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            with contextlib.suppress(UnreachableError):  # the next reading counts what was missed
+                self._read()
+            due = max(due + PERIOD_S, time.monotonic())
+            self._stop.wait(due - time.monotonic())
+
+    def _read(self) -> None:
+        seen = self._reader.read()
+        reports, _ = self._reader.read_loads([self.topology_id])
+        now_ms = _now_ms()
+        gained: Counts = Counter()
+        for load in (load for report in reports for load in report.tasks):
+            if not load.latency_ms:
+                continue
+            counts: Counts = Counter({(load.task, "latency", bound): n for bound, n in load.latency_ms})
+            counts[load.task, "completed", 0.0] = load.completed
+            counts[load.task, "failed", 0.0] = load.failed
+            start_ms, last = self._spouts.get(load.task, (0, Counter()))
+            gained.update(counts if start_ms != load.start_ms else counts - last)
+            self._spouts[load.task] = (load.start_ms, counts)
+        sums: defaultdict[str, int] = defaultdict(int)
+        latency: defaultdict[float, int] = defaultdict(int)
+        for (_, name, bound), n in gained.items():
+            sums[name] += n
+            if name == "latency":
+                latency[bound] += n
+        with self._lock:
+            self._history.take(reports, now_ms)
+            self.seen = seen
+        self.ticks.append(Tick(now_ms, sums["completed"], sums["failed"], dict(latency)))
+
+
+def quantile(latency: dict[float, int], q: float) -> float | None:
+    """A quantile (ms) of a histogram {upper bound ms: tuples}; None without tuples."""
+    above_last = sorted(latency.items(), key=lambda item: (item[0] == ABOVE_MS, item[0]))
+    return quantile_ms(above_last, q)
+
+
+def _cpu_s_per_node(cluster: LocalCluster) -> dict[str, float]:
+    """CPU seconds so far of all processes below each supervisor's workers: JVMs and Python components."""
+    living = cluster.processes()
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for p in living:
+        children[p.parent].append(p.pid)
+    used: defaultdict[str, float] = defaultdict(float)
+    for worker in cluster.workers():
+        pending = [worker.pid]
+        while pending:
+            pid = pending.pop()
+            pending += children[pid]
+            used[worker.supervisor] += _cpu_s(pid)
+    return dict(used)
+
+
+def _cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:  # it ended meanwhile
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def _fields(section: LoadSection) -> dict[str, Any]:
+    return {name: getattr(section, name) for name in section.__struct_fields__}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
