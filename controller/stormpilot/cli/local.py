@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stormpilot.cli.output import console, console_err
+from stormpilot.cli.output import Format, FormatOption, console, console_err, print_json, print_table
 from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.status import ClusterStatus
 
 app = typer.Typer(no_args_is_help=True, help="A Storm cluster on this machine, without Docker.")
 
-NameOption = Annotated[str, typer.Option("--name", "-n", help="The cluster's name; several can live side by side.")]
+NameOption = Annotated[str, typer.Option("--name", help="The cluster's name; several can live side by side.")]
 
 
 @app.command()
@@ -70,7 +74,7 @@ def up(
         cluster = LocalCluster.up(spec, lambda text: line.update(f"cluster {name}: {text}"))
     console.print(
         f"cluster {name} is up after {time.monotonic() - started:.1f} s: {supervisors} supervisors x {slots} slots\n"
-        f"  Nimbus     {cluster.nimbus_host}:{cluster.nimbus_port}\n"
+        f"  Nimbus     {cluster.nimbus_address}\n"
         f"  ZooKeeper  {cluster.zookeeper_hosts}\n"
         f"  logs       {cluster.layout.logs}\n"
         f"  end it     stormpilot local down --name {name}",
@@ -94,6 +98,129 @@ def down(
         if was_running or not everything:
             logs = "" if purge else f"; logs are in {cluster.layout.logs}"
             console.print(f"cluster {cluster.name} is down{logs}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Option("--name", help="A cluster. [default: all that run, or default]")] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """Show daemons, supervisors, topologies, logs and how to reach the cluster."""
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.status import status_of
+
+    clusters = [LocalCluster.load(name)] if name else [c for c in LocalCluster.all() if c.running()]
+    found = [status_of(c) for c in clusters or [LocalCluster.load()]]
+    if output is Format.json:
+        print_json(found)
+        return
+    for one in found:
+        _show(one)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def submit(
+    context: typer.Context,
+    cluster: Annotated[str, typer.Option("--cluster", help="The cluster's name.")] = "default",
+) -> None:
+    """Submit to the cluster's Nimbus; takes what `stormpilot submit` takes."""
+    from stormpilot.local.cluster import LocalCluster
+
+    root = context.find_root()
+    command = root.command.get_command(root, "submit")  # type: ignore[attr-defined]
+    address = [] if "--help" in context.args else ["--nimbus", str(LocalCluster.load(cluster).nimbus_address)]
+    with command.make_context("local submit", [*address, *context.args], parent=root) as own:
+        command.invoke(own)
+
+
+@app.command()
+def kill(
+    topology: Annotated[str, typer.Argument(help="The topology's name.")],
+    name: NameOption = "default",
+) -> None:
+    """Kill a topology of the cluster at once."""
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.nimbus import Nimbus
+
+    cluster = LocalCluster.load(name)
+    with Nimbus.connect(cluster.nimbus_address) as nimbus:
+        nimbus.kill(topology, wait_s=0)
+    console.print(f"killed {topology} on cluster {name}", highlight=False)
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(help="The cluster's name.")] = "default",
+    daemon: Annotated[
+        str | None, typer.Option(help="nimbus, zookeeper, keeper, supervisor-01, ..., or worker (all of them).")
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="The last lines of each file.")] = 20,
+) -> None:
+    """Print the ends of the logs, those of a cluster that is down too."""
+    from stormpilot.local.cluster import LocalCluster
+
+    cluster = LocalCluster.load(name)
+    for file in _log_files(cluster, daemon):
+        text = file.read_text(errors="replace").splitlines()
+        if text:
+            console.print(f"==> {file}", style="bold", highlight=False, soft_wrap=True)
+            typer.echo("\n".join(text[-lines:]))
+
+
+def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:
+    if daemon == "worker":
+        folders = cluster.worker_logs()
+    elif daemon == "keeper":
+        return [cluster.layout.logs / "keeper.log"]
+    elif daemon is not None:
+        folders = [cluster.daemon(daemon).log.parent]
+    else:
+        folders = [d.log.parent for d in cluster.description.daemons]
+    return [f for folder in folders for f in sorted(folder.iterdir()) if f.suffix in (".log", ".out", ".err")]
+
+
+def _show(found: ClusterStatus) -> None:
+    console.print(
+        f"cluster {found.name}: {found.state}, Storm {found.storm_version}, scheduler {found.scheduler}\n"
+        f"  Nimbus     {found.nimbus}{f' ({found.nimbus_error})' if found.nimbus_error else ''}\n"
+        f"  ZooKeeper  {found.zookeeper}\n"
+        f"  logs       {found.logs}\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+    print_table(
+        ["daemon", "state", "pid", "host", "port", "up (s)", "exit code"],
+        [[d.id, d.state, d.pid, d.host, str(d.port), _seconds(d.uptime_s), d.exit_code] for d in found.daemons],
+    )
+    console.print()
+    print_table(
+        ["supervisor", "rack", "site", "slots", "used", "CPU points", "memory MB", "ports"],
+        [
+            [s.id, s.rack, s.site, len(s.slots), s.used_slots, s.cpu_points, s.memory_mb, _ports(s.slots)]
+            for s in found.supervisors
+        ],
+    )
+    if found.topologies:
+        console.print()
+        print_table(
+            ["topology", "id", "status", "workers", "executors", "up (s)"],
+            [[t.name, t.id, t.status, t.workers, t.executors, t.uptime_s] for t in found.topologies],
+        )
+    if found.workers:
+        console.print()
+        print_table(
+            ["worker of", "port", "pid", "topology", "up (s)"],
+            [[w.supervisor, str(w.port), w.pid, w.topology_id, _seconds(w.uptime_s)] for w in found.workers],
+        )
+
+
+def _seconds(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _ports(ports: list[int]) -> str:
+    together = ports == list(range(ports[0], ports[0] + len(ports)))
+    return f"{ports[0]}-{ports[-1]}" if together and len(ports) > 1 else ", ".join(str(p) for p in ports)
 
 
 def _key_value(text: str) -> tuple[str, Any]:

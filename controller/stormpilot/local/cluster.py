@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +19,11 @@ from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, U
 from stormpilot.local import build, processes, state, zookeeper
 from stormpilot.local.home import Progress, storm_home
 from stormpilot.local.keeper import short_path
-from stormpilot.local.nimbus import nimbus
 from stormpilot.local.ports import Reservation
 from stormpilot.local.processes import MARKER, Process
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout
+from stormpilot.nimbus import Address, Nimbus
 
 _WORKER_MAIN = "org.apache.storm.daemon.worker.Worker"
 _LOG_WRITER = "org.apache.storm.LogWriter"
@@ -47,7 +48,7 @@ class LocalCluster:
         self.description = description
 
     @classmethod
-    def up(cls, spec: ClusterSpec, progress: Progress = lambda _: None, timeout_s: float = 120.0) -> LocalCluster:
+    def up(cls, spec: ClusterSpec, progress: Progress = lambda _: None, timeout_s: float = 240.0) -> LocalCluster:
         """Start a cluster and return when Nimbus knows all its supervisors and slots.
 
         Whatever ends this call early (an error, Ctrl-C, SIGKILL) ends everything that it started.
@@ -61,28 +62,12 @@ class LocalCluster:
         UnreachableError
             Java or Maven is missing, a daemon ended, or the cluster was not ready within `timeout_s`.
         """
-        home = storm_home(progress)
         layout = Layout.of(spec.name)
-        ports = Reservation()
-        try:
+        home = storm_home(progress)
+        with _one_start_at_a_time(layout), closing(Reservation()) as ports:
             _clear(layout)
-            description = build.build(spec, layout, home, ports)
-            cluster = cls(layout, description)
-            lifeline, theirs = socket.socketpair()
-            with lifeline, theirs:
-                keeper = cluster._spawn_keeper(theirs, ports)
-                theirs.close()
-                try:
-                    cluster._await_ready(keeper, progress, time.monotonic() + timeout_s)
-                    lifeline.sendall(b"keep\n")
-                    if lifeline.recv(16) != b"kept\n":
-                        raise UnreachableError(f"the cluster ended while starting; see {layout.logs}")
-                except BaseException:
-                    lifeline.close()
-                    cluster.down()
-                    raise
-        finally:
-            ports.close()
+            cluster = cls(layout, build.build(spec, layout, home, ports))
+            cluster._start(ports, progress, time.monotonic() + timeout_s)
         return cluster
 
     @classmethod
@@ -110,14 +95,20 @@ class LocalCluster:
         return ",".join(f"{d.host}:{d.port}" for d in self.description.of_kind("zookeeper"))
 
     @property
+    def nimbus_address(self) -> Address:
+        """Where Nimbus listens (Thrift)."""
+        daemon = self.description.of_kind("nimbus")[0]
+        return Address(daemon.host, daemon.port)
+
+    @property
     def nimbus_host(self) -> str:
         """Where Nimbus listens."""
-        return self.description.of_kind("nimbus")[0].host
+        return self.nimbus_address.host
 
     @property
     def nimbus_port(self) -> int:
         """Nimbus's Thrift port."""
-        return self.description.of_kind("nimbus")[0].port
+        return self.nimbus_address.port
 
     @property
     def supervisor_ids(self) -> list[str]:
@@ -142,6 +133,14 @@ class LocalCluster:
                 found.append(Worker(supervisor, int(port), process.pid, topology, process.started_at))
         return sorted(found, key=lambda w: (w.supervisor, w.port))
 
+    def daemon(self, name: str) -> Daemon:
+        """A daemon of the cluster by its id."""
+        for daemon in self.description.daemons:
+            if daemon.id == name:
+                return daemon
+        known = ", ".join(d.id for d in self.description.daemons)
+        raise UsageError(f"cluster {self.name} has no daemon {name} (it has {known})")
+
     def daemon_processes(self) -> dict[str, DaemonProcess]:
         """By daemon id: process id, start and exit code, as the keeper last wrote them."""
         recorded = state.read_processes(self.layout)
@@ -149,14 +148,13 @@ class LocalCluster:
 
     def pid(self, daemon: str) -> int | None:
         """Process id of a daemon; None if it does not run."""
-        recorded = self.daemon_processes().get(self._daemon(daemon).id)
+        recorded = self.daemon_processes().get(self.daemon(daemon).id)
         pid = recorded.pid if recorded else None
-        alive = processes.process(pid) if pid else None
-        return alive.pid if alive else None
+        return pid if pid and processes.belongs(pid, self.description.id) else None
 
     def log_file(self, daemon: str) -> Path:
         """A daemon's log."""
-        return self._daemon(daemon).log
+        return self.daemon(daemon).log
 
     def worker_logs(self) -> list[Path]:
         """Folders of the workers' logs, one per topology and port that ever ran here."""
@@ -175,7 +173,7 @@ class LocalCluster:
 
         ZooKeeper and Nimbus then answer, and Nimbus knows the supervisor.
         """
-        wanted = self._daemon(daemon)
+        wanted = self.daemon(daemon)
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.settimeout(10.0)
@@ -229,9 +227,9 @@ class LocalCluster:
         keeper = recorded and next((p for p in self.processes() if p.pid == recorded.keeper_pid), None)
         if keeper:
             # It ends the others and then itself; what it cannot, or if it is stuck, is ended below.
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.kill(keeper.pid, signal.SIGTERM)
-            with contextlib.suppress(UnreachableError):
+            with suppress(UnreachableError):
                 self._wait(lambda: processes.process(keeper.pid) is None, 15.0, "the keeper to end")
         left = processes.end_cluster(self.description.id)
         if left:
@@ -239,6 +237,21 @@ class LocalCluster:
         shutil.rmtree(self.layout.data, ignore_errors=True)
         if purge:
             shutil.rmtree(self.layout.directory, ignore_errors=True)
+
+    def _start(self, ports: Reservation, progress: Progress, deadline: float) -> None:
+        lifeline, theirs = socket.socketpair()
+        with lifeline, theirs:
+            keeper = self._spawn_keeper(theirs, ports)
+            theirs.close()
+            try:
+                self._await_ready(keeper, progress, deadline)
+                lifeline.sendall(b"keep\n")
+                if lifeline.recv(16) != b"kept\n":
+                    raise UnreachableError(f"the cluster ended while starting; see {self.layout.logs}")
+            except BaseException:
+                lifeline.close()
+                self.down()
+                raise
 
     def _spawn_keeper(self, lifeline: socket.socket, ports: Reservation) -> subprocess.Popen[bytes]:
         with (self.layout.logs / "keeper.log").open("ab") as log:
@@ -278,8 +291,8 @@ class LocalCluster:
         if not all(zookeeper.answers(d.host, d.port) for d in self.description.of_kind("zookeeper")):
             return "ZooKeeper"
         try:
-            with nimbus(self.nimbus_host, self.nimbus_port, timeout_s=5.0) as client:
-                known = {s.supervisor_id: s.num_workers for s in client.getClusterInfo().supervisors}
+            with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
+                known = {s.id: s.slots for s in nimbus.supervisors()}
         except StormpilotError:
             return "Nimbus"
         there = sum(known.get(s.id) == len(s.slots) for s in self.description.supervisors)
@@ -292,8 +305,8 @@ class LocalCluster:
             running = sum(self.pid(d.id) is not None for d in self.description.of_kind("zookeeper"))
             return running < majority or zookeeper.answers(daemon.host, daemon.port)
         try:
-            with nimbus(self.nimbus_host, self.nimbus_port, timeout_s=5.0) as client:
-                known = {s.supervisor_id: s.uptime_secs for s in client.getClusterInfo().supervisors}
+            with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
+                known = {s.id: s.uptime_s for s in nimbus.supervisors()}
         except StormpilotError:
             return False
         if daemon.kind == "nimbus":
@@ -314,22 +327,26 @@ class LocalCluster:
                 raise UnreachableError(f"cluster {self.name}: waited {timeout_s:.0f} s for {what}")
             time.sleep(0.05)
 
-    def _daemon(self, name: str) -> Daemon:
-        for daemon in self.description.daemons:
-            if daemon.id == name:
-                return daemon
-        known = ", ".join(d.id for d in self.description.daemons)
-        raise UsageError(f"cluster {self.name} has no daemon {name} (it has {known})")
-
     def _last_words(self, daemon: str) -> str:
-        wanted = self._daemon(daemon)
+        wanted = self.daemon(daemon)
         for file in (wanted.log, wanted.output):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 lines = [line for line in file.read_text(errors="replace").splitlines() if line.strip()]
                 errors = [line for line in lines if "[ERROR]" in line or "Exception" in line]
                 if lines:
                     return f"{(errors or lines)[-1]} (all of it: {file})"
         return f"it wrote nothing to {wanted.log}"
+
+
+@contextmanager
+def _one_start_at_a_time(layout: Layout) -> Iterator[None]:
+    layout.directory.parent.mkdir(parents=True, exist_ok=True)
+    with (layout.directory.parent / f".{layout.directory.name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RefusedError(f"local cluster {layout.directory.name} is being started by another command") from None
+        yield
 
 
 def _clear(layout: Layout) -> None:

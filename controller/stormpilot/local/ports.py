@@ -23,15 +23,13 @@ class Reservation:
 
     def __init__(self) -> None:
         self.sockets: list[socket.socket] = []
+        first = random.SystemRandom().randrange(FIRST, LAST)
+        self._untried = iter([*range(first, LAST), *range(FIRST, first)])
 
     def take(self, count: int = 1) -> list[int]:
-        """Reserve `count` ports, neighbours where possible."""
+        """Reserve `count` ports; those of one reservation are neighbours where possible."""
         taken: list[int] = []
-        start = random.SystemRandom().randrange(FIRST, LAST)
-        for offset in range(LAST - FIRST):
-            if len(taken) == count:
-                break
-            port = FIRST + (start - FIRST + offset) % (LAST - FIRST)
+        while len(taken) < count and (port := next(self._untried, None)) is not None:
             held = _hold(port)
             if held is not None:
                 self.sockets.append(held)

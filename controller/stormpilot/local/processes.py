@@ -30,7 +30,6 @@ class Process:
 
 def of_cluster(cluster_id: str) -> list[Process]:
     """All living processes of a cluster, oldest first. Zombies do not count; neither do other users' processes."""
-    marker = f"{MARKER}={cluster_id}".encode()
     parents: dict[int, int] = {}
     members: set[int] = set()
     for entry in Path("/proc").iterdir():
@@ -38,8 +37,8 @@ def of_cluster(cluster_id: str) -> list[Process]:
             continue
         pid = int(entry.name)
         with contextlib.suppress(OSError):  # it ended meanwhile, or is not ours to read
-            parents[pid] = _parent(pid)
-            if marker in (entry / "environ").read_bytes().split(b"\0"):
+            parents[pid] = _stat(pid)[1]
+            if _carries(pid, cluster_id):
                 members.add(pid)
     for pid in parents:
         if pid not in members and any(a in members for a in _ancestors(pid, parents)):
@@ -59,6 +58,14 @@ def process(pid: int) -> Process | None:
         return None
     started_at = _boot_time() + started_ticks / _TICKS_PER_S
     return Process(pid, parent, started_at, tuple(a.decode(errors="replace") for a in argv))
+
+
+def belongs(pid: int, cluster_id: str) -> bool:
+    """Whether a process id noted earlier is still that of a living process of the cluster."""
+    try:
+        return _carries(pid, cluster_id) and process(pid) is not None
+    except OSError:
+        return False
 
 
 def end_cluster(cluster_id: str, *, grace_s: float = 3.0, spare: Collection[int] = ()) -> list[Process]:
@@ -107,8 +114,8 @@ def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
     return chain
 
 
-def _parent(pid: int) -> int:
-    return _stat(pid)[1]
+def _carries(pid: int, cluster_id: str) -> bool:
+    return f"{MARKER}={cluster_id}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def _stat(pid: int) -> tuple[str, int, int]:

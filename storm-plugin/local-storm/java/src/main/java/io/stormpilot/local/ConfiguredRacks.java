@@ -9,8 +9,8 @@ import org.apache.storm.utils.Utils;
 /**
  * Racks by host name, as written in the daemon's own configuration under {@value #RACKS}.
  *
- * <p>Storm makes a new mapping for every scheduling round in Nimbus and for every shuffle grouping in a worker, and hands it
- * no configuration; so the file is read once per process.
+ * <p>Storm makes a new mapping for every scheduling round in Nimbus and for every shuffle grouping
+ * in a worker, and hands it no configuration; so the file is read once per process.
  */
 public final class ConfiguredRacks extends AbstractDNSToSwitchMapping {
   /** Key of the configuration: a map from host to rack, such as {@code 127.0.0.11: /rack-0}. */
@@ -52,7 +52,8 @@ public final class ConfiguredRacks extends AbstractDNSToSwitchMapping {
       return Map.of();
     }
     if (!(value instanceof Map<?, ?> map)) {
-      throw new IllegalArgumentException(RACKS + ": expected a map from host to rack, found " + value);
+      throw new IllegalArgumentException(
+          RACKS + ": expected a map from host to rack, found " + value);
     }
     Map<String, String> racks = new HashMap<>();
     map.forEach((host, rack) -> racks.put(String.valueOf(host), String.valueOf(rack)));

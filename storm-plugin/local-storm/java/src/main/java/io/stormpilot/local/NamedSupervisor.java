@@ -7,7 +7,8 @@ import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.utils.Utils;
 
 /**
- * Storm's supervisor daemon with an id that people can read and that survives a wiped local directory.
+ * Storm's supervisor daemon with an id that people can read and that survives a wiped local
+ * directory.
  *
  * <p>The id is the value of {@value #ID}; without it Storm makes one up, as always.
  */
@@ -30,6 +31,7 @@ public final class NamedSupervisor extends StandaloneSupervisor {
   public static void main(String[] args) throws Exception {
     Utils.setupDefaultUncaughtExceptionHandler();
     Map<String, Object> conf = Utils.readStormConfig();
-    new Supervisor(conf, null, new NamedSupervisor(conf), new StormMetricsRegistry()).launchDaemon();
+    new Supervisor(conf, null, new NamedSupervisor(conf), new StormMetricsRegistry())
+        .launchDaemon();
   }
 }

@@ -1,0 +1,149 @@
+"""How a local cluster does: what the system says about its processes, and what Storm says about itself."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import msgspec
+
+from stormpilot.errors import StormpilotError
+from stormpilot.local import processes, state
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.nimbus import Nimbus, RunningTopology
+
+
+class DaemonStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One daemon; `exit_code` (minus a signal's number) says how the last process ended, None while one runs."""
+
+    id: str
+    kind: str
+    host: str
+    port: int
+    state: Literal["running", "stopped"]
+    pid: int | None
+    uptime_s: float | None
+    exit_code: int | None
+
+
+class SupervisorStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One supervisor; `used_slots` is None while Nimbus does not know the supervisor."""
+
+    id: str
+    host: str
+    rack: str
+    site: str | None
+    cpu_points: float
+    memory_mb: float
+    slots: list[int]
+    used_slots: int | None
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One worker's process."""
+
+    supervisor: str
+    port: int
+    pid: int
+    topology_id: str
+    uptime_s: float
+
+
+class TopologyStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """A topology that Nimbus knows."""
+
+    id: str
+    name: str
+    status: str
+    workers: int
+    executors: int
+    uptime_s: int
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What `stormpilot local status` prints.
+
+    `state`: `up` (every daemon runs), `degraded` (some do not), `starting`, or `down` (no process is left).
+    `nimbus_error` says why what only Nimbus knows is missing.
+    """
+
+    name: str
+    state: Literal["up", "degraded", "starting", "down"]
+    storm_version: str
+    scheduler: str
+    nimbus: str
+    zookeeper: str
+    logs: str
+    created_at: float
+    keeper_pid: int | None
+    daemons: list[DaemonStatus]
+    supervisors: list[SupervisorStatus]
+    workers: list[WorkerStatus]
+    topologies: list[TopologyStatus]
+    nimbus_error: str | None
+
+
+def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
+    """Look at a cluster now; `timeout_s` is how long Nimbus may take to answer."""
+    now = time.time()
+    description = cluster.description
+    recorded = state.read_processes(cluster.layout)
+    alive = {p.pid for p in cluster.processes()}
+    daemons = [_daemon(cluster, d.id, alive, now) for d in description.daemons]
+    used: dict[str, int] = {}
+    topologies: list[RunningTopology] = []
+    error = "the cluster is down"
+    if alive:
+        error = ""
+        try:
+            with Nimbus.connect(cluster.nimbus_address, timeout_s) as nimbus:
+                used = {s.id: s.used_slots for s in nimbus.supervisors()}
+                topologies = nimbus.topologies()
+        except StormpilotError as e:
+            error = str(e)
+    if not alive:
+        condition: Literal["up", "degraded", "starting", "down"] = "down"
+    elif recorded is None or (recorded.state == "starting" and recorded.keeper_pid in alive):
+        condition = "starting"
+    else:
+        complete = all(d.state == "running" for d in daemons) and recorded.keeper_pid in alive
+        condition = "up" if complete else "degraded"
+    return ClusterStatus(
+        name=cluster.name,
+        state=condition,
+        storm_version=description.storm_version,
+        scheduler=description.spec.scheduler,
+        nimbus=str(cluster.nimbus_address),
+        zookeeper=cluster.zookeeper_hosts,
+        logs=str(cluster.layout.logs),
+        created_at=description.created_at,
+        keeper_pid=recorded.keeper_pid if recorded and recorded.keeper_pid in alive else None,
+        daemons=daemons,
+        supervisors=[
+            SupervisorStatus(s.id, s.host, s.rack, s.site, s.cpu_points, s.memory_mb, s.slots, used.get(s.id))
+            for s in description.supervisors
+        ],
+        workers=[
+            WorkerStatus(w.supervisor, w.port, w.pid, w.topology_id, round(now - w.started_at, 1))
+            for w in cluster.workers()
+        ],
+        topologies=[TopologyStatus(t.id, t.name, t.status, t.workers, t.executors, t.uptime_s) for t in topologies],
+        nimbus_error=error or None,
+    )
+
+
+def _daemon(cluster: LocalCluster, name: str, alive: set[int], now: float) -> DaemonStatus:
+    daemon = cluster.daemon(name)
+    recorded = cluster.daemon_processes().get(name)
+    pid = recorded.pid if recorded and recorded.pid in alive else None
+    process = processes.process(pid) if pid else None
+    return DaemonStatus(
+        id=daemon.id,
+        kind=daemon.kind,
+        host=daemon.host,
+        port=daemon.port,
+        state="running" if process else "stopped",
+        pid=process.pid if process else None,
+        uptime_s=round(now - process.started_at, 1) if process else None,
+        exit_code=recorded.exit_code if recorded and not process else None,
+    )
