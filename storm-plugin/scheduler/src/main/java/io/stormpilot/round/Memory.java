@@ -1,0 +1,44 @@
+package io.stormpilot.round;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+
+/** What a leading Nimbus remembers from round to round. */
+public final class Memory {
+
+  private final Map<String, TopologyMemory> topologies = new HashMap<>();
+  private final KnownPorts knownPorts = new KnownPorts();
+  private final PortRest portRest;
+
+  public Memory(long portRestMs) {
+    this.portRest = new PortRest(portRestMs);
+  }
+
+  /** See the cluster at the start of a round: dead topologies are forgotten. */
+  void observe(Cluster cluster, Topologies all, long now) {
+    topologies.keySet().retainAll(all.getAllIds());
+    knownPorts.observe(cluster.getSupervisors(), now);
+    portRest.observe(cluster.getUsedSlots(), now);
+  }
+
+  TopologyMemory of(TopologyDetails topology, long now) {
+    return topologies.computeIfAbsent(
+        topology.getId(), id -> new TopologyMemory(now, topology.getNumWorkers()));
+  }
+
+  KnownPorts knownPorts() {
+    return knownPorts;
+  }
+
+  PortRest portRest() {
+    return portRest;
+  }
+
+  /** Another Nimbus may have led in between: what topologies do is to be learnt anew. */
+  public void forgetTopologies() {
+    topologies.clear();
+  }
+}
