@@ -105,8 +105,8 @@ class ReportWriter:
                 loads, self._slot = self._slot, None
             try:
                 self._write(loads or [])
-            except StoreUnavailable as e:
-                self._note(False, str(e))
+            except Exception as e:  # noqa: BLE001 (whatever the client raises, the next report may get through)
+                self._note(False, str(e) or type(e).__name__)
                 with self._changed:
                     if self._slot is None:
                         self._slot = loads

@@ -1,8 +1,10 @@
 """Mixins that count and report: `LoadReporting` for every kind of bolt, `SpoutLoadReporting` for spouts.
 
-Put the mixin first in the bases: `class Parse(LoadReporting, Bolt)`. What we add must not make a component worse: an
-exception in our code ends the reporting of this task with one line in its log, and nothing else; a child process never
-reports; a component whose topology lacks the load stream stays silent (an emit on an undeclared stream ends a worker).
+Put the mixin first in the bases: `class Parse(LoadReporting, Bolt)`. What we add must not make a component worse. An
+exception of our code ends the reporting of this task with one line in its log, and nothing else. One that a signal
+handler of the component raises while our code runs goes its way: `TicklessBatchingBolt` tells its main thread of a
+failed batch like that. A child process never reports. A component whose topology lacks the load stream stays silent: an
+emit on an undeclared stream ends a worker.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -52,7 +55,7 @@ class _LoadReportingBase:
             self._stormpilot_identity = {
                 "task": int(context["taskid"]),
                 "component": str(self.component_name),  # type: ignore[attr-defined]
-                "host": socket.gethostname(),
+                "host": str(storm_conf.get("storm.local.hostname") or socket.gethostname()),
                 "mhz": cpu_mhz(),
                 "pid": os.getpid(),
                 "startMs": int(time.time() * 1000),
@@ -106,6 +109,8 @@ class _LoadReportingBase:
         self._stormpilot_send_load(json.dumps(load, separators=(",", ":")))
 
     def _stormpilot_give_up(self, e: Exception) -> None:
+        if _from_signal_handler(e):
+            raise e
         self._stormpilot_counters = None
         self._stormpilot_log(f"load reporting of this task ends, the task itself goes on: {type(e).__name__}: {e}")
 
@@ -173,6 +178,18 @@ def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
     except OSError:
         return None
     return max(map(float, found)) if found else None
+
+
+def _from_signal_handler(e: Exception) -> bool:
+    """Whether a signal handler that is installed raised this."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(handler, "__code__", None) for handler in handlers if callable(handler)}
+    tb = e.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code in codes:
+            return True
+        tb = tb.tb_next
+    return False
 
 
 def _period_s(storm_conf: Mapping[str, Any]) -> float:

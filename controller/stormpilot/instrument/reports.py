@@ -37,9 +37,9 @@ class LoadBook:
         """
         try:
             value: Any = json.loads(load)
-            task, age = value["task"], (int(value["startMs"]), int(value["seq"]))
+            task, age = int(value["task"]), (int(value["startMs"]), int(value["seq"]))
         except (TypeError, KeyError, ValueError) as e:
-            raise ValueError(f"not a load of a task: {load[:200]!r}") from e
+            raise ValueError(f"not a load of a task: {repr(load)[:200]}") from e
         known = self._newest.get(task)
         if task not in self._tasks or (known is not None and known[0] >= age):
             return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from streamparse import Grouping
@@ -31,7 +30,7 @@ def python_components(topology: Any) -> Iterator[tuple[str, Any, Any]]:
     for components, attribute in ((topology.spouts, "spout_object"), (topology.bolts, "bolt_object")):
         for component_id, component in sorted(components.items()):
             shell = getattr(component, attribute).shell
-            if shell is not None and PurePosixPath(shell.execution_command or "").name in _RUNNERS:
+            if shell is not None and any(runner in (shell.execution_command or "") for runner in _RUNNERS):
                 yield component_id, component.common, shell
 
 

@@ -6,6 +6,7 @@ and ackers where nobody did.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,8 @@ def resolve_options(
 
     hosts = options.get("storm.workers.list") or values.get("workers") or storm_workers()
     options["storm.workers.list"] = hosts.split(",") if isinstance(hosts, str) else list(hosts)
+    for key, value in options.items():
+        _check_json(key, value)
     for count in ("topology.acker.executors", "topology.workers"):
         if options.get(count) is None:
             options[count] = len(options["storm.workers.list"])
@@ -98,6 +101,13 @@ def _log_options(environment: Environment) -> dict[str, Any]:
         "pystorm.log.level": log["level"].lower() if isinstance(log.get("level"), str) else None,
     }
     return {k: v for k, v in found.items() if v is not None and v != ""}
+
+
+def _check_json(key: str, value: Any) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as e:
+        raise UsageError(f"option {key}: {value!r} has no form in JSON, which Storm reads: {e}") from e
 
 
 def _yaml(text: str) -> Any:

@@ -149,5 +149,6 @@ class Project:
 def _line(file: Path, e: Exception) -> str:
     if isinstance(e, SyntaxError) and e.filename:
         return f"{e.filename}, line {e.lineno}"
-    lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if Path(f.filename) == file]
+    here = file.resolve()
+    lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if Path(f.filename).resolve() == here]
     return f"{file}, line {lines[-1]}" if lines else str(file)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pystorm.component import Tuple
+
+from stormpilot.instrument import counters
+from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def received(task: int, stream: str = "default", tuple_id: str = "x") -> Tuple:
+    return Tuple(tuple_id, "source", stream, task, ("a",))
+
+
+def test_bolt_counts_tuples_by_source_task_and_stream() -> None:
+    bolt = BoltCounters()
+    for task, stream in [(1, "default"), (2, "default"), (1, "default"), (1, "errors")]:
+        bolt.tuple_received(received(task, stream))
+    assert sorted(bolt.values()["received"]) == [[1, "default", 2], [1, "errors", 1], [2, "default", 1]]
+
+
+def test_bolt_does_not_count_ticks_and_heartbeats() -> None:
+    bolt = BoltCounters()
+    bolt.tuple_received(received(-1, "__tick"))
+    bolt.tuple_received(received(-1, "__heartbeat"))
+    assert bolt.values()["received"] == []
+
+
+def test_bolt_counts_acks_and_fails_but_not_those_of_ticks() -> None:
+    """Storm sends an acker nothing for a tick."""
+    bolt = BoltCounters()
+    bolt.tuple_received(received(-1, "__tick", "t1"))
+    for command, tuple_id in [("ack", "a"), ("fail", "b"), ("ack", "t1"), ("emit", "c")]:
+        bolt.message_sent({"command": command, "id": tuple_id})
+    bolt.message_sent({"pid": 1})
+    assert bolt.values()["acked"] == 2
+
+
+def test_ticks_that_are_never_acked_are_not_kept_for_ever() -> None:
+    bolt = BoltCounters()
+    for n in range(1000):
+        bolt.tuple_received(received(-1, "__tick", f"t{n}"))
+    bolt.message_sent({"command": "ack", "id": "t999"})
+    assert bolt.values()["acked"] == 0
+    assert len(bolt._ticks) < 100
+
+
+def test_bolt_stops_adding_sources_at_the_limit_and_goes_on_counting_the_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counters, "MAX_SOURCES", 2)
+    bolt = BoltCounters()
+    for task in (1, 2, 3, 1):
+        bolt.tuple_received(received(task))
+    assert sorted(bolt.values()["received"]) == [[1, "default", 2], [2, "default", 1]]
+
+
+def test_acks_of_several_threads_are_all_counted() -> None:
+    bolt = BoltCounters()
+
+    def ack() -> None:
+        for _ in range(5000):
+            bolt.message_sent({"command": "ack", "id": "a"})
+
+    threads = [threading.Thread(target=ack) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert bolt.values()["acked"] == 20_000
+
+
+def test_spout_counts_emits_with_an_id_and_what_became_of_them() -> None:
+    spout = SpoutCounters(give_up_s=60)
+    for tuple_id in ("a", "b", "c", None):
+        spout.message_sent({"command": "emit", "tuple": [1], **({"id": tuple_id} if tuple_id else {})})
+    spout.message_sent({"command": "log", "id": "x"})
+    spout.command_received({"command": "ack", "id": "a"})
+    spout.command_received({"command": "fail", "id": "b"})
+    spout.command_received({"command": "next", "id": ""})
+    values = spout.values()
+    assert (values["emitted"], values["completed"], values["failed"]) == (3, 1, 1)
+
+
+def test_latency_is_the_time_from_emit_to_ack() -> None:
+    clock = Clock()
+    spout = SpoutCounters(give_up_s=60, clock=clock)
+    spout.message_sent({"command": "emit", "id": 7})
+    clock.now_s += 0.25
+    spout.command_received({"command": "ack", "id": 7})
+    (upper,) = [bound for bound, n in spout.values()["latencyMs"] if n]
+    assert upper / 1.1 <= 250 <= upper
+
+
+def test_latency_of_a_replayed_tuple_counts_from_its_last_emit() -> None:
+    clock = Clock()
+    spout = SpoutCounters(give_up_s=60, clock=clock)
+    spout.message_sent({"command": "emit", "id": "a"})
+    clock.now_s += 30
+    spout.command_received({"command": "fail", "id": "a"})
+    spout.message_sent({"command": "emit", "id": "a"})
+    clock.now_s += 0.1
+    spout.command_received({"command": "ack", "id": "a"})
+    (upper,) = [bound for bound, n in spout.values()["latencyMs"] if n]
+    assert upper < 120
+
+
+def test_failed_tuples_have_no_latency() -> None:
+    spout = SpoutCounters(give_up_s=60)
+    spout.message_sent({"command": "emit", "id": "a"})
+    spout.command_received({"command": "fail", "id": "a"})
+    assert spout.values()["latencyMs"] == []
+
+
+@pytest.mark.parametrize("tuple_id", [("a", 1), [1, 2], {"k": 1}, 1.5, True])
+def test_ids_that_come_back_in_another_shape_are_counted_and_not_timed(tuple_id: object) -> None:
+    spout = SpoutCounters(give_up_s=60)
+    spout.message_sent({"command": "emit", "id": tuple_id})
+    spout.command_received({"command": "ack", "id": tuple_id})
+    values = spout.values()
+    assert (values["emitted"], values["completed"], values["latencyMs"]) == (1, 1, [])
+
+
+def test_pending_tuples_are_limited_and_the_rest_is_counted_untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "MAX_PENDING", 2)
+    spout = SpoutCounters(give_up_s=60)
+    for tuple_id in ("a", "b", "c"):
+        spout.message_sent({"command": "emit", "id": tuple_id})
+    for tuple_id in ("a", "b", "c"):
+        spout.command_received({"command": "ack", "id": tuple_id})
+    values = spout.values()
+    assert (values["emitted"], values["completed"]) == (3, 3)
+    assert sum(n for _, n in values["latencyMs"]) == 2
+
+
+def test_tuples_never_heard_of_again_make_room_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "MAX_PENDING", 1)
+    clock = Clock()
+    spout = SpoutCounters(give_up_s=60, clock=clock)
+    spout.message_sent({"command": "emit", "id": "lost"})
+    clock.now_s += 61
+    spout.values()
+    spout.message_sent({"command": "emit", "id": "new"})
+    spout.command_received({"command": "ack", "id": "new"})
+    assert sum(n for _, n in spout.values()["latencyMs"]) == 1
+
+
+def test_cpu_seconds_grow_with_work_of_this_process() -> None:
+    before = cpu_seconds()
+    while cpu_seconds() == before:
+        sum(range(10_000))
+    assert cpu_seconds() > before

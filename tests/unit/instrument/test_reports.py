@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import gzip
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormpilot.instrument.reports import MAX_BYTES, LoadBook, encode_reports
+from stormpilot.model import messages
+from stormpilot.model.messages import LoadReport, decode
+
+
+def load(task: int, start_ms: int = 1000, seq: int = 1, **more: object) -> str:
+    return json.dumps(
+        {
+            "task": task,
+            "component": "parse",
+            "host": "node-1",
+            "mhz": None,
+            "pid": 4711,
+            "startMs": start_ms,
+            "seq": seq,
+            "atMs": start_ms + seq * 1000,
+            "cpuS": 0.5,
+            **more,
+        }
+    )
+
+
+def noise(seed: int, entries: int) -> list[list[object]]:
+    """Counters that do not compress well."""
+    rng = random.Random(seed)
+    return [[rng.randrange(2**31), f"{rng.getrandbits(64):x}", rng.getrandbits(60)] for _ in range(entries)]
+
+
+# --- the newest of each task ----------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.permutations([(start, seq) for start in (1000, 2000) for seq in (1, 2, 3)]))
+def test_the_later_process_wins_then_the_higher_number_in_any_order(
+    order: list[tuple[int, int]],
+) -> None:
+    book = LoadBook([3])
+    for start_ms, seq in order:
+        book.add(load(3, start_ms, seq))
+    (kept,) = map(json.loads, book.loads())
+    assert (kept["startMs"], kept["seq"]) == (2000, 3)
+
+
+def test_a_report_of_a_dead_process_is_refused() -> None:
+    book = LoadBook([3])
+    assert book.add(load(3, start_ms=2000, seq=1))
+    assert not book.add(load(3, start_ms=1000, seq=99))
+
+
+def test_a_task_that_the_topology_does_not_have_is_refused() -> None:
+    book = LoadBook([3])
+    assert not book.add(load(4))
+    assert book.loads() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[]", "7", "null", '{"task": 3}', '{"task": [3], "startMs": 1, "seq": 1}']
+)
+def test_what_is_no_load_is_refused_aloud(text: str) -> None:
+    with pytest.raises(ValueError, match="not a load"):
+        LoadBook([3]).add(text)
+
+
+def test_a_value_that_is_no_text_is_refused_aloud() -> None:
+    with pytest.raises(ValueError, match="not a load"):
+        LoadBook([3]).add(None)  # type: ignore[arg-type]
+
+
+def test_loads_stand_in_the_order_of_their_tasks() -> None:
+    book = LoadBook([10, 2, 3])
+    for task in (10, 3, 2):
+        book.add(load(task))
+    assert [json.loads(text)["task"] for text in book.loads()] == [2, 3, 10]
+
+
+# --- messages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_decodes_as_the_contract_says() -> None:
+    received = [[1, "default", 8]]
+    encoded = encode_reports("flights-1-1", "collector-9", 12, 5000, [load(3, received=received), load(4)])
+    report = decode(encoded["collector-9"], LoadReport, "test")
+    assert (report.schema, report.topology_id, report.reporter, report.seq, report.written_at_ms) == (
+        messages.SCHEMA,
+        "flights-1-1",
+        "collector-9",
+        12,
+        5000,
+    )
+    assert [t.task for t in report.tasks] == [3, 4]
+    assert report.tasks[0].received == [(1, "default", 8)]
+
+
+def test_a_report_without_tasks_decodes_too() -> None:
+    report = decode(encode_reports("t", "collector-9", 1, 1, [])["collector-9"], LoadReport, "test")
+    assert report.tasks == []
+
+
+def test_limits_are_those_of_the_messages() -> None:
+    from stormpilot.instrument import reports
+
+    assert (reports.SCHEMA, reports.GZIP_ABOVE_BYTES, reports.MAX_BYTES) == (
+        messages.SCHEMA,
+        messages.GZIP_ABOVE_BYTES,
+        messages.MAX_BYTES,
+    )
+
+
+def test_a_report_above_64_kib_is_compressed_and_the_same_bytes_every_time() -> None:
+    loads = [load(task) for task in range(1000)]
+    (first,) = encode_reports("t", "collector-9", 1, 1, loads).values()
+    (again,) = encode_reports("t", "collector-9", 1, 1, loads).values()
+    assert first == again
+    assert first[:2] == b"\x1f\x8b"
+    assert len(decode(first, LoadReport, "test").tasks) == 1000
+
+
+def test_a_report_above_the_limit_of_a_znode_is_split_and_loses_no_task() -> None:
+    loads = [load(task, received=noise(task, 4000)) for task in range(30)]
+    encoded = encode_reports("t", "collector-9", 1, 1, loads)
+    assert len(encoded) > 1
+    assert list(encoded) == [f"collector-9-{k}" for k in range(len(encoded))]
+    assert all(len(data) <= MAX_BYTES for data in encoded.values())
+    reports = {name: decode(data, LoadReport, name) for name, data in encoded.items()}
+    assert all(report.reporter == name for name, report in reports.items())
+    assert [t.task for report in reports.values() for t in report.tasks] == list(range(30))
+
+
+def test_a_load_too_large_for_a_znode_is_left_out_and_the_others_stay() -> None:
+    loads = [load(1), load(2, received=noise(2, 60_000)), load(3)]
+    assert len(gzip.compress(loads[1].encode())) > MAX_BYTES
+    encoded = encode_reports("t", "collector-9", 1, 1, loads)
+    assert [t.task for data in encoded.values() for t in decode(data, LoadReport, "test").tasks] == [1, 3]
