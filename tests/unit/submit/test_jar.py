@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from stormpilot.errors import UsageError
+from stormpilot.submit.jar import build_jar
+
+
+def make_sources(folder: Path) -> Path:
+    for name, text in {"bolts.py": "a = 1\n", "pkg/__init__.py": "", "pkg/deep/x.py": "b", "data.csv": "1,2\n"}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for name in ("__pycache__/bolts.cpython-311.pyc", "pkg/__pycache__/x.pyc", "old.pyc"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\0")
+    return folder
+
+
+def test_sources_stand_under_resources_without_what_python_caches(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(build_jar(make_sources(tmp_path / "src")))) as jar:
+        assert jar.testzip() is None
+        assert jar.namelist() == [
+            "resources/",
+            "resources/bolts.py",
+            "resources/data.csv",
+            "resources/pkg/__init__.py",
+            "resources/pkg/deep/x.py",
+        ]
+        assert jar.read("resources/bolts.py") == b"a = 1\n"
+
+
+def test_the_same_sources_give_the_same_bytes_whenever_and_wherever_they_were_written(tmp_path: Path) -> None:
+    first, second = make_sources(tmp_path / "a"), make_sources(tmp_path / "b")
+    for file in second.rglob("*.py"):
+        os.utime(file, (0, 10**9))
+        file.chmod(0o600)
+    assert build_jar(first) == build_jar(second)
+
+
+def test_a_changed_source_gives_another_jar(tmp_path: Path) -> None:
+    sources = make_sources(tmp_path / "src")
+    before = build_jar(sources)
+    (sources / "bolts.py").write_text("a = 2\n")
+    assert build_jar(sources) != before
+
+
+def test_a_project_without_sources_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="src not found"):
+        build_jar(tmp_path / "src")
