@@ -17,7 +17,7 @@ import yaml
 
 from stormpilot.errors import UsageError
 from stormpilot.local import state, zookeeper
-from stormpilot.local.home import STORM_VERSION, java
+from stormpilot.local.home import STORM_VERSION, StormHome
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
@@ -36,7 +36,7 @@ _TUNED = {
 }
 
 
-def build(spec: ClusterSpec, layout: Layout, home: Path, ports: Reservation) -> Description:
+def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation) -> Description:
     """Write everything that a cluster needs below `layout` and describe it; starts nothing.
 
     Raises
@@ -83,7 +83,7 @@ def build(spec: ClusterSpec, layout: Layout, home: Path, ports: Reservation) -> 
         id=str(uuid.uuid4()),
         created_at=time.time(),
         storm_version=STORM_VERSION,
-        storm_home=home,
+        storm_home=home.directory,
         spec=spec,
         daemons=daemons,
         supervisors=supervisors,
@@ -171,7 +171,7 @@ def _supervisor_conf(node: SupervisorNode, thrift_port: int) -> dict[str, Any]:
 
 def _storm_daemon(
     layout: Layout,
-    home: Path,
+    home: StormHome,
     name: str,
     kind: Any,
     main: str,
@@ -185,19 +185,19 @@ def _storm_daemon(
     file = layout.conf / f"{name}.yaml"
     file.write_text(yaml.safe_dump(conf, sort_keys=True))
     argv = [
-        java(),
+        home.java,
         "-server",
         *shlex.split(str(conf[f"{kind}.childopts"])),
         f"-Ddaemon.name={kind}",
-        f"-Dstorm.home={home}",
+        f"-Dstorm.home={home.directory}",
         f"-Dstorm.conf.file={file}",
         "-Dstorm.options=",
         f"-Dstorm.log.dir={log.parent}",
         f"-Dlogfile.name={log.name}",
-        f"-Dlog4j.configurationFile={home / 'log4j2' / 'cluster.xml'}",
+        f"-Dlog4j.configurationFile={home.directory / 'log4j2' / 'cluster.xml'}",
         "-Djava.deserialization.disabled=true",
         "-cp",
-        f"{home}/lib/*:{home}/extlib/*:{layout.extlib}/*:{layout.extlib_daemon}/*",
+        f"{home.directory}/lib/*:{home.directory}/extlib/*:{layout.extlib}/*:{layout.extlib_daemon}/*",
         main,
     ]
     env = {

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from stormpilot.errors import UnreachableError, UsageError
@@ -23,24 +24,32 @@ _INSTALL_MAVEN = "install Maven (Debian: apt-get install maven)"
 Progress = Callable[[str], None]
 
 
-def storm_home(progress: Progress) -> Path:
-    """Where Storm lies; assembled now if it is not there yet.
+@dataclass(frozen=True)
+class StormHome:
+    """An assembled Storm and the `java` to run it with."""
+
+    directory: Path
+    java: str
+
+
+def storm_home(progress: Progress) -> StormHome:
+    """Find Storm, or assemble it now if it is not there yet.
 
     Raises
     ------
     UnreachableError
         Java or Maven is missing, or Maven could not fetch the artifacts.
     """
-    java()
+    java = _java()
     recipe = _recipe()
     home = cache_root() / f"storm-{STORM_VERSION}-{_digest(recipe)}"
     if home.is_dir():
-        return home
+        return StormHome(home, java)
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home.with_suffix(".lock"), progress):
         if not home.is_dir():  # another start may have made it while this one waited
-            _assemble(recipe, home, progress)
-    return home
+            _assemble(recipe, home, Path(java), progress)
+    return StormHome(home, java)
 
 
 def cache_root() -> Path:
@@ -48,8 +57,8 @@ def cache_root() -> Path:
     return Path(os.environ.get("STORMPILOT_HOME") or Path.home() / ".cache" / "stormpilot")
 
 
-def java() -> str:
-    """The `java` to run Storm with: `$JAVA_HOME`'s, else the first on the PATH; at least version 17."""
+def _java() -> str:
+    # As Storm's supervisors choose it for their workers: $JAVA_HOME's, else the first on the PATH.
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
@@ -94,13 +103,13 @@ def _locked(path: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _assemble(recipe: Path, home: Path, progress: Progress) -> None:
+def _assemble(recipe: Path, home: Path, java: Path, progress: Progress) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise UnreachableError(
             f"assembling Storm {STORM_VERSION} needs Maven, and no mvn is on the PATH; {_INSTALL_MAVEN}"
         )
-    if shutil.which("javac", path=str(Path(java()).resolve().parent)) is None and shutil.which("javac") is None:
+    if shutil.which("javac", path=str(java.resolve().parent)) is None and shutil.which("javac") is None:
         raise UnreachableError(
             f"assembling Storm {STORM_VERSION} needs a JDK, this is only a Java runtime; {_INSTALL_JDK}"
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stormpilot.errors import UnreachableError
-from stormpilot.local.home import Progress, java, storm_home
+from stormpilot.local.home import Progress, StormHome, storm_home
 from stormpilot.local.ports import Reservation
 
 _MAIN = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -59,17 +59,17 @@ def write_config(
     return config
 
 
-def command(home: Path, config: Path, log: Path) -> list[str]:
+def command(home: StormHome, config: Path, log: Path) -> list[str]:
     """The command line of a server that logs to `log`."""
     return [
-        java(),
+        home.java,
         *JVM_OPTIONS,
         "-Xmx128m",
         f"-Dstorm.log.dir={log.parent}",
         f"-Dlogfile.name={log.name}",
-        f"-Dlog4j.configurationFile={home / 'log4j2' / 'cluster.xml'}",
+        f"-Dlog4j.configurationFile={home.directory / 'log4j2' / 'cluster.xml'}",
         "-cp",
-        f"{home / 'lib'}/*",
+        f"{home.directory / 'lib'}/*",
         _MAIN,
         str(config),
     ]

@@ -1,0 +1,123 @@
+"""Assembling a Storm home: what is said when tools are missing, and that it happens once. Maven is a double here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stormpilot.errors import UnreachableError
+from stormpilot.local.home import storm_home
+
+MAVEN = """#!/bin/sh
+echo run >> "$(dirname "$0")/runs"
+for a in "$@"; do case "$a" in -Dstorm.home=*) home=${a#-Dstorm.home=};; esac; done
+mkdir -p "$home/lib"
+echo "Downloaded from somewhere: it/one.jar (1 kB)"
+"""
+FAILING_MAVEN = """#!/bin/sh
+echo "[INFO] trying"
+echo "[ERROR] Could not transfer artifact it:one"
+exit 1
+"""
+
+
+class Tools:
+    """A folder that is the whole PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for tool in ("sh", "dirname", "mkdir", "rm"):
+            (folder / tool).symlink_to(f"/bin/{tool}")
+
+    def add(self, name: str, script: str) -> None:
+        file = self.folder / name
+        file.write_text(script)
+        file.chmod(0o755)
+
+    def add_java(self, version: str) -> None:
+        self.add("java", f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+        self.add("javac", "#!/bin/sh\n")
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    found = Tools(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(found.folder))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("STORMPILOT_HOME", str(tmp_path / "cache"))
+    return found
+
+
+def test_missing_java_is_one_line_that_says_what_to_install(tools: Tools) -> None:
+    with pytest.raises(UnreachableError, match=r"^Storm needs Java 17: no java on the PATH; install a JDK 17 \(.*\)$"):
+        storm_home(print)
+
+
+def test_java_home_without_java_is_named(tools: Tools, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tools.add_java("17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(UnreachableError, match=r"JAVA_HOME is .*nowhere, which has no bin/java"):
+        storm_home(print)
+
+
+@pytest.mark.parametrize(("version", "major"), [("11.0.2", "11"), ("1.8.0_292", "8")])
+def test_old_java_is_refused(tools: Tools, version: str, major: str) -> None:
+    tools.add_java(version)
+    with pytest.raises(UnreachableError, match=f"Java 17 or newer, .* says {major};"):
+        storm_home(print)
+
+
+def test_missing_maven_is_one_line_that_says_what_to_install(tools: Tools) -> None:
+    tools.add_java("17.0.1")
+    with pytest.raises(UnreachableError, match=r"needs Maven, and no mvn is on the PATH; install Maven \(.*\)$"):
+        storm_home(print)
+
+
+def test_runtime_without_compiler_is_refused(tools: Tools) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    (tools.folder / "javac").unlink()
+    with pytest.raises(UnreachableError, match="needs a JDK, this is only a Java runtime"):
+        storm_home(print)
+
+
+def test_failed_assembly_says_why_and_leaves_no_home(tools: Tools, tmp_path: Path) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", FAILING_MAVEN)
+    with pytest.raises(UnreachableError, match="Could not transfer artifact it:one"):
+        storm_home(print)
+    assert [p for p in (tmp_path / "cache").iterdir() if p.is_dir()] == []
+
+
+def test_second_start_finds_the_home(tools: Tools) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    said: list[str] = []
+    first = storm_home(said.append)
+    assert any("1 jars fetched" in line for line in said)
+    assert (first.directory / "log4j2" / "worker.xml").is_file()
+    assert storm_home(said.append) == first
+    assert (tools.folder / "runs").read_text() == "run\n"
+
+
+def test_starts_at_the_same_time_assemble_once(tools: Tools) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    code = "from stormpilot.local.home import storm_home; storm_home(print)"
+    starts = [subprocess.Popen([sys.executable, "-c", code], env=os.environ.copy()) for _ in range(3)]
+    assert [s.wait(60) for s in starts] == [0, 0, 0]
+    assert (tools.folder / "runs").read_text() == "run\n"
+
+
+def test_leftovers_of_a_killed_assembly_are_removed(tools: Tools, tmp_path: Path) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    name = storm_home(print).directory
+    name.rename(name.with_name(f".{name.name}-abandoned"))
+    storm_home(print)
+    assert [p.name for p in (tmp_path / "cache").iterdir() if p.is_dir()] == [name.name]

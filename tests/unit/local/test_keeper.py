@@ -1,0 +1,150 @@
+"""The parent of the daemons, with real processes in the daemons' place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.local import processes, state
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.state import Daemon, Description, Layout
+
+SLEEP = "import time; time.sleep(600)"
+# A supervisor that starts a worker in a session of its own, as Storm's do.
+WITH_WORKER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+
+
+class Kept:
+    """A keeper with two daemons: `plain`, and `parent`, which has a child of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.layout = Layout(directory)
+        self.layout.logs.mkdir(parents=True)
+        daemons = [self.daemon("plain", SLEEP), self.daemon("parent", WITH_WORKER)]
+        self.id = str(uuid.uuid4())
+        description = Description(1, "kept", self.id, time.time(), "2.8.3", directory, ClusterSpec(), daemons, [])
+        state.write(self.layout.description_file, description)
+        self.cluster = LocalCluster(self.layout, description)
+        self.lifeline, theirs = socket.socketpair()
+        with theirs:
+            self.keeper = subprocess.Popen(
+                [sys.executable, "-m", "stormpilot.local.keeper", str(directory), str(theirs.fileno())],
+                env=os.environ | {processes.MARKER: self.id},
+                pass_fds=[theirs.fileno()],
+            )
+
+    def daemon(self, name: str, code: str) -> Daemon:
+        log = self.layout.logs / f"{name}.log"
+        argv = [sys.executable, "-c", code]
+        return Daemon(name, "zookeeper", "127.0.0.1", 1, argv, {}, log, log.with_suffix(".out"))
+
+    def keep(self) -> None:
+        self.lifeline.sendall(b"keep\n")
+        assert self.lifeline.recv(16) == b"kept\n"
+
+    def others(self) -> list[processes.Process]:
+        return [p for p in processes.of_cluster(self.id) if p.pid != self.keeper.pid]
+
+    def wait_started(self) -> None:
+        wait_until(lambda: len(self.others()) == 3)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    # Longer than the 108 bytes that a Unix socket's address may have.
+    kept = Kept(tmp_path / ("long-" * 20))
+    yield kept
+    kept.lifeline.close()
+    kept.keeper.kill()
+    kept.keeper.wait()
+    processes.end_cluster(kept.id, grace_s=0.0)
+
+
+def test_ends_everything_when_the_starting_command_is_gone(kept: Kept) -> None:
+    kept.wait_started()
+    kept.lifeline.close()
+    assert kept.keeper.wait(30) == 0
+    assert kept.others() == []
+
+
+def test_outlives_the_starting_command_once_told_to_keep(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.lifeline.close()
+    recorded = state.read_processes(kept.layout)
+    assert recorded is not None
+    assert recorded.state == "up"
+    # It answers orders, so it is still there after it saw the lifeline close.
+    kept.cluster.kill_daemon("plain")
+    with pytest.raises(UnreachableError, match="waited"):  # nothing here answers as ZooKeeper does
+        kept.cluster.start_daemon("plain", timeout_s=0.1)
+    assert kept.cluster.pid("plain") is not None
+
+
+def test_ends_everything_on_sigterm(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.keeper.send_signal(signal.SIGTERM)
+    assert kept.keeper.wait(30) == 0
+    assert kept.others() == []
+    recorded = state.read_processes(kept.layout)
+    assert recorded is not None
+    assert recorded.state == "down"
+    assert [d.pid for d in recorded.daemons.values()] == [None, None]
+
+
+def test_daemons_end_with_a_killed_keeper_and_down_finds_the_rest(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    worker = next(p for p in kept.others() if p.parent == kept.cluster.pid("parent"))
+    kept.keeper.kill()
+    kept.keeper.wait()
+    wait_until(lambda: [p.pid for p in kept.others()] == [worker.pid])
+    kept.cluster.down()
+    assert kept.others() == []
+
+
+def test_notes_how_a_daemon_ended(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.cluster.kill_daemon("plain")
+    assert kept.cluster.pid("plain") is None
+    assert kept.cluster.daemon_processes()["plain"].exit_code == -signal.SIGKILL
+
+
+def test_worker_outlives_its_supervisor_and_leaves_no_zombie(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    worker = next(p for p in kept.others() if p.parent == kept.cluster.pid("parent"))
+    kept.cluster.kill_daemon("parent")
+    wait_until(lambda: [p.parent for p in kept.others() if p.pid == worker.pid] == [kept.keeper.pid])
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{worker.pid}").exists())
+
+
+def test_refuses_to_start_or_stop_twice(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    with pytest.raises(RefusedError, match="plain is running"):
+        kept.cluster.start_daemon("plain")
+    kept.cluster.stop_daemon("plain")
+    with pytest.raises(RefusedError, match="plain is not running"):
+        kept.cluster.stop_daemon("plain")
