@@ -318,7 +318,16 @@ class LocalCluster:
         if pid is None:
             raise RefusedError(f"cluster {self.name}: {daemon} is not running")
         os.kill(pid, number)
-        self._wait(lambda: self.pid(daemon) is None, timeout_s, f"{daemon} to end")
+        self._wait(lambda: self._ended(daemon, pid), timeout_s, f"{daemon} to end")
+
+    def _ended(self, daemon: str, pid: int) -> bool:
+        """Whether the process is gone and, if the keeper lives, noted as such: only then can it be started again."""
+        if processes.belongs(pid, self.description.id):
+            return False
+        recorded = state.read_processes(self.layout)
+        if recorded is None or not processes.belongs(recorded.keeper_pid, self.description.id):
+            return True
+        return recorded.daemons[daemon].pid != pid
 
     def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s
