@@ -18,7 +18,7 @@ from streamparse import thrift as storm
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.rpc import make_client
-from thriftpy2.thrift import TApplicationException
+from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
@@ -321,12 +321,14 @@ class Nimbus:
         ) as e:
             raise RefusedError(f"Nimbus at {self.address} refuses {method}: {e.msg}") from e
         except TApplicationException as e:
-            raise RefusedError(f"Nimbus at {self.address} failed in {method}: {e.message} (its log says more)") from e
-        except (TTransportException, TProtocolException, OSError) as e:
+            raise RefusedError(f"Nimbus at {self.address} failed in {method}: {e} (its log says more)") from e
+        except (TException, OSError) as e:
             self._unreachable(method, e)
 
     def _unreachable(self, method: str, e: Exception) -> NoReturn:
-        hint = " (a Nimbus with SASL, Kerberos or TLS is not supported)" if isinstance(e, TProtocolException) else ""
+        hint = ""
+        if isinstance(e, TProtocolException) or (method == "getLeader" and not isinstance(e, ConnectionError)):
+            hint = " (is it Nimbus's Thrift port? SASL, Kerberos and TLS are not supported)"
         raise UnreachableError(f"Nimbus at {self.address} does not answer {method}: {_words(e)}{hint}") from e
 
 

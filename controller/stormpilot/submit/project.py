@@ -115,11 +115,14 @@ class Project:
         What it imports from the project is forgotten afterwards, so that one process can load several projects.
         """
         with self._importable(file.parent):
-            spec = importlib.util.spec_from_file_location(file.stem, file)
+            name = file.stem
+            if (self.sources / name).is_dir() or (self.sources / f"{name}.py").is_file():
+                name += "__topology"  # its imports mean the sources of that name
+            spec = importlib.util.spec_from_file_location(name, file)
             if spec is None or spec.loader is None:
                 raise UsageError(f"{file} is no Python file")
             module = importlib.util.module_from_spec(spec)
-            sys.modules[file.stem] = module
+            sys.modules[name] = module
             try:
                 spec.loader.exec_module(module)
             except (ImportError, SyntaxError, NameError, AttributeError, TypeError, LookupError, ValueError) as e:

@@ -1,0 +1,401 @@
+"""`stormpilot submit` against a Nimbus that speaks real Thrift over a real socket."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_nimbus import FakeNimbus, serving
+from stormpilot.cli import main
+from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.instrument.topology import COLLECTOR_ID
+from stormpilot.nimbus import Address, Nimbus
+from stormpilot.submit import submit_topology
+
+Run = Callable[..., "Done"]
+
+TOPOLOGY = """
+from streamparse import Grouping, ShellBolt, Topology
+from flights.parts import Source, Parse
+
+class Flights(Topology):
+    config = {"topology.message.timeout.secs": 20}
+    source = Source.spec(par={"prod": 3, "beta": 1})
+    parse = Parse.spec(inputs={source: Grouping.fields("line")}, par=2, config={"site": "east"})
+    node = ShellBolt.spec(command="node", script="sink.js", inputs=[parse])
+"""
+PARTS = """
+from streamparse import Bolt, Spout
+
+class Source(Spout):
+    outputs = ["line"]
+
+class Parse(Bolt):
+    outputs = ["flight"]
+"""
+
+
+@pytest.fixture
+def nimbus() -> Iterator[FakeNimbus]:
+    with serving(FakeNimbus()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def project(tmp_path: Path, nimbus: FakeNimbus) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src" / "flights").mkdir(parents=True)
+    (folder / "topologies").mkdir()
+    (folder / "src" / "flights" / "__init__.py").write_text("")
+    (folder / "src" / "flights" / "parts.py").write_text(PARTS)
+    (folder / "topologies" / "flights.py").write_text(TOPOLOGY)
+    prod = {"nimbus": f"127.0.0.1:{nimbus.port}", "options": {"topology.workers": 2, "mine": "env"}}
+    config = {"serializer": "json", "topology_specs": "topologies/", "envs": {"prod": prod}}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def stormpilot(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Runs `stormpilot submit` in a folder, in this process."""
+
+    def run(folder: Path, *arguments: str, **environment: str) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(folder)
+            patch.delenv("STREAMPARSE_NIMBUS", raising=False)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["stormpilot", "submit", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+    return run
+
+
+# --- what arrives at Nimbus -------------------------------------------------------------------------------------------
+
+
+def test_a_project_arrives_whole(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    done = stormpilot(project, "-f", "json", "-o", "mine=cli", "-w", "5", "-a", "1")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["topologyId"] == "flights-1-1"
+    (sent,) = nimbus.submitted
+    assert (sent.name, sent.active) == ("flights", True)
+    conf = json.loads(sent.conf)
+    assert conf["mine"] == "cli"
+    assert (conf["topology.workers"], conf["topology.acker.executors"]) == (5, 1)
+    assert conf["topology.message.timeout.secs"] == 20
+    assert conf["topology.original_name"] == "flights"
+    assert sent.topology.spouts["source"].common.parallelism_hint == 3
+    assert json.loads(sent.topology.bolts["parse"].common.json_conf) == {"site": "east"}
+    (only,) = sent.topology.bolts["parse"].common.inputs.values()
+    assert only.fields == ["line"]
+    with zipfile.ZipFile(io.BytesIO(sent.jar)) as jar:
+        assert jar.read("resources/flights/parts.py").decode() == PARTS
+    assert nimbus.finished == set(nimbus.uploads)
+
+
+def test_components_report_and_the_collector_hears_them(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    assert stormpilot(project).returncode == 0
+    topology = nimbus.submitted[0].topology
+    runner = str(Path(sys.executable).parent / "stormpilot_run")
+    shells = [topology.spouts["source"].spout_object.shell, topology.bolts["parse"].bolt_object.shell]
+    assert [s.execution_command for s in shells] == [runner, runner]
+    assert [s.script for s in shells] == ["-s json flights.parts.Source", "-s json flights.parts.Parse"]
+    inputs = {(i.componentId, i.streamId) for i in topology.bolts[COLLECTOR_ID].common.inputs}
+    assert inputs == {("source", "stormpilot_load"), ("parse", "stormpilot_load")}
+    assert topology.bolts["node"].bolt_object.shell.execution_command == "node"
+    assert set(topology.bolts["node"].common.streams) == set()
+
+
+def test_no_instrument_leaves_the_topology_alone(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    assert stormpilot(project, "--no-instrument").returncode == 0
+    topology = nimbus.submitted[0].topology
+    assert set(topology.bolts) == {"parse", "node"}
+    assert set(topology.spouts["source"].common.streams) == {"default"}
+    command = topology.bolts["parse"].bolt_object.shell.execution_command
+    assert command == str(Path(sys.executable).parent / "streamparse_run")
+
+
+def test_workers_default_to_the_supervisors_that_nimbus_has(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    config = json.loads((project / "config.json").read_text())
+    del config["envs"]["prod"]["options"]
+    (project / "config.json").write_text(json.dumps(config))
+    assert stormpilot(project).returncode == 0
+    conf = json.loads(nimbus.submitted[0].conf)
+    assert conf["storm.workers.list"] == ["node-1", "node-2", "node-3"]
+    assert conf["topology.workers"] == 3
+
+
+def test_a_large_jar_goes_up_in_chunks_that_nimbus_takes(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    data = os.urandom(3 * 1024 * 1024)
+    (project / "src" / "data.bin").write_bytes(data)
+    assert stormpilot(project).returncode == 0
+    with zipfile.ZipFile(io.BytesIO(nimbus.submitted[0].jar)) as jar:
+        assert jar.read("resources/data.bin") == data
+
+
+def test_a_given_jar_is_uploaded_as_it_is(project: Path, nimbus: FakeNimbus, tmp_path: Path, stormpilot: Run) -> None:
+    jar = tmp_path / "given.jar"
+    jar.write_bytes(b"not looked at")
+    assert stormpilot(project, "-j", str(jar)).returncode == 0
+    assert nimbus.submitted[0].jar == b"not looked at"
+
+
+def test_a_jar_that_nimbus_has_is_used_without_an_upload(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    nimbus.uploads["inbox/earlier.jar"] = b"earlier"
+    assert stormpilot(project, "-R", "inbox/earlier.jar").returncode == 0
+    assert nimbus.submitted[0].jar == b"earlier"
+    assert list(nimbus.uploads) == ["inbox/earlier.jar"]
+
+
+def test_name_options_runner_and_activity_can_be_given(
+    project: Path, nimbus: FakeNimbus, tmp_path: Path, stormpilot: Run
+) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("a: file\nb: file\n")
+    done = stormpilot(
+        project, "-N", "other", "--inactive", "--runner", "/x/run", "--option-file", str(file), "-o", "b=cli", "-d"
+    )
+    assert done.returncode == 0, done.stderr
+    (sent,) = nimbus.submitted
+    conf = json.loads(sent.conf)
+    assert (sent.name, sent.active) == ("other", False)
+    assert (conf["a"], conf["b"], conf["topology.debug"]) == ("file", "cli", True)
+    assert conf["topology.original_name"] == "flights"
+    assert sent.topology.bolts["parse"].bolt_object.shell.execution_command == "/x/run"
+
+
+def test_nimbus_of_the_command_line_wins_over_process_environment_and_file(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    here = f"127.0.0.1:{nimbus.port}"
+    assert stormpilot(project, "--nimbus", here, STREAMPARSE_NIMBUS="127.0.0.1:1").returncode == 0
+    assert stormpilot(project, "-N", "b", STREAMPARSE_NIMBUS="127.0.0.1:1").returncode == 3
+
+
+def test_the_library_call_returns_the_id(project: Path, nimbus: FakeNimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STREAMPARSE_NIMBUS", raising=False)
+    assert submit_topology(project, options={"topology.workers": 1}) == "flights-1-1"
+
+
+def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    table = stormpilot(project, "--dry-run")
+    machine = stormpilot(project, "--dry-run", "-f", "json")
+    assert table.returncode == machine.returncode == 0
+    assert "resources/flights/parts.py" in table.stdout
+    shown = json.loads(machine.stdout)
+    assert {c["component"]: c["parallelism"] for c in shown["components"]} == {
+        "source": 3,
+        "parse": 2,
+        "node": 1,
+        COLLECTOR_ID: 1,
+    }
+    assert shown["conf"]["topology.workers"] == 2
+    assert shown["jarEntries"] == ["flights/__init__.py", "flights/parts.py"]
+    assert nimbus.submitted == []
+    assert nimbus.uploads == {}
+
+
+# --- leader -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_follows_to_the_leading_nimbus(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    with serving(FakeNimbus(host="127.0.0.2")) as leader:
+        nimbus.leader, nimbus.leading = (leader.host, leader.port), False
+        assert stormpilot(project).returncode == 0
+        assert len(leader.submitted) == 1
+    assert nimbus.submitted == []
+
+
+def test_a_leader_out_of_reach_leaves_the_call_where_it_was_sent(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    """Through a tunnel Nimbus calls itself by a name that means nothing here."""
+    nimbus.leader = ("nimbus-1.invalid", 6627)
+    assert stormpilot(project).returncode == 0
+    assert len(nimbus.submitted) == 1
+
+
+def test_no_leader_is_said_as_not_reachable(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    nimbus.leading = False
+    done = stormpilot(project)
+    assert done.returncode == 3
+    assert "no Nimbus leads" in done.stderr
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_running_topology_of_that_name_is_refused_before_the_upload(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    nimbus.running["flights"] = "ACTIVE"
+    done = stormpilot(project)
+    assert done.returncode == 1
+    assert "'flights' runs already" in done.stderr
+    assert "--force" in done.stderr
+    assert nimbus.uploads == {}
+
+
+def test_force_kills_the_running_one_and_waits_until_it_is_gone(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    nimbus.running["flights"] = "ACTIVE"
+    assert stormpilot(project, "--force", "--wait", "1").returncode == 0
+    assert nimbus.killed == [("flights", 1)]
+    assert [s.name for s in nimbus.submitted] == ["flights"]
+
+
+def test_a_name_that_storm_does_not_take_is_refused(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    done = stormpilot(project, "-N", "a/b")
+    assert done.returncode == 1
+    assert "does not allow" in done.stderr
+
+
+def test_what_nimbus_refuses_is_said_in_its_words(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    nimbus.refuse = "topology.workers is not an integer"
+    done = stormpilot(project)
+    assert done.returncode == 1
+    assert "topology.workers is not an integer" in done.stderr
+
+
+def test_the_installed_command_ends_with_a_sentence_and_its_code(project: Path) -> None:
+    command = [Path(sys.executable).parent / "stormpilot", "submit", "--nimbus", "127.0.0.1:1"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_nimbus_that_is_not_there_is_named(project: Path, stormpilot: Run) -> None:
+    done = stormpilot(project, "--nimbus", "127.0.0.1:1")
+    assert done.returncode == 3
+    assert "127.0.0.1:1" in done.stderr
+
+
+def test_a_port_that_never_answers_ends_after_the_time_out(project: Path, stormpilot: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = stormpilot(project, "--nimbus", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "300")
+    assert done.returncode == 3
+    assert "does not answer getLeader" in done.stderr
+
+
+def test_a_port_of_something_else_is_said_to_be_that(project: Path, stormpilot: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        done = stormpilot(project, "--nimbus", f"127.0.0.1:{other.getsockname()[1]}", "--timeout", "3000")
+    assert done.returncode == 3
+    assert "Nimbus's Thrift port" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-e", "dev"], "envs has no entry 'dev'"),
+        (["-n", "wordcount"], "wordcount.py not found"),
+        (["-o", "a"], "expected key=value"),
+        (["--project", "nowhere"], "config.json not found"),
+        (["--nimbus", "host:x"], "--nimbus: 'host:x' is not an address"),
+        (["-j", "absent.jar"], "absent.jar not found"),
+    ],
+)
+def test_wrong_usage_ends_with_code_2_and_a_sentence(
+    project: Path, arguments: list[str], words: str, stormpilot: Run
+) -> None:
+    done = stormpilot(project, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_java_components_without_a_jar_are_refused(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    file = project / "topologies" / "flights.py"
+    text = file.read_text().replace("ShellBolt,", "JavaBolt, ShellBolt,")
+    file.write_text(text + '    sink = JavaBolt.spec(full_class_name="x.Sink", args_list=[], inputs=[parse])\n')
+    done = stormpilot(project)
+    assert done.returncode == 2
+    assert "Java components" in done.stderr
+    jar = project / "a.jar"
+    jar.write_bytes(b"")
+    assert stormpilot(project, "-j", "a.jar").returncode == 0
+    assert nimbus.submitted[0].topology.bolts["sink"].bolt_object.java_object.full_class_name == "x.Sink"
+
+
+def test_hooks_that_sparse_submit_would_run_are_named(project: Path, stormpilot: Run) -> None:
+    (project / "tasks.py").write_text("def pre_submit(name, env, env_config, options):\n    raise SystemExit(9)\n")
+    done = stormpilot(project)
+    assert done.returncode == 0
+    assert "tasks.py" in done.stderr
+
+
+# --- the client by itself ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def client(nimbus: FakeNimbus) -> Iterator[Nimbus]:
+    with Nimbus.connect(Address("127.0.0.1", nimbus.port), timeout_s=10) as connected:
+        yield connected
+
+
+def test_supervisors_and_topologies_are_listed(client: Nimbus, nimbus: FakeNimbus) -> None:
+    nimbus.running["flights"] = "ACTIVE"
+    first = client.supervisors()[0]
+    assert (first.id, first.host, first.slots, first.used_slots) == ("id-node-1", "node-1", 4, 1)
+    assert [(t.id, t.status) for t in client.topologies()] == [("flights-1-1", "ACTIVE")]
+    assert client.topology_id("flights") == "flights-1-1"
+    assert client.find("other") is None
+
+
+def test_an_unknown_topology_is_refused_with_those_that_run(client: Nimbus, nimbus: FakeNimbus) -> None:
+    nimbus.running["flights"] = "ACTIVE"
+    with pytest.raises(RefusedError, match=r"'other' \(running: flights\)"):
+        client.topology_id("other")
+    with pytest.raises(RefusedError, match="other is not alive"):
+        client.kill("other")
+
+
+def test_a_nimbus_that_goes_away_is_not_reachable(nimbus: FakeNimbus, client: Nimbus) -> None:
+    client.supervisors()
+    nimbus.hangs_up = True
+    with pytest.raises(UnreachableError, match="does not answer getClusterInfo"):
+        client.supervisors()
+
+
+def test_lists_of_any_shape_are_left_as_given(project: Path, nimbus: FakeNimbus) -> None:
+    values: dict[str, Any] = {"x": [1, {"y": None}], "z": "ü"}
+    submit_topology(project, nimbus=f"127.0.0.1:{nimbus.port}", options=values)
+    conf = json.loads(nimbus.submitted[0].conf)
+    assert {k: conf[k] for k in values} == values
