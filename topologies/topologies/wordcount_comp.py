@@ -14,6 +14,8 @@ class WordCountComp(Topology):
         "topology.acker.executors": 2,
         "topology.max.spout.pending": 1000,
         "topology.message.timeout.secs": 15,
+        # An executor without tuples sleeps 1 ms at a time; Storm's default of 1000 would let it spin for a while first.
+        "topology.bolt.wait.progressive.level2.count": 0,
         "wordcount.rate.tps": 50,
         "wordcount.sentence.words": 3,
         "wordcount.harmonic.terms": 50_000,

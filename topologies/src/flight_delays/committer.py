@@ -10,6 +10,8 @@ from kazoo.exceptions import KazooException
 from flight_delays.progress import TaskProgress
 from flight_delays.progress_store import DeposedError
 
+CONNECT_S = 10.0  # until a store that does not connect is a problem
+
 
 class Store(Protocol):
     """Where progress is kept; `flight_delays.progress_store.ZooKeeperStore`."""
@@ -45,9 +47,9 @@ class Committer:
         self.deposed = False
         self.problem = ""
 
-    def start(self) -> None:
-        """Begin in a thread of its own, which ends with the process."""
-        threading.Thread(target=self._run, name="progress-committer", daemon=True).start()
+    def start(self, connected: threading.Event) -> None:
+        """Begin in a thread of its own, which ends with the process; the store has time to connect first."""
+        threading.Thread(target=self._run, args=[connected], name="progress-committer", daemon=True).start()
 
     def offer(self, progress: TaskProgress) -> None:
         """Leave the newest progress to be written; what was offered before and is not written yet is dropped."""
@@ -69,7 +71,8 @@ class Committer:
         except (KazooException, ValueError) as e:
             self.problem = f"{type(e).__name__}: {e}"
 
-    def _run(self) -> None:
+    def _run(self, connected: threading.Event) -> None:
+        connected.wait(CONNECT_S)
         pause = threading.Event()
         while not self.deposed:
             self.step()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from statistics import fmean
 from typing import NamedTuple
 
 from flight_delays.records import EnrichedFlight
@@ -79,8 +78,8 @@ class DelayWindows:
             key=key,
             name=getattr(members[0], self.name),
             flights=count,
-            mean_dep_delay_min=round(fmean(flight.dep_delay_min for flight in members), 2),
-            mean_arr_delay_min=round(fmean(arrivals), 2),
+            mean_dep_delay_min=round(sum(flight.dep_delay_min for flight in members) / count, 2),
+            mean_arr_delay_min=round(sum(arrivals) / count, 2),
             p90_arr_delay_min=arrivals[math.ceil(0.9 * count) - 1],
             late_share=round(sum(delay >= LATE_MIN for delay in arrivals) / count, 3),
             bad_weather_share=round(sum(map(_bad_weather, members)) / count, 3),

@@ -47,7 +47,7 @@ class Settings:
         The znode below which each topology id has its progress.
     """
 
-    rate_tps: float = 400.0
+    rate_tps: float = 300.0
     loop: bool = True
     limit: int = 0
     data_dir: str = ""

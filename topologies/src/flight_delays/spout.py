@@ -17,7 +17,7 @@ from flight_delays.settings import Settings
 from pacing import Pacer
 
 MAX_PER_CALL = 20  # tuples per `next` of Storm: between two calls it hands over acknowledgements
-IDLE_S = 0.002  # longest sleep of a call that has nothing to emit
+IDLE_S = 0.005  # longest sleep of a call that has nothing to emit
 MAX_PENDING = 5000  # where topology.max.spout.pending is not set
 
 
@@ -52,11 +52,11 @@ class FlightSpout(Spout):
         hosts = ",".join(f"{host}:{port}" for host in storm_conf["storm.zookeeper.servers"])
         logging.getLogger("kazoo").setLevel(logging.ERROR)  # what matters of it is logged by `_report`
         client = KazooClient(hosts=hosts, connection_retry={"max_tries": -1, "max_delay": 10.0})
-        client.start_async()
+        connected = client.start_async()
         topology_id = storm_conf.get("storm.id") or self.topology_name
         store = ZooKeeperStore(client, self._settings.progress_root, topology_id, self._index, self._tasks)
         committer = Committer(store, self._settings.commit_period_s)
-        committer.start()
+        committer.start(connected)
         return committer
 
     def next_tuple(self):
