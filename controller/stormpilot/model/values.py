@@ -54,16 +54,23 @@ class Input(Value, frozen=True, kw_only=True):
 
 
 class Component(Value, frozen=True, kw_only=True):
-    """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site."""
+    """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site.
+
+    With `site_required` False the wish is given up (and said so) when no plan can meet it.
+    """
 
     id: str
     kind: Kind = "bolt"
     site: str | None = None
+    site_required: bool = True
     inputs: list[Input] = []
 
 
 class Executor(Value, frozen=True, kw_only=True):
-    """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared."""
+    """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared.
+
+    `pin` is the id of the supervisor that it must run on.
+    """
 
     start: int
     end: int
@@ -71,6 +78,7 @@ class Executor(Value, frozen=True, kw_only=True):
     cpu_mhz: float = 0.0
     memory_mb: float = 0.0
     measured: bool = True
+    pin: str | None = None
 
 
 class Assigned(Value, frozen=True, kw_only=True):
@@ -82,7 +90,10 @@ class Assigned(Value, frozen=True, kw_only=True):
 
 
 class Topology(Value, frozen=True, kw_only=True):
-    """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed."""
+    """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
+
+    `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are.
+    """
 
     id: str
     name: str
@@ -90,6 +101,7 @@ class Topology(Value, frozen=True, kw_only=True):
     components: list[Component]
     executors: list[Executor]
     assignment: list[Assigned] = []
+    fixed_workers: list[tuple[str, int]] = []
     owner: str | None = None
     priority: int = 29
     loadaware: bool = True
@@ -105,13 +117,25 @@ class Edge(Value, frozen=True, kw_only=True):
     stream: str | None = None
 
 
+class Exclusion(Value, frozen=True, kw_only=True):
+    """A supervisor that executors may not run on: of one component, of one topology (id), or (both None) of all."""
+
+    supervisor: str
+    topology: str | None = None
+    component: str | None = None
+
+
 class Model(Value, frozen=True, kw_only=True):
-    """Everything that a planner may know. A planner is a function of this, its parameters and a seeded generator."""
+    """Everything that a planner may know. A planner is a function of this, its parameters and a seeded generator.
+
+    A supervisor with `memory_mb` 0 has no memory limit.
+    """
 
     schema: int = 1
     supervisors: list[Supervisor]
     topologies: list[Topology]
     traffic: list[Edge] = []
+    exclusions: list[Exclusion] = []
 
 
 class Worker(Value, frozen=True, kw_only=True):

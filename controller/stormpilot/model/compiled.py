@@ -1,0 +1,359 @@
+"""The model as arrays: indices in place of names, so that planners and metrics run at the size of a large cluster.
+
+Executors are numbered by (topology in the model's order, start task), nodes by (host, supervisor id), slots by
+(node, port): the order in which ties are broken. A *node* here is a supervisor; `node_host` tells which of them share
+a host, and traffic between those is not inter-node traffic. A placement is an array of slot numbers, one per executor,
+-1 for an executor without a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormpilot.errors import UsageError
+from stormpilot.model.values import Edge, Executor, Model, Plan, Topology, TopologyPlan, Worker
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A model in arrays. E executors, T topologies, C components, N nodes, S slots, K classes, P pairs.
+
+    A class is a set of executors that may run on the same nodes (`allowed[class, node]`). Pairs are unordered, each
+    once with `pair_a < pair_b` and the traffic of both directions (tuples/s); `xadj`, `adj`, `adj_tps` hold the same
+    traffic as adjacency lists (neighbours of e: `adj[xadj[e]:xadj[e + 1]]`).
+    """
+
+    model: Model
+    topology: Ints  # E -> topology
+    component: Ints  # E -> component
+    start: Ints
+    end: Ints
+    cpu_mhz: Floats
+    memory_mb: Floats
+    klass: Ints  # E -> class
+    allowed: Bools  # K x N
+    current: Ints  # E -> slot now, or -1
+    fixed: Bools  # E: its worker must stay as it is
+    first_executor: Ints  # T + 1: the executors of topology t are first_executor[t]:first_executor[t + 1]
+    workers: Ints  # T: min(W, E)
+    component_names: list[tuple[int, str]]  # C: (topology, component id)
+    node_limit_mhz: Floats
+    node_memory_mb: Floats  # infinite where there is no limit
+    node_rack: Ints
+    node_host: Ints
+    first_slot: Ints  # N + 1: the slots of node n are first_slot[n]:first_slot[n + 1]
+    slot_node: Ints
+    slot_port: Ints
+    pair_a: Ints
+    pair_b: Ints
+    pair_tps: Floats
+    xadj: Ints
+    adj: Ints
+    adj_tps: Floats
+    sent_from: Ints  # directed pairs, each once: from, to, tuples/s
+    sent_to: Ints
+    sent_tps: Floats
+    node_ids: list[str]
+
+    @property
+    def executors(self) -> int:
+        """E."""
+        return len(self.topology)
+
+    @property
+    def nodes(self) -> int:
+        """N."""
+        return len(self.node_ids)
+
+    @property
+    def slots(self) -> int:
+        """S."""
+        return len(self.slot_node)
+
+    @property
+    def topologies(self) -> int:
+        """T."""
+        return len(self.workers)
+
+    @property
+    def total_tps(self) -> float:
+        """All tuples/s between executors."""
+        return float(self.pair_tps.sum())
+
+    def slots_per_node(self) -> Ints:
+        """N -> number of its slots."""
+        return np.diff(self.first_slot)
+
+    def name(self, executor: int) -> tuple[str, int]:
+        """(topology id, start task)."""
+        return self.model.topologies[int(self.topology[executor])].id, int(self.start[executor])
+
+    def describe(self, executors: Iterable[int], limit: int = 5) -> str:
+        """Executors as a person names them, e.g. `flights: parse [3,4], parse [5,6] and 7 more`."""
+        es = [int(e) for e in executors]
+        parts: list[str] = []
+        last = -1
+        for e in es[:limit]:
+            t, component = self.component_names[int(self.component[e])]
+            prefix = "" if t == last else f"{self.model.topologies[t].name}: "
+            parts.append(f"{prefix}{component} [{self.start[e]},{self.end[e]}]")
+            last = t
+        more = f" and {len(es) - limit} more" if len(es) > limit else ""
+        return ", ".join(parts) + more
+
+    def slot_numbers(self) -> dict[tuple[str, int], int]:
+        """(supervisor id, port) -> slot."""
+        return {
+            (self.node_ids[n], int(p)): s for s, (n, p) in enumerate(zip(self.slot_node, self.slot_port, strict=True))
+        }
+
+    def slots_of(self, plan: Plan) -> Ints:
+        """The placement of a plan; executors, topologies and slots that the model does not know are left out."""
+        numbers = self.slot_numbers()
+        placement = np.full(self.executors, NOWHERE, dtype=np.int64)
+        topologies = {t.id: i for i, t in enumerate(self.model.topologies)}
+        for tp in plan.topologies:
+            t = topologies.get(tp.id)
+            if t is None:
+                continue
+            lo, hi = int(self.first_executor[t]), int(self.first_executor[t + 1])
+            index = {int(s): lo + i for i, s in enumerate(self.start[lo:hi])}
+            for w in tp.workers:
+                slot = numbers.get((w.supervisor, w.port), NOWHERE)
+                for start, _ in w.executors:
+                    e = index.get(start)
+                    if e is not None:
+                        placement[e] = slot
+        return placement
+
+    def plan_of(self, placement: Ints) -> Plan:
+        """A placement (every executor has a slot) as a plan; workers by (host, port), executors by start task."""
+        topologies = []
+        for t, topology in enumerate(self.model.topologies):
+            lo, hi = int(self.first_executor[t]), int(self.first_executor[t + 1])
+            by_slot: dict[int, list[tuple[int, int]]] = {}
+            for e in range(lo, hi):
+                by_slot.setdefault(int(placement[e]), []).append((int(self.start[e]), int(self.end[e])))
+            topologies.append(
+                TopologyPlan(
+                    id=topology.id,
+                    workers=[
+                        Worker(
+                            supervisor=self.node_ids[int(self.slot_node[s])],
+                            port=int(self.slot_port[s]),
+                            executors=by_slot[s],
+                        )
+                        for s in sorted(by_slot)
+                    ],
+                )
+            )
+        return Plan(topologies=topologies)
+
+
+def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled:
+    """Build the arrays; `UsageError` names what refers to something that is not there or is there twice.
+
+    With `keep_optional_sites` False, wishes for a site that are not required are ignored.
+    """
+    nodes = sorted(model.supervisors, key=lambda s: (s.host, s.id))
+    node_ids = [s.id for s in nodes]
+    _unique(node_ids, "supervisors", "id")
+    slots: list[tuple[int, int]] = []
+    for n, s in enumerate(nodes):
+        _unique(s.slots, f"supervisor {s.id}: slots", "port")
+        slots.extend((n, port) for port in sorted(s.slots))
+    slot_number = {(node_ids[n], port): i for i, (n, port) in enumerate(slots)}
+    _unique([t.id for t in model.topologies], "topologies", "id")
+
+    executors: list[Executor] = []
+    topology: list[int] = []
+    component: list[int] = []
+    klass: list[int] = []
+    first = [0]
+    names: list[tuple[int, str]] = []
+    classes = _Classes(model, node_ids, keep_optional_sites)
+    index: dict[str, dict[int, int]] = {}
+    for t, topo in enumerate(model.topologies):
+        own = sorted(topo.executors, key=lambda e: e.start)
+        starts = [e.start for e in own]
+        _unique(starts, f"topology {topo.id}: executors", "start")
+        if topo.workers < 1:
+            raise UsageError(f"topology {topo.id}: workers is {topo.workers}, expected at least 1")
+        _unique([c.id for c in topo.components], f"topology {topo.id}: components", "id")
+        number = {}
+        for c in topo.components:
+            number[c.id] = len(names)
+            names.append((t, c.id))
+        for e in own:
+            if e.component not in number:
+                raise UsageError(
+                    f"topology {topo.id}: executor {e.start} names the component {e.component!r}, not listed"
+                )
+            if e.end < e.start or not (0 <= e.cpu_mhz < np.inf and 0 <= e.memory_mb < np.inf):
+                raise UsageError(
+                    f"topology {topo.id}: executor {e.start}: expected start <= end and finite cpu_mhz, memory_mb >= 0"
+                )
+            topology.append(t)
+            component.append(number[e.component])
+            klass.append(classes.of(topo, e))
+        index[topo.id] = {s: len(executors) + i for i, s in enumerate(starts)}
+        executors.extend(own)
+        first.append(len(executors))
+
+    sent_from, sent_to, sent_tps = _sent(model.traffic, index)
+    a, b, tps = unordered(len(executors), sent_from, sent_to, sent_tps)
+    xadj, adj, adj_tps = adjacency(len(executors), a, b, tps)
+    current, fixed = _current(model, index, slot_number, len(executors))
+    racks = {r: i for i, r in enumerate(sorted({s.rack for s in nodes}))}
+    hosts = {h: i for i, h in enumerate(sorted({s.host for s in nodes}))}
+    sizes = np.diff(np.array(first, dtype=np.int64))
+    return Compiled(
+        model=model,
+        topology=np.array(topology, dtype=np.int64),
+        component=np.array(component, dtype=np.int64),
+        start=np.array([e.start for e in executors], dtype=np.int64),
+        end=np.array([e.end for e in executors], dtype=np.int64),
+        cpu_mhz=np.array([e.cpu_mhz for e in executors], dtype=np.float64),
+        memory_mb=np.array([e.memory_mb for e in executors], dtype=np.float64),
+        klass=np.array(klass, dtype=np.int64),
+        allowed=np.array(classes.masks, dtype=np.bool_).reshape(len(classes.masks), len(nodes)),
+        current=current,
+        fixed=fixed,
+        first_executor=np.array(first, dtype=np.int64),
+        workers=np.minimum(np.array([t.workers for t in model.topologies], dtype=np.int64), sizes),
+        component_names=names,
+        node_limit_mhz=np.array([s.limit_mhz for s in nodes], dtype=np.float64),
+        node_memory_mb=np.array([s.memory_mb if s.memory_mb > 0 else np.inf for s in nodes], dtype=np.float64),
+        node_rack=np.array([racks[s.rack] for s in nodes], dtype=np.int64),
+        node_host=np.array([hosts[s.host] for s in nodes], dtype=np.int64),
+        first_slot=np.concatenate([[0], np.cumsum([len(s.slots) for s in nodes])]).astype(np.int64),
+        slot_node=np.array([n for n, _ in slots], dtype=np.int64),
+        slot_port=np.array([p for _, p in slots], dtype=np.int64),
+        pair_a=a,
+        pair_b=b,
+        pair_tps=tps,
+        xadj=xadj,
+        adj=adj,
+        adj_tps=adj_tps,
+        sent_from=sent_from,
+        sent_to=sent_to,
+        sent_tps=sent_tps,
+        node_ids=node_ids,
+    )
+
+
+def adjacency(n: int, a: Ints, b: Ints, weight: Floats) -> tuple[Ints, Ints, Floats]:
+    """Adjacency lists (`xadj`, neighbours, weights) of unordered pairs; neighbours in rising order."""
+    source = np.concatenate([a, b])
+    target = np.concatenate([b, a])
+    order = np.lexsort((target, source))
+    xadj = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(source, minlength=n), out=xadj[1:])
+    return xadj, target[order], np.concatenate([weight, weight])[order]
+
+
+def unordered(n: int, source: Ints, target: Ints, tps: Floats) -> tuple[Ints, Ints, Floats]:
+    """Directed pairs as unordered ones with the traffic of both directions; pairs without traffic are left out."""
+    unique, inverse = np.unique(np.minimum(source, target) * n + np.maximum(source, target), return_inverse=True)
+    sums = np.bincount(inverse, weights=tps, minlength=len(unique)).astype(np.float64)
+    keep = sums > 0
+    return unique[keep] // max(n, 1), unique[keep] % max(n, 1), sums[keep]
+
+
+def _sent(traffic: list[Edge], index: dict[str, dict[int, int]]) -> tuple[Ints, Ints, Floats]:
+    n = sum(len(i) for i in index.values())
+    keys = np.empty(len(traffic), dtype=np.int64)
+    rates = np.empty(len(traffic), dtype=np.float64)
+    for i, edge in enumerate(traffic):
+        try:
+            own = index[edge.topology]
+            keys[i] = own[edge.from_] * n + own[edge.to]
+        except KeyError:
+            raise UsageError(
+                f"traffic[{i}]: {edge.topology}: {edge.from_} -> {edge.to}: no such topology or executor"
+            ) from None
+        rates[i] = edge.rate
+    bad = np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))
+    if len(bad):
+        raise UsageError(f"traffic[{bad[0]}]: rate is {rates[bad[0]]}, expected a finite number >= 0")
+    unique, inverse = np.unique(keys, return_inverse=True)
+    sums = np.bincount(inverse, weights=rates, minlength=len(unique)).astype(np.float64)
+    source, target = unique // max(n, 1), unique % max(n, 1)
+    other = source != target
+    return source[other], target[other], sums[other]
+
+
+def _current(
+    model: Model, index: dict[str, dict[int, int]], slot_number: dict[tuple[str, int], int], executors: int
+) -> tuple[Ints, Bools]:
+    current = np.full(executors, NOWHERE, dtype=np.int64)
+    fixed = np.zeros(executors, dtype=np.bool_)
+    for topo in model.topologies:
+        fixed_slots = set(topo.fixed_workers)
+        seen = set()
+        for a in topo.assignment:
+            e = index[topo.id].get(a.start)
+            if e is None:
+                continue  # a rebalance changed the executors: what it names is gone
+            current[e] = slot_number.get((a.supervisor, a.port), NOWHERE)
+            if (a.supervisor, a.port) in fixed_slots:
+                seen.add((a.supervisor, a.port))
+                fixed[e] = True
+        for supervisor, port in sorted(fixed_slots):
+            if (supervisor, port) not in seen or (supervisor, port) not in slot_number:
+                raise UsageError(
+                    f"topology {topo.id}: fixed_workers: {supervisor}:{port} holds no worker of it on a live supervisor"
+                )
+    return current, fixed
+
+
+class _Classes:
+    """Numbers the sets of nodes that executors may run on (site, exclusions, pin)."""
+
+    def __init__(self, model: Model, node_ids: list[str], keep_optional_sites: bool) -> None:
+        self.masks: list[list[bool]] = []
+        self._number: dict[tuple[bool, ...], int] = {}
+        self._of: dict[tuple[str, str, str | None], int] = {}
+        self._site = {s.id: s.site for s in model.supervisors}
+        self._node_ids = node_ids
+        self._keep_optional_sites = keep_optional_sites
+        self._components = {(t.id, c.id): c for t in model.topologies for c in t.components}
+        self._exclusions = model.exclusions
+
+    def of(self, topology: Topology, executor: Executor) -> int:
+        key = (topology.id, executor.component, executor.pin)
+        if key not in self._of:
+            component = self._components[key[:2]]
+            site = component.site if component.site_required or self._keep_optional_sites else None
+            excluded = {
+                x.supervisor
+                for x in self._exclusions
+                if x.topology in (None, topology.id) and x.component in (None, executor.component)
+            }
+            mask = tuple(
+                (site is None or self._site[n] == site)
+                and n not in excluded
+                and (executor.pin is None or executor.pin == n)
+                for n in self._node_ids
+            )
+            if mask not in self._number:
+                self._number[mask] = len(self.masks)
+                self.masks.append(list(mask))
+            self._of[key] = self._number[mask]
+        return self._of[key]
+
+
+def _unique(values: list[str] | list[int], where: str, field: str) -> None:
+    if len(set(values)) != len(values):
+        twice = next(v for i, v in enumerate(values) if v in values[:i])
+        raise UsageError(f"{where}: {field} {twice!r} is there twice")

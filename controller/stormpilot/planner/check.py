@@ -1,0 +1,130 @@
+"""Does a plan keep every hard constraint? Judged from model and plan alone; shares no code with a planner."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology
+
+TOLERANCE = 1e-6  # relative, of a sum of floats against a limit
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A constraint that a plan breaks; `executors` are (topology id, start task)."""
+
+    constraint: str
+    text: str
+    executors: list[tuple[str, int]]
+
+
+def violations(model: Model, plan: Plan, *, exact_workers: bool = False) -> list[Violation]:
+    """Everything that is wrong with a plan; an empty list means that every hard constraint holds.
+
+    Constraints: `topology` (each planned once), `executor-once`, `slot-exists`, `slot-one-topology`, `workers` (at most
+    min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `exclusion`, `pin`, `fixed-worker`. Fixed workers
+    stay where they are whatever sites, exclusions and pins say.
+    """
+    found: list[Violation] = []
+    supervisors = {s.id: s for s in model.supervisors}
+    topologies = {t.id: t for t in model.topologies}
+    planned = Counter(tp.id for tp in plan.topologies)
+    for t in topologies:
+        if planned[t] != 1:
+            found.append(Violation("topology", f"{t} is planned {planned[t]} times, expected once", []))
+    found.extend(Violation("topology", f"{t} is not in the model", []) for t in planned if t not in topologies)
+
+    slot_owner: dict[tuple[str, int], str] = {}
+    cpu: defaultdict[str, float] = defaultdict(float)
+    memory: defaultdict[str, float] = defaultdict(float)
+    on_node: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for tp in plan.topologies:
+        topology = topologies.get(tp.id)
+        if topology is None:
+            continue
+        executors = {e.start: e for e in topology.executors}
+        fixed = _fixed(topology)
+        times: Counter[int] = Counter()
+        slots: dict[tuple[str, int], set[int]] = {}
+        for w in tp.workers:
+            slot = (w.supervisor, w.port)
+            names = [(tp.id, start) for start, _ in w.executors]
+            supervisor = supervisors.get(w.supervisor)
+            if supervisor is None or w.port not in supervisor.slots:
+                found.append(
+                    Violation("slot-exists", f"{w.supervisor}:{w.port} is no slot of a live supervisor", names)
+                )
+            if slot in slot_owner:
+                found.append(Violation("slot-one-topology", f"{w.supervisor}:{w.port} is given out twice", names))
+            slot_owner[slot] = tp.id
+            if not w.executors:
+                found.append(Violation("workers", f"{w.supervisor}:{w.port} is a worker without executors", []))
+            slots[slot] = {start for start, _ in w.executors}
+            for start, end in w.executors:
+                e = executors.get(start)
+                if e is None or e.end != end:
+                    found.append(
+                        Violation("executor-once", f"{tp.id} has no executor [{start},{end}]", [(tp.id, start)])
+                    )
+                    continue
+                times[start] += 1
+                cpu[w.supervisor] += e.cpu_mhz
+                memory[w.supervisor] += e.memory_mb
+                on_node[w.supervisor].append((tp.id, start))
+                if supervisor is not None and slot not in fixed:
+                    found.extend(_where(model, topology, e, supervisor))
+        wrong = [start for start in executors if times[start] != 1]
+        if wrong:
+            found.append(
+                Violation("executor-once", f"{tp.id}: not placed exactly once: {wrong}", [(tp.id, s) for s in wrong])
+            )
+        wanted = min(topology.workers, len(executors))
+        if len(tp.workers) > wanted or (exact_workers and len(tp.workers) != wanted):
+            found.append(Violation("workers", f"{tp.id}: {len(tp.workers)} workers, expected {wanted}", []))
+        for slot, members in fixed.items():
+            if slots.get(slot) != members:
+                found.append(
+                    Violation(
+                        "fixed-worker", f"{tp.id}: {slot[0]}:{slot[1]} must stay", [(tp.id, s) for s in sorted(members)]
+                    )
+                )
+    for node, s in supervisors.items():
+        if cpu[node] > s.limit_mhz * (1 + TOLERANCE) + TOLERANCE:
+            found.append(Violation("cpu", f"{node}: {cpu[node]:.0f} MHz of {s.limit_mhz:.0f} MHz", on_node[node]))
+        if s.memory_mb > 0 and memory[node] > s.memory_mb * (1 + TOLERANCE):
+            found.append(Violation("memory", f"{node}: {memory[node]:.0f} MB of {s.memory_mb:.0f} MB", on_node[node]))
+    return found
+
+
+def _fixed(topology: Topology) -> dict[tuple[str, int], set[int]]:
+    members: dict[tuple[str, int], set[int]] = {slot: set() for slot in topology.fixed_workers}
+    existing = {e.start for e in topology.executors}
+    for a in topology.assignment:
+        if (a.supervisor, a.port) in members and a.start in existing:
+            members[(a.supervisor, a.port)].add(a.start)
+    return members
+
+
+def _where(model: Model, topology: Topology, executor: Executor, supervisor: Supervisor) -> list[Violation]:
+    name = [(topology.id, executor.start)]
+    found = []
+    component = next((c for c in topology.components if c.id == executor.component), Component(id=executor.component))
+    if component.site is not None and component.site_required and supervisor.site != component.site:
+        found.append(
+            Violation(
+                "site", f"{component.id} asks for site {component.site}, {supervisor.id} has {supervisor.site}", name
+            )
+        )
+    if executor.pin is not None and executor.pin != supervisor.id:
+        found.append(Violation("pin", f"executor {executor.start} is pinned to {executor.pin}", name))
+    for x in model.exclusions:
+        if (
+            x.supervisor == supervisor.id
+            and x.topology in (None, topology.id)
+            and x.component in (None, executor.component)
+        ):
+            found.append(
+                Violation("exclusion", f"{topology.id}/{executor.component} is excluded from {x.supervisor}", name)
+            )
+    return found

@@ -1,0 +1,135 @@
+"""What a planner is, and how one is run: `Planner` and `run`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stormpilot.errors import UsageError
+from stormpilot.model import cost
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner.anneal import LeftS
+from stormpilot.planner.layout import Frame, Layout, frame_of
+from stormpilot.planner.slots import to_slots
+
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A layout with what the planner has to say about it (for `Plan.notes`)."""
+
+    layout: Layout
+    notes: tuple[str, ...] = ()
+
+
+Place = Callable[[Frame, Any, np.random.Generator, LeftS], "Layout | Result | Infeasible"]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """A method: `place` puts executors into workers on nodes; `params` is its frozen, checked dataclass."""
+
+    name: str
+    summary: str
+    source: str
+    params: type[Any]
+    place: Place
+    exact_workers: bool = False  # uses exactly min(W, E) workers of every topology
+
+    def plan(
+        self, model: Model, params: Any, rng: np.random.Generator, left_s: LeftS = lambda: math.inf
+    ) -> Plan | Infeasible:
+        """Plan every topology of the model.
+
+        Parameters
+        ----------
+        params : an instance of `self.params`.
+        rng : the only source of chance: same model, parameters and generator state give the same plan.
+        left_s : how many seconds are left, by the caller's clock. A planner that is cut short says so in `Plan.notes`.
+
+        Returns
+        -------
+        A plan with its metrics that keeps every hard constraint (`check.violations`), or why there is none.
+        """
+        answer = self._plan(model, params, rng, left_s, keep_optional_sites=True)
+        wishes = [c for t in model.topologies for c in t.components if c.site is not None and not c.site_required]
+        if isinstance(answer, Infeasible) and wishes:
+            relaxed = self._plan(model, params, rng, left_s, keep_optional_sites=False)
+            if isinstance(relaxed, Plan):
+                names = ", ".join(sorted({f"{c.id} ({c.site})" for c in wishes}))
+                note = f"wishes for a site that are not required were given up: {names}"
+                return Plan(topologies=relaxed.topologies, metrics=relaxed.metrics, notes=[*relaxed.notes, note])
+            return relaxed
+        return answer
+
+    def _plan(
+        self, model: Model, params: Any, rng: np.random.Generator, left_s: LeftS, *, keep_optional_sites: bool
+    ) -> Plan | Infeasible:
+        compiled = compile_model(model, keep_optional_sites=keep_optional_sites)
+        frame = frame_of(compiled)
+        answer = self.place(frame, params, rng, left_s)
+        if isinstance(answer, Infeasible):
+            return answer
+        result = answer if isinstance(answer, Result) else Result(answer)
+        placement = to_slots(frame, result.layout)
+        plan = compiled.plan_of(placement)
+        return Plan(topologies=plan.topologies, metrics=cost.metrics(compiled, placement), notes=list(result.notes))
+
+
+def params_of(planner: Planner, given: Mapping[str, Value]) -> Any:
+    """The planner's parameters from names and values (text is converted); `UsageError` names what is wrong."""
+    types = typing.get_type_hints(planner.params)
+    fields = {f.name for f in dataclasses.fields(planner.params)}
+    unknown = sorted(set(given) - fields)
+    if unknown:
+        known = ", ".join(sorted(fields)) or "none"
+        raise UsageError(f"planner {planner.name} has no parameter {unknown[0]!r}; it has: {known}")
+    return planner.params(**{name: _converted(planner.name, name, value, types[name]) for name, value in given.items()})
+
+
+def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
+    options = typing.get_args(kind) or (kind,)
+    if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
+        if type(None) in options:
+            return None
+    elif bool in options:
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if str(value).lower() in words:
+            return words[str(value).lower()]
+    else:
+        for option in (int, float, str):
+            if option in options and not isinstance(value, bool):
+                try:
+                    converted = option(value)
+                except ValueError:
+                    continue
+                if option is not int or isinstance(value, str) or converted == value:
+                    return converted
+    expected = " or ".join(getattr(o, "__name__", str(o)) for o in options)
+    raise UsageError(f"planner {planner}: {name} is {value!r}, expected {expected}")
+
+
+def run(
+    planner: Planner, model: Model, params: Mapping[str, Value], seed: int, left_s: LeftS = lambda: math.inf
+) -> Plan | Infeasible:
+    """Run a planner with a seeded generator; the plan carries planner, parameters and seed."""
+    checked = params_of(planner, params)
+    answer = planner.plan(model, checked, np.random.default_rng(seed), left_s)
+    if isinstance(answer, Infeasible):
+        return answer
+    return Plan(
+        planner=planner.name,
+        params=dataclasses.asdict(checked),
+        seed=seed,
+        topologies=answer.topologies,
+        metrics=answer.metrics,
+        notes=answer.notes,
+    )

@@ -1,0 +1,251 @@
+"""Make an incomplete or overfull layout a plan, before a planner gives up.
+
+`completed` gives everything a place whose number of slots and workers is right; `repaired` then removes what is over
+CPU or memory limits or on forbidden nodes, by local search that starts where the planner stopped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Floats, Ints
+from stormpilot.model.values import Infeasible
+from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective
+from stormpilot.planner.feasibility import refuted
+from stormpilot.planner.layout import Frame, Layout
+
+TRIES_PER_EXECUTOR = (200, 1000, 4000)
+MOST_TRIES = 20_000_000
+
+
+def repaired(
+    frame: Frame,
+    layout: Layout,
+    limits: Limits,
+    rng: np.random.Generator,
+    left_s: LeftS,
+    distance: tuple[float, float, float] = (0.001, 1.0, 1.0),
+) -> Layout | Infeasible:
+    """The layout itself if nothing is wrong with it, else the nearest sound one found, else why there is none."""
+    reason = refuted(frame, exact_workers=bool(limits.exact_workers.any()))
+    if reason is not None:
+        return reason
+    whole = completed(frame, layout, limits)
+    if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
+        return whole
+    annealer = Annealer(frame, Objective(distance), limits)
+    found = annealer.search(whole, rng, 0, left_s, first_temperature=0.0)
+    executors = frame.compiled.executors
+    for i, tries in enumerate(TRIES_PER_EXECUTOR):
+        if found.violation <= 0 or left_s() <= 0:
+            break
+        temperature = 0.05 * 4**i
+        found = annealer.search(
+            whole, rng, min(tries * executors, MOST_TRIES), left_s, first_temperature=temperature, last_temperature=1e-3
+        )
+    if found.violation <= 0:
+        return found.layout
+    return given_up(frame, found.layout, cut=left_s() <= 0)
+
+
+def given_up(frame: Frame, layout: Layout, *, cut: bool) -> Infeasible:
+    """What the best layout found still breaks, as an answer that is not a proof."""
+    c = frame.compiled
+    node = layout.node_of_executors()
+    bad = wrong(frame, layout)
+    forbidden = np.flatnonzero(bad & ~c.allowed[c.klass, node])
+    over_cpu = np.bincount(node, weights=c.cpu_mhz, minlength=c.nodes) > c.node_limit_mhz * (1 + 1e-9)
+    if len(forbidden):
+        constraint, executors = "site, pin or exclusion", forbidden
+    elif over_cpu.any():
+        constraint, executors = "cpu", np.flatnonzero(over_cpu[node])
+    else:
+        constraint, executors = "memory", np.flatnonzero(bad)
+    why = "the time was over" if cut else "the search was exhausted"
+    return Infeasible(
+        constraint=constraint,
+        text=f"no plan found that keeps {constraint} for {c.describe(executors)}: {why}; not proved that none exists",
+        executors=[c.name(int(e)) for e in executors],
+    )
+
+
+def wrong(frame: Frame, layout: Layout) -> np.ndarray:
+    """E -> whether the executor is on a forbidden node or on one that is over its CPU or memory limit."""
+    c = frame.compiled
+    node = layout.node_of_executors()
+    cpu = np.bincount(node, weights=c.cpu_mhz, minlength=c.nodes)
+    memory = np.bincount(node, weights=c.memory_mb, minlength=c.nodes)
+    over = (cpu > c.node_limit_mhz * (1 + 1e-9)) | (memory > c.node_memory_mb * (1 + 1e-9))
+    return over[node] | (~c.allowed[c.klass, node] & ~c.fixed)
+
+
+def completed(frame: Frame, layout: Layout, limits: Limits) -> Layout | Infeasible:
+    """Every executor in a worker, every worker on a node with a slot for it; limits of CPU and memory are preferences.
+
+    Order: workers without a node, executors without a worker, then (where all workers must be used) empty workers.
+    """
+    return _Completion(frame, layout, limits).run()
+
+
+def _sums(node: Ints, weight: Floats, nodes: int) -> Floats:
+    return np.bincount(node, weights=weight, minlength=nodes).astype(np.float64)
+
+
+class _Completion:
+    def __init__(self, frame: Frame, layout: Layout, limits: Limits) -> None:
+        self.frame = frame
+        self.layout = layout.copy()
+        self.limits = limits
+        c = frame.compiled
+        placed = self.layout.worker != NOWHERE
+        self.size: Ints = np.bincount(self.layout.worker[placed], minlength=frame.workers).astype(np.int64)
+        self.layout.node[self.size == 0] = NOWHERE
+        seated = self.layout.node[self.layout.node != NOWHERE]
+        self.free: Ints = c.slots_per_node() - np.bincount(seated, minlength=c.nodes)
+        node = self.layout.node_of_executors()
+        on = node != NOWHERE
+        self.cpu: Floats = _sums(node[on], c.cpu_mhz[on], c.nodes)
+        self.memory: Floats = _sums(node[on], c.memory_mb[on], c.nodes)
+
+    def run(self) -> Layout | Infeasible:
+        """Complete the layout."""
+        self._free_overfull_slots()
+        for w in np.flatnonzero((self.size > 0) & (self.layout.node == NOWHERE)):
+            self._seat(int(w), np.flatnonzero(self.layout.worker == w))
+        for t in range(self.frame.compiled.topologies):
+            self._reserve(t)
+        for e in np.flatnonzero(self.layout.worker == NOWHERE):
+            if not self._place(int(e)):
+                return self._no_room(int(e))
+        for t in np.flatnonzero(self.limits.exact_workers).tolist():
+            self._use_all(t)
+        return self.layout
+
+    def _free_overfull_slots(self) -> None:
+        """Where a node has more workers than slots, the surplus (highest numbers) loses its node."""
+        for n in np.flatnonzero(self.free < 0).tolist():
+            own = np.flatnonzero((self.layout.node == n) & ~self.frame.fixed)
+            for w in own[::-1][: -self.free[n]].tolist():
+                self._unseat(w)
+
+    def _unseat(self, w: int) -> None:
+        members = self.layout.worker == w
+        n = int(self.layout.node[w])
+        c = self.frame.compiled
+        self.cpu[n] -= c.cpu_mhz[members].sum()
+        self.memory[n] -= c.memory_mb[members].sum()
+        self.free[n] += 1
+        self.layout.node[w] = NOWHERE
+
+    def _seat(self, w: int, members: Ints) -> bool:
+        """Give worker w the node with a free slot that suits it best; without one, its members go elsewhere."""
+        c = self.frame.compiled
+        if not (self.free > 0).any():
+            self.layout.worker[members] = NOWHERE
+            self.size[w] = 0
+            return False
+        cpu, memory = float(c.cpu_mhz[members].sum()), float(c.memory_mb[members].sum())
+        forbidden = (~c.allowed[c.klass[members]]).sum(axis=0)
+        n = self._least_bad(forbidden, cpu, memory, self.free > 0)
+        self.layout.node[w] = n
+        self.free[n] -= 1
+        self.cpu[n] += cpu
+        self.memory[n] += memory
+        return True
+
+    def _least_bad(self, forbidden: Ints, cpu: float, memory: float, choice: np.ndarray) -> int:
+        """The node among `choice` by: forbidden executors, over a limit, least loaded, lower number."""
+        c = self.frame.compiled
+        over = (self.cpu + cpu > c.node_limit_mhz * (1 + 1e-9)) | (self.memory + memory > c.node_memory_mb * (1 + 1e-9))
+        room = self.cpu + cpu - c.node_limit_mhz
+        order = np.lexsort((room, over, forbidden, ~choice))
+        return int(order[0])
+
+    def _reserve(self, t: int) -> None:
+        """A topology without any worker gets a slot, one that another topology can do without if all are taken."""
+        f = self.frame
+        own = slice(int(f.first_worker[t]), int(f.first_worker[t + 1]))
+        if own.start == own.stop or self.size[own].any() or (self.free > 0).any():
+            if own.start != own.stop and not self.size[own].any():
+                self._open(t, int(np.flatnonzero(f.compiled.topology == t)[0]))
+            return
+        in_use = np.bincount(f.topology[self.size > 0], minlength=f.compiled.topologies)
+        spare = np.flatnonzero((self.size > 0) & ~f.fixed & (in_use[f.topology] > 1))
+        if len(spare):
+            w = int(spare[np.argmin(self.size[spare])])
+            members = np.flatnonzero(self.layout.worker == w)
+            self._unseat(w)
+            self.layout.worker[members] = NOWHERE
+            self.size[w] = 0
+            self._open(t, int(np.flatnonzero(f.compiled.topology == t)[0]))
+
+    def _open(self, t: int, e: int) -> bool:
+        """Put executor e of topology t in an empty worker of its own."""
+        f = self.frame
+        empty = [w for w in range(int(f.first_worker[t]), int(f.first_worker[t + 1])) if self.size[w] == 0]
+        if not empty or not (self.free > 0).any():
+            return False
+        self._seat(empty[0], np.array([e]))
+        self.layout.worker[e] = empty[0]
+        self.size[empty[0]] = 1
+        return True
+
+    def _place(self, e: int) -> bool:
+        """Put e in the worker of its topology that suits best, or in a new one where that is better."""
+        f, c = self.frame, self.frame.compiled
+        t = int(c.topology[e])
+        own = np.arange(f.first_worker[t], f.first_worker[t + 1])
+        usable = own[(self.size[own] > 0) & ~f.fixed[own]]
+        open_ = usable[self.size[usable] < self.limits.max_executors[t]]
+        node = self.layout.node[open_]
+        forbidden = ~c.allowed[c.klass[e], node]
+        over = (self.cpu[node] + c.cpu_mhz[e] > c.node_limit_mhz[node] * (1 + 1e-9)) | (
+            self.memory[node] + c.memory_mb[e] > c.node_memory_mb[node] * (1 + 1e-9)
+        )
+        if (not len(open_) or (forbidden | over).all()) and self._open(t, e):
+            return True
+        if not len(open_):
+            return False
+        neighbours = self.layout.worker[c.adj[c.xadj[e] : c.xadj[e + 1]]]
+        tps = c.adj_tps[c.xadj[e] : c.xadj[e + 1]]
+        known = neighbours != NOWHERE
+        affinity = np.bincount(neighbours[known], weights=tps[known], minlength=f.workers)[open_]
+        w = int(open_[np.lexsort((self.cpu[node], -affinity, over, forbidden))[0]])
+        self.layout.worker[e] = w
+        self.size[w] += 1
+        self.cpu[self.layout.node[w]] += c.cpu_mhz[e]
+        self.memory[self.layout.node[w]] += c.memory_mb[e]
+        return True
+
+    def _use_all(self, t: int) -> None:
+        """Each empty worker takes the executor that is most out of place: with the least traffic inside its worker."""
+        f, c = self.frame, self.frame.compiled
+        lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
+        for w in range(int(f.first_worker[t]), int(f.first_worker[t + 1])):
+            if self.size[w] > 0:
+                continue
+            inside = [
+                c.adj_tps[c.xadj[e] : c.xadj[e + 1]][
+                    self.layout.worker[c.adj[c.xadj[e] : c.xadj[e + 1]]] == self.layout.worker[e]
+                ].sum()
+                for e in range(lo, hi)
+            ]
+            lone = (self.size[self.layout.worker[lo:hi]] < 2) | c.fixed[lo:hi]
+            order = np.lexsort((np.arange(hi - lo), inside, lone))
+            e = lo + int(order[0])
+            if lone[order[0]] or not (self.free > 0).any():
+                return
+            old = int(self.layout.worker[e])
+            self.size[old] -= 1
+            self.cpu[self.layout.node[old]] -= c.cpu_mhz[e]
+            self.memory[self.layout.node[old]] -= c.memory_mb[e]
+            self._open(t, e)
+
+    def _no_room(self, e: int) -> Infeasible:
+        c = self.frame.compiled
+        return Infeasible(
+            constraint="workers",
+            text=f"no worker of its topology has room for {c.describe([e])}: the slots are taken, or its workers are "
+            "full or fixed",
+            executors=[c.name(e)],
+        )
