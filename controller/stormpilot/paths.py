@@ -34,6 +34,11 @@ class Paths:
         """The number (decimal text) that each new leading controller raises by one by compare-and-set."""
         return f"{self.base}/epoch"
 
+    @property
+    def controller(self) -> str:
+        """What the leading controller saw, decided and expects, written at the end of every cycle."""
+        return f"{self.base}/controller"
+
     def topology(self, topology_id: str = "") -> str:
         """Snapshot of a topology (without an id: their parent), written by the shim."""
         return self._under("topologies", topology_id)
@@ -45,6 +50,10 @@ class Paths:
     def plan(self, topology_id: str = "") -> str:
         """The plan that the shim is to apply."""
         return self._under("plans", topology_id)
+
+    def advice(self, topology_id: str = "") -> str:
+        """The plan that the controller would publish if the mode were `act`; nobody applies it."""
+        return self._under("advice", topology_id)
 
     def plan_history(self, topology_id: str = "", n: str = "") -> str:
         """Earlier plans with their decisions."""

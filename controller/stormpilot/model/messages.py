@@ -257,6 +257,71 @@ class ModeSetting(Message, frozen=True, kw_only=True):
     by: str = ""
 
 
+# --- plan-history/<topology-id>/<n>, controller (controller) ---------------------------------------------------------
+
+
+class HistoryEntry(Message, frozen=True, kw_only=True):
+    """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it."""
+
+    plan: PlanMessage
+    reason: str
+    text: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    moved_executors: int = 0
+    published_by: str = ""
+
+
+class TopologyView(Part, frozen=True, kw_only=True):
+    """A topology as the controller sees it: the last decision (`action`, `reason` code, number against threshold).
+
+    `inter_*` are measured for the present placement, null while nothing is measured; `planned_inter_node_tps` is what
+    the newest plan would have; `reports_age_s` the age of the oldest of the load reports that are expected, `missing`
+    how many tasks have none.
+    """
+
+    id: str
+    name: str
+    mode: Literal["off", "advise", "act"]
+    action: Literal["publish", "advise", "hold"]
+    reason: str
+    text: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    since_ms: int = 0
+    inter_node_tps: float | None = None
+    inter_node_share: float | None = None
+    inter_worker_share: float | None = None
+    total_tps: float | None = None
+    planned_inter_node_tps: float | None = None
+    moved_executors: int = 0
+    reports_age_s: float | None = None
+    missing: int = 0
+    next_at_ms: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The decision as one sentence."""
+        return f"{self.reason}: {self.text}" if self.text else self.reason
+
+
+class ControllerState(Message, frozen=True, kw_only=True):
+    """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck."""
+
+    controller: str
+    version: str
+    epoch: int
+    started_at_ms: int
+    written_at_ms: int
+    period_s: float
+    cycles: int
+    planner: str
+    sentence: str
+    problems: list[str] = []
+    counters: dict[str, int] = {}
+    topologies: list[TopologyView] = []
+
+
 M = TypeVar("M", bound=Message)
 
 

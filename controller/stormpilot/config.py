@@ -1,0 +1,234 @@
+"""`controller.yaml` as typed values: every setting with its unit, its range and its default.
+
+An unknown key is an error that names the nearest known one; every error names the file, the line and the field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+from stormpilot.errors import UsageError
+from stormpilot.paths import DEFAULT_ROOT
+
+Mode = Literal["off", "advise", "act"]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+SecondsOrZero = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the sections."""
+
+
+class ZooKeeperSection(Section, frozen=True, kw_only=True):
+    """Where ZooKeeper is. `auth_file` holds one line `user:password` (digest), the one that Storm's daemons use too."""
+
+    hosts: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1:2181"
+    root: Annotated[str, msgspec.Meta(pattern=r"^(/[^/\s]+)+$")] = DEFAULT_ROOT
+    session_timeout_s: Annotated[float, msgspec.Meta(ge=2, le=120)] = 10.0
+    auth_file: str | None = None
+
+
+class CycleSection(Section, frozen=True, kw_only=True):
+    """`period_s` between two cycles; `poll_s` between two readings of load reports."""
+
+    period_s: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 30.0
+    poll_s: Annotated[float, msgspec.Meta(ge=0.2, le=60)] = 2.0
+
+    def __post_init__(self) -> None:
+        if self.poll_s > self.period_s:
+            raise ValueError(f"poll_s is {self.poll_s:g}, expected at most period_s ({self.period_s:g})")
+
+
+class LoadSection(Section, frozen=True, kw_only=True):
+    """How counters become rates.
+
+    A window is `window_s` long; a task counts as measured when its reports cover `min_coverage_ratio` of it. After a
+    move the first `settle_s` are left out. A report older than `max_report_age_s` is not believed any more.
+    `jvm_us_per_tuple` (in and out) and `jvm_idle_cores` are the JVM's part of an executor's CPU, unseen by Python.
+    """
+
+    window_s: Annotated[float, msgspec.Meta(ge=5, le=3600)] = 60.0
+    min_coverage_ratio: Annotated[float, msgspec.Meta(ge=0.1, le=1)] = 0.5
+    settle_s: SecondsOrZero = 20.0
+    max_report_age_s: Seconds = 30.0
+    jvm_us_per_tuple: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 3.0
+    jvm_idle_cores: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
+
+
+class PlannerSection(Section, frozen=True, kw_only=True):
+    """Which planner, with which parameters, seed and time budget; `name` null means the best one that is there."""
+
+    name: str | None = None
+    first_plan: str | None = None
+    params: dict[str, float | int | str | bool | None] = {}
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
+    budget_s: Annotated[float, msgspec.Meta(ge=0.1, le=600)] = 10.0
+
+
+class DecideSection(Section, frozen=True, kw_only=True):
+    """What may be changed, and when it is worth it [A13 3.3].
+
+    `mode` holds for topologies that `modes` does not list; `include` (empty: all) and `exclude` are shell
+    patterns of names.
+    """
+
+    mode: Mode = "advise"
+    modes: dict[str, Mode] = {}
+    include: list[str] = []
+    exclude: list[str] = []
+    cpu_limit_ratio: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+    overload_s: SecondsOrZero = 60.0
+    gain_threshold_ratio: Ratio = 0.1
+    consecutive_hits: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+    reschedule_timeout_s: SecondsOrZero = 180.0
+    rejected_retry_s: SecondsOrZero = 30.0
+    max_lost_supervisors_ratio: Ratio = 0.4
+    lost_supervisor_grace_s: SecondsOrZero = 600.0
+
+
+class TrafficLogSection(Section, frozen=True, kw_only=True):
+    """Where measured windows and decisions are kept as Parquet; `dir` null keeps none."""
+
+    dir: str | None = None
+    retention_days: Annotated[float, msgspec.Meta(gt=0, le=3650)] = 30.0
+    max_mb: Annotated[float, msgspec.Meta(ge=1, le=10_000_000)] = 2048.0
+
+
+class LogSection(Section, frozen=True, kw_only=True):
+    """The log on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """The whole of `controller.yaml`."""
+
+    zookeeper: ZooKeeperSection = ZooKeeperSection()
+    cycle: CycleSection = CycleSection()
+    load: LoadSection = LoadSection()
+    planner: PlannerSection = PlannerSection()
+    decide: DecideSection = DecideSection()
+    traffic_log: TrafficLogSection = TrafficLogSection()
+    log: LogSection = LogSection()
+
+
+def load(path: Path) -> Config:
+    """Read a configuration file; `UsageError` lists everything that is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}") from e
+    return parse(text, str(path), path.parent)
+
+
+def parse(text: str, where: str, folder: Path = Path()) -> Config:
+    """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+    if root is None:
+        return Config()
+    lines: dict[str, int] = {}
+    problems = _wrong_keys(root, Config, "", lines)
+    if problems:
+        raise UsageError("\n".join(f"{where}:{line}: {text}" for line, text in sorted(problems)))
+    try:
+        config = msgspec.convert(value, Config)
+    except msgspec.ValidationError as e:
+        expected, field = _split(str(e))
+        raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
+    return _with_absolute_paths(config, folder)
+
+
+def zookeeper_auth(section: ZooKeeperSection) -> str | None:
+    """Read `user:password` from the file that `zookeeper.auth_file` names; None without one."""
+    if section.auth_file is None:
+        return None
+    try:
+        line = Path(section.auth_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(
+            f"{section.auth_file} (zookeeper.auth_file): cannot read it: {getattr(e, 'strerror', None) or e}"
+        ) from e
+    if not re.fullmatch(r"[^\s:]+:\S+", line):
+        raise UsageError(f"{section.auth_file} (zookeeper.auth_file): expected one line user:password")
+    return line
+
+
+def _with_absolute_paths(config: Config, folder: Path) -> Config:
+    zookeeper, traffic_log = config.zookeeper, config.traffic_log
+    if zookeeper.auth_file is not None:
+        zookeeper = msgspec.structs.replace(zookeeper, auth_file=str(folder / zookeeper.auth_file))
+    if traffic_log.dir is not None:
+        traffic_log = msgspec.structs.replace(traffic_log, dir=str(folder / traffic_log.dir))
+    return msgspec.structs.replace(config, zookeeper=zookeeper, traffic_log=traffic_log)
+
+
+def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:
+    """Unknown and repeated keys as (line, text); fills `lines` with the line of every field."""
+    lines[path] = node.start_mark.line + 1
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    sections = {} if kind is None else typing.get_type_hints(kind)
+    problems: list[tuple[int, str]] = []
+    seen: set[str] = set()
+    for key, value in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        field = f"{path}.{name}" if path else name
+        lines[field] = line
+        if name in seen:
+            problems.append((line, f"{field}: given twice"))
+        seen.add(name)
+        if kind is not None and name not in sections:
+            near = difflib.get_close_matches(name, sections, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sections)}"
+            problems.append((line, f"{field}: unknown setting; {hint}"))
+            continue
+        below = sections.get(name)
+        section = below if isinstance(below, type) and issubclass(below, Section) else None
+        problems += _wrong_keys(value, section, field, lines)
+        lines[field] = line
+    return problems
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Take msgspec's sentence apart: what was expected, and the dotted path of the field."""
+    expected, _, path = message.rpartition(" - at `")
+    if not expected:
+        return message, "(file)"
+    field = re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$").removeprefix(".")
+    return expected, field or "(file)"
+
+
+def _line(lines: dict[str, int], field: str) -> int:
+    """Line of the field, or of the nearest section around it."""
+    name = re.sub(r"\[\d+\]", "", field)
+    while name and name not in lines:
+        name = name.rpartition(".")[0]
+    return lines.get(name, 1)
+
+
+def mode_of(decide: DecideSection, topology_name: str, override: Mode | None = None) -> Mode:
+    """The mode of a topology: the operator's setting in ZooKeeper, else by name, else the default."""
+    return override or decide.modes.get(topology_name) or decide.mode
+
+
+def describe(config: Config) -> list[tuple[str, Any]]:
+    """Every setting as (dotted path, value)."""
+    found: list[tuple[str, Any]] = []
+    for section in config.__struct_fields__:
+        value = getattr(config, section)
+        found += [(f"{section}.{name}", getattr(value, name)) for name in value.__struct_fields__]
+    return found

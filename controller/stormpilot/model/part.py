@@ -1,0 +1,64 @@
+"""Parts of a model: some topologies to plan while the rest of the cluster stands still; what plans make of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from stormpilot.model.values import Assigned, Model, Plan, TopologyPlan
+
+
+def part(model: Model, topology_ids: Collection[str]) -> Model:
+    """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors."""
+    held: defaultdict[str, set[int]] = defaultdict(set)
+    cpu_mhz: defaultdict[str, float] = defaultdict(float)
+    memory_mb: defaultdict[str, float] = defaultdict(float)
+    for topology in model.topologies:
+        if topology.id in topology_ids:
+            continue
+        executors = {e.start: e for e in topology.executors}
+        for a in topology.assignment:
+            held[a.supervisor].add(a.port)
+            executor = executors.get(a.start)
+            if executor is not None:
+                cpu_mhz[a.supervisor] += executor.cpu_mhz
+                memory_mb[a.supervisor] += executor.memory_mb
+    return msgspec.structs.replace(
+        model,
+        supervisors=[
+            msgspec.structs.replace(
+                s,
+                slots=[port for port in s.slots if port not in held[s.id]],
+                cpu_limit_mhz=max(0.0, s.limit_mhz - cpu_mhz[s.id]),
+                memory_mb=max(1.0, s.memory_mb - memory_mb[s.id]) if s.memory_mb else 0.0,
+            )
+            for s in model.supervisors
+        ],
+        topologies=[t for t in model.topologies if t.id in topology_ids],
+        traffic=[e for e in model.traffic if e.topology in topology_ids],
+    )
+
+
+def plan_of(plan: Plan, topology_id: str) -> Plan:
+    """A plan of that topology alone; its metrics, which are those of all, are left out."""
+    return msgspec.structs.replace(plan, topologies=[t for t in plan.topologies if t.id == topology_id], metrics={})
+
+
+def with_plans(model: Model, plans: Mapping[str, TopologyPlan]) -> Model:
+    """The model as it will be when these plans are applied."""
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            t if t.id not in plans else msgspec.structs.replace(t, assignment=_assigned(plans[t.id]))
+            for t in model.topologies
+        ],
+    )
+
+
+def _assigned(plan: TopologyPlan) -> list[Assigned]:
+    return sorted(
+        (Assigned(start=start, supervisor=w.supervisor, port=w.port) for w in plan.workers for start, _ in w.executors),
+        key=lambda a: a.start,
+    )

@@ -1,0 +1,298 @@
+"""Snapshots and rates into the planning model, and for every topology whether enough is measured to plan on.
+
+CPU of an executor [A13 3.2.1]: what its Python processes used, plus the part of the JVM around them, unseen by Python:
+`jvm_us_per_tuple` for every tuple in or out (6 us were measured for one in, one out and its ack) and `jvm_idle_cores`
+for polling threads (an idle Java executor uses about 1% of a core). Times MHz of one core of the node where it ran, so
+that a load measured on a slow node predicts the load on a fast one.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stormpilot.config import LoadSection
+from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, SupervisorPart, TopologySnapshot
+from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
+from stormpilot.observe.load import TaskRates
+
+LOAD_STREAM = "stormpilot_load"
+"""The stream on which components send their counters to the collector: not part of the traffic to plan for."""
+DEFAULT_MHZ = 1000.0
+"""MHz of one core where nothing tells: only ratios between nodes matter then."""
+MHZ_META = "cpu.mhz"
+"""Key of `supervisor.scheduler.meta` that tells MHz of one core."""
+STORM_DEFAULT_CPU_POINTS = 400.0
+"""`supervisor.cpu.capacity` of a Storm that was not told."""
+FIRST_REPORT_S = 60.0
+"""How long after its placement a task may take for its first report: worker start, Python start, one period."""
+
+Rates = Mapping[int, TaskRates]
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Whether a topology is measured well enough to plan on; if not, `text` says what is missing.
+
+    `missing` are tasks without a usable report, `expected_at_ms` when the data should be complete (None: nobody knows),
+    `reports_age_s` the age of the oldest report among those expected.
+    """
+
+    ready: bool
+    instrumented: bool = True
+    text: str = ""
+    missing: tuple[int, ...] = ()
+    expected_at_ms: int | None = None
+    reports_age_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason."""
+
+    model: Model
+    readiness: Mapping[str, Readiness]
+    ignored: Mapping[str, int] = field(default_factory=dict)
+
+
+def build(
+    cluster: ClusterSnapshot,
+    topologies: Mapping[str, TopologySnapshot],
+    rates: Mapping[str, Rates],
+    load: LoadSection,
+    cpu_limit_ratio: float,
+    now_ms: int,
+) -> Belief:
+    """Build the model.
+
+    Parameters
+    ----------
+    rates
+        Per topology id, per task: what was measured since the present placement; stale tasks are sorted out here.
+    cpu_limit_ratio
+        B(n) / CPU(n): the part of a node's CPU that planning may fill.
+    """
+    live = [s for s in cluster.supervisors if not s.blacklisted]
+    mhz = _node_mhz(live, topologies, rates)
+    ids = {s.id for s in live}
+    median_mhz = statistics.median(mhz.values()) if mhz else DEFAULT_MHZ
+    ignored: Counter[str] = Counter()
+    built, traffic, readiness = [], [], {}
+    for topology_id, snapshot in sorted(topologies.items()):
+        fresh = {t: r for t, r in rates.get(topology_id, {}).items() if _usable(r, load)}
+        topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored)
+        built.append(topology)
+        traffic += edges
+        readiness[topology_id] = _readiness(snapshot, rates.get(topology_id, {}), load, now_ms)
+    return Belief(
+        model=Model(
+            supervisors=[_supervisor(s, mhz[s.id], cpu_limit_ratio) for s in live], topologies=built, traffic=traffic
+        ),
+        readiness=readiness,
+        ignored=ignored,
+    )
+
+
+def _usable(r: TaskRates, load: LoadSection) -> bool:
+    return r.covered_s > 0 and r.age_s <= load.max_report_age_s
+
+
+def _supervisor(s: SupervisorPart, mhz: float, cpu_limit_ratio: float) -> Supervisor:
+    cores = (s.cpu_pcore_percent or STORM_DEFAULT_CPU_POINTS) / 100
+    return Supervisor(
+        id=s.id,
+        host=s.host,
+        rack=s.rack,
+        site=s.meta.get("site"),
+        slots=sorted(set(s.ports)),
+        cores=cores,
+        mhz=mhz,
+        memory_mb=s.memory_mb,
+        cpu_limit_mhz=cpu_limit_ratio * cores * mhz,
+    )
+
+
+def _node_mhz(
+    live: list[SupervisorPart], topologies: Mapping[str, TopologySnapshot], rates: Mapping[str, Rates]
+) -> dict[str, float]:
+    """MHz of one core by supervisor: declared, else reported from there, else the median of the others, else 1000."""
+    by_host: defaultdict[str, list[float]] = defaultdict(list)
+    by_supervisor: defaultdict[str, list[float]] = defaultdict(list)
+    for topology_id, tasks in rates.items():
+        snapshot = topologies.get(topology_id)
+        place = {} if snapshot is None else {t: e.supervisor for e in snapshot.executors for t in _tasks(e)}
+        for task, r in tasks.items():
+            if r.mhz is None:
+                continue
+            by_host[r.host].append(r.mhz)
+            supervisor = place.get(task)
+            if supervisor is not None:
+                by_supervisor[supervisor].append(r.mhz)
+    known: dict[str, float] = {}
+    for s in live:
+        declared = _number(s.meta.get(MHZ_META))
+        reported = by_host.get(s.host) or by_supervisor.get(s.id)
+        if declared:
+            known[s.id] = declared
+        elif reported:
+            known[s.id] = statistics.median(reported)
+    other = statistics.median(known.values()) if known else DEFAULT_MHZ
+    return {s.id: known.get(s.id, other) for s in live}
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else 0.0
+    except ValueError:
+        return None
+    return value if 0 < value < 1e6 else None
+
+
+def _tasks(e: ExecutorPart) -> range:
+    return range(e.start, e.end + 1)
+
+
+def _topology(
+    snapshot: TopologySnapshot,
+    rates: Rates,
+    mhz: Mapping[str, float],
+    median_mhz: float,
+    live: set[str],
+    load: LoadSection,
+    ignored: Counter[str],
+) -> tuple[Topology, list[Edge]]:
+    components = {c.id: c for c in snapshot.components}
+    placed = {e.start: e.supervisor for e in snapshot.executors if e.supervisor in live and e.port is not None}
+    executors = [Executor(start=e.start, end=e.end, component=e.component) for e in snapshot.executors]
+    edges = _measured_edges(snapshot, rates, ignored)
+    edges += _acker_edges(snapshot, executors, rates)
+    tuples_tps: Counter[int] = Counter()
+    for edge in edges:
+        tuples_tps[edge.from_] += edge.rate  # type: ignore[assignment]
+        tuples_tps[edge.to] += edge.rate  # type: ignore[assignment]
+    derived = bool(rates)
+    built = []
+    for e in executors:
+        own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
+        core_mhz = mhz.get(placed.get(e.start) or "", median_mhz)
+        declared = components.get(e.component, ComponentPart(id=e.component, kind="system"))
+        if len(own) == e.end - e.start + 1 or (e.component == ACKER and derived):
+            cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
+            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6
+            measured = True
+        else:
+            cores, measured = declared.cpu_pcore_percent / 100, False
+        built.append(
+            Executor(
+                start=e.start,
+                end=e.end,
+                component=e.component,
+                cpu_mhz=cores * core_mhz,
+                memory_mb=declared.memory_mb,
+                measured=measured,
+            )
+        )
+    topology = Topology(
+        id=snapshot.id,
+        name=snapshot.name,
+        workers=max(1, snapshot.workers),
+        components=_components(snapshot),
+        executors=built,
+        assignment=[
+            Assigned(start=e.start, supervisor=e.supervisor, port=e.port)
+            for e in snapshot.executors
+            if e.supervisor is not None and e.supervisor in live and e.port is not None
+        ],
+        owner=snapshot.owner or None,
+        priority=snapshot.priority,
+        loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
+    )
+    return topology, edges
+
+
+def _components(snapshot: TopologySnapshot) -> list[Component]:
+    known = [
+        Component(
+            id=c.id,
+            kind=c.kind,
+            site=str(c.config["site"]) if c.config.get("site") is not None else None,
+            site_required=c.config.get("site.required", True) is not False,
+            inputs=[Input(component=i.component, stream=i.stream, grouping=i.grouping) for i in c.inputs],
+        )
+        for c in snapshot.components
+    ]
+    listed = {c.id for c in known}
+    unlisted = sorted({e.component for e in snapshot.executors} - listed)
+    return known + [Component(id=c, kind="system") for c in unlisted]
+
+
+def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[str]) -> list[Edge]:
+    executor_of = {t: e.start for e in snapshot.executors for t in _tasks(e)}
+    tps: defaultdict[tuple[int, int, str], float] = defaultdict(float)
+    for task, r in rates.items():
+        to = executor_of.get(task)
+        for (source, stream), rate in r.received_tps.items():
+            if stream == LOAD_STREAM:
+                continue
+            start = executor_of.get(source)
+            if to is None or start is None:
+                ignored["unknown_task"] += 1
+            elif start != to and rate > 0:
+                tps[start, to, stream] += rate
+    return [
+        Edge(topology=snapshot.id, from_=a, to=b, rate=rate, stream=stream)
+        for (a, b, stream), rate in sorted(tps.items())
+    ]
+
+
+def _acker_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: Rates) -> list[Edge]:
+    sent: dict[int, dict[str, float]] = {}
+    completed: dict[int, float] = {}
+    for e in executors:
+        own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
+        sent[e.start] = {ACK_ACK: sum(r.acked_tps for r in own), ACK_INIT: sum(r.emitted_tps for r in own)}
+        completed[e.start] = sum(r.completed_tps for r in own)
+    return acker_edges(snapshot.id, executors, sent, completed)
+
+
+def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_ms: int) -> Readiness:
+    reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
+    expected = {t: e.component for e in snapshot.executors if e.component in reporting for t in _tasks(e)}
+    if not expected:
+        return Readiness(
+            ready=False,
+            instrumented=False,
+            text="no component reports load: submit the topology with `stormpilot submit`",
+        )
+    silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
+    ages = [rates[t].age_s for t in expected if t in rates]
+    age_s = max(ages) if ages else None
+    if silent:
+        since_ms = snapshot.assigned_since_ms or snapshot.launched_at_ms
+        due_ms = since_ms + int(FIRST_REPORT_S * 1000)
+        names = Counter(expected[t] for t in silent)
+        parts = ", ".join(f"{component} {n}" for component, n in sorted(names.items()))
+        overdue = f"overdue for {(now_ms - due_ms) / 1000:.0f} s" if since_ms and due_ms < now_ms else ""
+        return Readiness(
+            ready=False,
+            text=f"{len(silent)} of {len(expected)} tasks have no recent report ({parts})"
+            + (f", {overdue}" if overdue else ""),
+            missing=tuple(silent),
+            expected_at_ms=None if overdue or not since_ms else due_ms,
+            reports_age_s=age_s,
+        )
+    needed_s = load.window_s * load.min_coverage_ratio
+    least_s = min(rates[t].covered_s for t in expected)
+    if least_s < needed_s:
+        short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
+        return Readiness(
+            ready=False,
+            text=f"{least_s:.0f} s of the {needed_s:.0f} s that are needed are measured ({len(short)} tasks are short)",
+            missing=short,
+            expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
+            reports_age_s=age_s,
+        )
+    return Readiness(ready=True, reports_age_s=age_s)

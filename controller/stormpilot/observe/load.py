@@ -1,0 +1,239 @@
+"""Cumulative counters of load reports into rates over a window.
+
+Reports restart with their process, get lost, come late, come twice, or are wrong. Two readings of one counter of one
+process give a rate; any other pair gives none. So a restart or a lost report costs time covered, never a wrong rate.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from stormpilot.model.messages import LoadReport, TaskLoad
+
+MAX_AHEAD_MS = 300_000
+"""A report whose clock is further ahead of ours than this is from the future."""
+MAX_BEHIND_MS = 3_600_000
+"""A report older than this says nothing about now."""
+CLOCK_TOLERANCE_MS = 30_000
+"""By how much a reporter's time may differ from ours between two reports before its clock was set meanwhile."""
+MAX_TASK_TPS = 5e7
+"""More tuples/s than a task can count."""
+MAX_TASK_CORES = 1024.0
+"""More CPU than a process and its children can use."""
+MAX_COUNT = 2**53
+SAMPLES_PER_WINDOW = 12
+"""Readings closer together than this part of a window replace one another: counters are cumulative."""
+
+
+@dataclass(frozen=True)
+class TaskRates:
+    """What one task did over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
+
+    `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
+    histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples.
+    """
+
+    task: int
+    component: str
+    host: str
+    mhz: float | None
+    covered_s: float
+    age_s: float
+    cpu_cores: float
+    received_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    acked_tps: float = 0.0
+    emitted_tps: float = 0.0
+    completed_tps: float = 0.0
+    failed_tps: float = 0.0
+    latency_ms: tuple[tuple[float, int], ...] = ()
+    queue: int | None = None
+
+
+@dataclass(frozen=True)
+class _Sample:
+    load: TaskLoad
+    received: dict[tuple[int, str], int]
+    seen_ms: int
+    follows: bool  # whether the time since the sample before belongs to one process with a sound clock
+
+
+class LoadHistory:
+    """The newest readings of every task's counters.
+
+    Parameters
+    ----------
+    window_s
+        The longest window that rates will be asked for.
+
+    Attributes
+    ----------
+    rejected
+        How many readings were not believed, by reason.
+    """
+
+    def __init__(self, window_s: float):
+        self._window_ms = int(window_s * 1000)
+        self._samples: dict[str, dict[int, list[_Sample]]] = {}
+        self._suspects: dict[tuple[str, int], _Sample] = {}
+        self.rejected: Counter[str] = Counter()
+
+    def take(self, reports: Iterable[LoadReport], now_ms: int) -> None:
+        """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
+        for report in reports:
+            tasks = self._samples.setdefault(report.topology_id, {})
+            for load in report.tasks:
+                self._take(report.topology_id, tasks, load, now_ms)
+
+    def keep_only(self, topology_ids: Iterable[str]) -> None:
+        """Forget every other topology."""
+        keep = set(topology_ids)
+        self._samples = {t: tasks for t, tasks in self._samples.items() if t in keep}
+        self._suspects = {k: s for k, s in self._suspects.items() if k[0] in keep}
+
+    def rates(self, topology_id: str, since_ms: int, now_ms: int) -> dict[int, TaskRates]:
+        """Rates of every task that ever reported, over what was first seen at or after `since_ms`.
+
+        A task with fewer than two readings of one process in that time has `covered_s` 0 and rates 0.
+        """
+        return {
+            task: _rates(samples, since_ms, now_ms)
+            for task, samples in sorted(self._samples.get(topology_id, {}).items())
+            if samples
+        }
+
+    def _take(self, topology_id: str, tasks: dict[int, list[_Sample]], load: TaskLoad, now_ms: int) -> None:
+        samples = tasks.setdefault(load.task, [])
+        last = samples[-1] if samples else None
+        if last is not None and _same_process(last.load, load) and load.seq <= last.load.seq:
+            return  # the same report again, or one that was overtaken
+        if last is not None and load.start_ms < last.load.start_ms and now_ms - last.seen_ms <= CLOCK_TOLERANCE_MS:
+            return  # the process before the present one (which is silent when it is one on a host whose clock is behind)
+        wrong = _implausible(load, now_ms)
+        if wrong:
+            self.rejected[wrong] += 1
+            return
+        received: dict[tuple[int, str], int] = {}
+        for source, stream, count in load.received:
+            received[(source, stream)] = received.get((source, stream), 0) + count
+        sample = _Sample(load, received, now_ms, follows=False)
+        if last is None or not _same_process(last.load, load):
+            self._append(samples, sample)
+            return
+        # A reading that does not go with the one before is put aside: the next one shows which of the two is wrong.
+        suspect = self._suspects.pop((topology_id, load.task), None)
+        broken = _broken(last, sample)
+        if not broken:
+            self._append(samples, replace(sample, follows=True))
+        elif suspect is not None and _same_process(suspect.load, load) and not _broken(suspect, sample):
+            self._append(samples, suspect)
+            self._append(samples, replace(sample, follows=True))
+        else:
+            self.rejected[broken] += 1
+            self._suspects[topology_id, load.task] = sample
+
+    def _append(self, samples: list[_Sample], sample: _Sample) -> None:
+        spacing_ms = self._window_ms / SAMPLES_PER_WINDOW
+        if (
+            len(samples) >= 2
+            and sample.follows
+            and samples[-1].follows
+            and samples[-1].seen_ms - samples[-2].seen_ms < spacing_ms
+        ):
+            samples[-1] = sample
+        else:
+            samples.append(sample)
+        oldest_ms = sample.seen_ms - 2 * self._window_ms
+        while len(samples) > 2 and samples[1].seen_ms < oldest_ms:
+            samples.pop(0)
+
+
+def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
+    return a.pid == b.pid and a.start_ms == b.start_ms and a.host == b.host
+
+
+def _implausible(load: TaskLoad, now_ms: int) -> str | None:
+    """Why a reading cannot be true by itself, or None."""
+    counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
+    counts += [n for _, _, n in load.received] + [n for _, n in load.latency_ms]
+    if load.task < 0 or load.cpu_s < 0 or any(n < 0 for n in counts) or any(t < 0 for t, _, _ in load.received):
+        return "negative"
+    if any(n > MAX_COUNT for n in counts) or not math.isfinite(load.cpu_s):
+        return "huge"
+    if load.at_ms > now_ms + MAX_AHEAD_MS:
+        return "future"
+    if load.at_ms < now_ms - MAX_BEHIND_MS:
+        return "old"
+    if load.start_ms > load.at_ms:
+        return "starts_after_report"
+    if load.mhz is not None and not 0 < load.mhz < 1e6:
+        return "mhz"
+    return None
+
+
+def _broken(a: _Sample, b: _Sample) -> str | None:
+    """Why the time between two readings of one process gives no rate, or None."""
+    elapsed_ms = b.load.at_ms - a.load.at_ms
+    if elapsed_ms <= 0 or abs(elapsed_ms - (b.seen_ms - a.seen_ms)) > CLOCK_TOLERANCE_MS:
+        return "clock_set"
+    before, after = _counters(a), _counters(b)
+    if any(after.get(name, 0) < count for name, count in before.items()):
+        return "decreased"
+    most = max((count - before.get(name, 0) for name, count in after.items()), default=0)
+    if most * 1000 / elapsed_ms > MAX_TASK_TPS:
+        return "huge"
+    if b.load.cpu_s < a.load.cpu_s:
+        return "decreased"
+    if (b.load.cpu_s - a.load.cpu_s) * 1000 / elapsed_ms > MAX_TASK_CORES:
+        return "huge"
+    return None
+
+
+def _counters(sample: _Sample) -> dict[object, int]:
+    load = sample.load
+    counters: dict[object, int] = {
+        "acked": load.acked,
+        "emitted": load.emitted,
+        "completed": load.completed,
+        "failed": load.failed,
+    }
+    counters.update((("latency", bound), count) for bound, count in load.latency_ms)
+    counters.update((pair, count) for pair, count in sample.received.items())
+    return counters
+
+
+def _rates(samples: list[_Sample], since_ms: int, now_ms: int) -> TaskRates:
+    """Sum what was counted between neighbouring readings, and divide by the time between them."""
+    newest = samples[-1].load
+    elapsed_ms = 0
+    cpu_s = 0.0
+    total: Counter[object] = Counter()
+    for a, b in itertools.pairwise(samples):
+        if not b.follows or a.seen_ms < since_ms:
+            continue
+        elapsed_ms += b.load.at_ms - a.load.at_ms
+        cpu_s += b.load.cpu_s - a.load.cpu_s
+        before = _counters(a)
+        for name, count in _counters(b).items():
+            total[name] += count - before.get(name, 0)
+    covered_s = elapsed_ms / 1000
+    per_second = 1 / covered_s if covered_s else 0.0
+    return TaskRates(
+        task=newest.task,
+        component=newest.component,
+        host=newest.host,
+        mhz=newest.mhz,
+        covered_s=covered_s,
+        age_s=max(0.0, (now_ms - samples[-1].seen_ms) / 1000),
+        cpu_cores=cpu_s * per_second,
+        received_tps={pair: total[pair] * per_second for pair in samples[-1].received},
+        acked_tps=total["acked"] * per_second,
+        emitted_tps=total["emitted"] * per_second,
+        completed_tps=total["completed"] * per_second,
+        failed_tps=total["failed"] * per_second,
+        latency_ms=tuple((bound, total[("latency", bound)]) for bound, _ in newest.latency_ms),
+        queue=newest.queue,
+    )

@@ -1,0 +1,106 @@
+"""The eyes of the controller: reads ZooKeeper, keeps load windows, and says what it believes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from stormpilot.config import LoadSection
+from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
+from stormpilot.observe.build import Belief, Rates, build
+from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.reader import Reader, Seen
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One look: what was read, and what we believe (None while there is no cluster snapshot).
+
+    `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement had settled.
+    """
+
+    at_ms: int
+    seen: Seen
+    belief: Belief | None
+    rates: Mapping[str, Rates]
+    since_ms: Mapping[str, int]
+
+    @property
+    def signature(self) -> object:
+        """What makes a cycle run at once when it changes: who is there, what runs where, what operators want."""
+        s = self.seen
+        return (
+            tuple(sorted((i, t.version, t.assigned_since_ms) for i, t in s.topologies.items())),
+            None if s.cluster is None else tuple(sorted(x.id for x in s.cluster.supervisors if not x.blacklisted)),
+            tuple(sorted((i, t.state, t.code, t.plan_id) for i, t in s.statuses.items())),
+            s.paused,
+            tuple(sorted((n, m.mode) for n, m in s.modes.items())),
+        )
+
+
+class Observer:
+    """Looks at ZooKeeper; between looks, `poll_loads` keeps the windows filled.
+
+    Attributes
+    ----------
+    counters
+        What was not believed or could not be used so far, by kind.
+    """
+
+    def __init__(self, reader: Reader, load: LoadSection, cpu_limit_ratio: float):
+        self._reader = reader
+        self._load = load
+        self._cpu_limit_ratio = cpu_limit_ratio
+        self._history = LoadHistory(load.window_s)
+        self._placements: dict[str, tuple[object, int]] = {}
+        self._ignored: Counter[str] = Counter()
+        self._topology_ids: list[str] = []
+        self._load_problems: dict[str, str] = {}
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Cumulative since the start."""
+        rejected = {f"load_rejected_{why}": n for why, n in sorted(self._history.rejected.items())}
+        return rejected | {f"load_ignored_{why}": n for why, n in sorted(self._ignored.items())}
+
+    def poll_loads(self, now_ms: int) -> None:
+        """Read the load reports of the topologies of the last look."""
+        reports, self._load_problems = self._reader.read_loads(self._topology_ids)
+        self._history.take(reports, now_ms)
+
+    def look(self, now_ms: int) -> Observation:
+        """Read everything and build the model; `UnreachableError` when ZooKeeper is away."""
+        seen = self._reader.read()
+        self._topology_ids = sorted(seen.topologies)
+        self.poll_loads(now_ms)
+        seen = replace(seen, problems={**seen.problems, **self._load_problems})
+        self._history.keep_only(self._topology_ids)
+        self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
+        since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
+        rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
+        belief = None if seen.cluster is None else self._believe(seen.cluster, seen.topologies, rates, now_ms)
+        return Observation(now_ms, seen, belief, rates, since_ms)
+
+    def _believe(
+        self,
+        cluster: ClusterSnapshot,
+        topologies: Mapping[str, TopologySnapshot],
+        rates: Mapping[str, Rates],
+        now_ms: int,
+    ) -> Belief:
+        belief = build(cluster, topologies, rates, self._load, self._cpu_limit_ratio, now_ms)
+        self._ignored.update(belief.ignored)
+        return belief
+
+    def _since_ms(self, snapshot: TopologySnapshot, now_ms: int) -> int:
+        """Begin of the window: what was measured under another placement, or while it settled, does not count."""
+        placement = frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors)
+        last = self._placements.get(snapshot.id)
+        if last is None:
+            changed_ms = min(now_ms, snapshot.assigned_since_ms or now_ms)
+        else:
+            changed_ms = last[1] if last[0] == placement else now_ms
+        self._placements[snapshot.id] = (placement, changed_ms)
+        settled_ms = changed_ms + int(self._load.settle_s * 1000)
+        return max(now_ms - int(self._load.window_s * 1000), settled_ms)

@@ -1,0 +1,159 @@
+"""Everything in ZooKeeper as values, read in one go; what cannot be read is named and never stops the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from stormpilot.errors import UsageError
+from stormpilot.model.messages import (
+    ClusterSnapshot,
+    ControllerState,
+    LoadReport,
+    Message,
+    ModeSetting,
+    PlanMessage,
+    StatusMessage,
+    TopologySnapshot,
+    decode,
+)
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import Node, Watch, ZooKeeper
+
+M = TypeVar("M", bound=Message)
+ALL = "_all"
+
+
+@dataclass(frozen=True)
+class PublishedPlan:
+    """A znode of `plans/`: `message` is None when it cannot be read; `version` is for compare-and-set."""
+
+    message: PlanMessage | None
+    version: int
+    written_at_ms: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One reading. `problems` maps the path of what could not be read to the reason.
+
+    `gone` are topologies of which only our own znodes (plans, load) are left.
+    """
+
+    cluster: ClusterSnapshot | None = None
+    topologies: Mapping[str, TopologySnapshot] = field(default_factory=dict)
+    plans: Mapping[str, PublishedPlan] = field(default_factory=dict)
+    statuses: Mapping[str, StatusMessage] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
+    modes: Mapping[str, ModeSetting] = field(default_factory=dict)
+    controller: ControllerState | None = None
+    contenders: tuple[str, ...] = ()
+    unreadable_topologies: frozenset[str] = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads the tree below `paths`.
+
+    A snapshot that was readable once and is not any more (somebody wrote into it) stays believed as it was: slots that
+    it holds must not look free. A load report that cannot be read is left out: its tasks grow old.
+    """
+
+    def __init__(self, zookeeper: ZooKeeper, paths: Paths, watch: Watch | None = None):
+        self._zookeeper = zookeeper
+        self._paths = paths
+        self._watch = watch
+        self._last_good: dict[str, Message] = {}
+
+    def read(self) -> Seen:
+        """Read everything but load reports, leaving watches; `UnreachableError` when ZooKeeper is away."""
+        p = self._paths
+        ids, plan_ids, status_ids, paused, mode_names, locks = self._zookeeper.children(
+            [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader], self._watch
+        )
+        names = [
+            p.cluster,
+            p.controller,
+            *(p.topology(i) for i in ids),
+            *(p.plan(i) for i in plan_ids),
+            *(p.status(i) for i in status_ids),
+            *(p.mode(n) for n in mode_names),
+        ]
+        unwatched = {p.controller}  # we write it ourselves
+        watched = [n for n in names if n not in unwatched]
+        nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch), strict=True))
+        nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched)), strict=True))
+        lock_nodes = self._zookeeper.read([f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])])
+
+        problems: dict[str, str] = {}
+        topologies = {
+            i: s for i in ids if (s := self._decode(nodes[p.topology(i)], TopologySnapshot, p.topology(i), problems))
+        }
+        plans = {}
+        for i in plan_ids:
+            node = nodes[p.plan(i)]
+            if node is not None:
+                plans[i] = PublishedPlan(self._plan(node, p.plan(i), problems), node.version, node.written_at_ms)
+        statuses = {
+            i: m for i in status_ids if (m := self._decode(nodes[p.status(i)], StatusMessage, p.status(i), problems))
+        }
+        modes = {n: o for n in mode_names if (o := self._decode(nodes[p.mode(n)], ModeSetting, p.mode(n), problems))}
+        for name in mode_names:
+            if name not in modes and nodes[p.mode(name)] is not None:
+                modes[name] = ModeSetting(mode="advise", by="unreadable setting")
+        seen_paths = set(names)
+        self._last_good = {
+            path: m for path, m in self._last_good.items() if path in seen_paths and nodes[path] is not None
+        }
+        return Seen(
+            cluster=self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems),
+            topologies=topologies,
+            plans=plans,
+            statuses=statuses,
+            paused=frozenset(paused),
+            modes=modes,
+            controller=self._decode(nodes[p.controller], ControllerState, p.controller, problems),
+            contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
+            unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
+            problems=problems,
+        )
+
+    def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
+        """Read the load reports of these topologies; also what could not be read (path -> reason)."""
+        p = self._paths
+        reporters = self._zookeeper.children([p.load(i) for i in topology_ids])
+        paths = [p.load(i, r) for i, rs in zip(topology_ids, reporters, strict=True) for r in rs]
+        problems: dict[str, str] = {}
+        reports = []
+        for path, node in zip(paths, self._zookeeper.read(paths), strict=True):
+            if node is None or not node.data:
+                continue
+            try:
+                reports.append(decode(node.data, LoadReport, path))
+            except UsageError as e:
+                problems[path] = str(e)
+        return reports, problems
+
+    def _plan(self, node: Node, path: str, problems: dict[str, str]) -> PlanMessage | None:
+        try:
+            plan = decode(node.data, PlanMessage, path)
+        except UsageError as e:
+            problems[path] = str(e)
+            return None
+        if plan.checksum != plan.expected_checksum():
+            problems[path] = f"{path}: the checksum does not fit: it was changed after it was published"
+            return None
+        return plan
+
+    def _decode(self, node: Node | None, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
+        if node is None:
+            return None
+        try:
+            message = decode(node.data, kind, path)
+        except UsageError as e:
+            problems[path] = str(e)
+            last = self._last_good.get(path)
+            return last if isinstance(last, kind) else None
+        self._last_good[path] = message
+        return message

@@ -1,0 +1,279 @@
+"""The one connection to ZooKeeper: deadlines on every call, and errors that a person understands.
+
+Kazoo's own calls wait for ever while a connection is away; here each has a deadline, so that whoever asks can say so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.protocol.states import KazooState, WatchedEvent
+from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL
+
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
+
+Watch = Callable[[WatchedEvent], None]
+_PIPELINE = 500
+_silent = logging.getLogger("stormpilot.kazoo")
+_silent.setLevel(logging.CRITICAL)  # what kazoo would say of a connection, its users here say in their own words
+
+
+class ConflictError(RefusedError):
+    """A znode is not as it was when it was read; `path` is its name."""
+
+    def __init__(self, path: str):
+        super().__init__(f"{path} was changed by somebody else in the meantime")
+        self.path = path
+
+
+@dataclass(frozen=True)
+class Node:
+    """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock)."""
+
+    data: bytes
+    version: int
+    written_at_ms: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """Part of a transaction: `path` must still have this version."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Put:
+    """Part of a transaction: write `data`; `version` None creates the znode, which must not exist."""
+
+    path: str
+    data: bytes
+    version: int | None
+
+
+class ZooKeeper:
+    """A session that reconnects by itself.
+
+    Parameters
+    ----------
+    hosts
+        `host:port,host:port`.
+    auth
+        `user:password` for digest authentication; znodes that we create then belong to that user alone.
+    call_timeout_s
+        How long a single call may take before it is `UnreachableError`.
+    on_change
+        Called (on kazoo's thread) when the connection is made, lost, or the session is over.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        auth: str | None = None,
+        session_timeout_s: float = 10.0,
+        call_timeout_s: float = 5.0,
+        on_change: Callable[[], None] | None = None,
+    ):
+        self.hosts = hosts
+        self.call_timeout_s = call_timeout_s
+        self._on_change = on_change
+        self._up = threading.Event()
+        self._sessions_lost = 0
+        try:
+            self.client = KazooClient(
+                hosts=hosts,
+                timeout=session_timeout_s,
+                logger=_silent,
+                connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
+                auth_data=[("digest", auth)] if auth else None,
+                default_acl=CREATOR_ALL_ACL if auth else None,
+            )
+        except (ValueError, KazooException) as e:
+            raise UsageError(f"ZooKeeper hosts {hosts!r}: {e}; expected host:port,host:port") from e
+        self.client.add_listener(self._changed)
+
+    def _changed(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self._sessions_lost += 1
+        if state == KazooState.CONNECTED:
+            self._up.set()
+        else:
+            self._up.clear()
+        if self._on_change:
+            self._on_change()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection stands now."""
+        return self._up.is_set()
+
+    @property
+    def sessions_lost(self) -> int:
+        """How many sessions ended so far: whoever held something ephemeral compares."""
+        return self._sessions_lost
+
+    def start(self) -> None:
+        """Begin to connect, and keep at it; does not wait."""
+        self.client.start_async()
+
+    def wait_connected(self, timeout_s: float) -> bool:
+        """Wait for the connection."""
+        return self._up.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End the session at once: what is ephemeral goes with it."""
+        self.client.remove_listener(self._changed)
+        self._up.clear()
+        try:
+            self.client.stop()
+            self.client.close()
+        except (KazooException, OSError):  # the connection was already away
+            pass
+
+    def require_connected(self, timeout_s: float) -> None:
+        """Wait for the connection; `UnreachableError` with a hint when it does not come."""
+        if not self.wait_connected(timeout_s):
+            raise UnreachableError(
+                f"ZooKeeper at {self.hosts} does not answer (waited {timeout_s:g} s): is it up, is the address right?"
+            )
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
+        """Read many znodes at once (pipelined); None for one that is not there. `watch` hears of the next change."""
+        found: list[Node | None] = []
+        for first in range(0, len(paths), _PIPELINE):
+            calls = [(p, self.client.get_async(p, watch)) for p in paths[first : first + _PIPELINE]]
+            for path, call in calls:
+                try:
+                    data, stat = self._wait(call, path)
+                    found.append(Node(data or b"", stat.version, stat.mtime))
+                except NoNodeError:
+                    found.append(None)
+        return found
+
+    def children(self, paths: Sequence[str], watch: Watch | None = None) -> list[list[str]]:
+        """Names below many znodes at once, sorted; empty for a znode that is not there."""
+        found: list[list[str]] = []
+        for path, call in [(p, self.client.get_children_async(p, watch)) for p in paths]:
+            try:
+                found.append(sorted(self._wait(call, path)))
+            except NoNodeError:
+                found.append([])
+        return found
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def ensure(self, paths: Iterable[str]) -> None:
+        """Create the znodes that are not there, with their parents."""
+        for path in paths:
+            self._wait(self.client.ensure_path_async(path), path)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a znode whatever it holds; creates it and its parents."""
+        try:
+            self._wait(self.client.set_async(path, data), path)
+        except NoNodeError:
+            try:
+                self._wait(self.client.create_async(path, data, makepath=True), path)
+            except NodeExistsError:
+                self._wait(self.client.set_async(path, data), path)
+
+    def delete(self, path: str) -> bool:
+        """Remove a znode and what is below it; False when it was not there."""
+        for name in self.children([path])[0]:
+            self.delete(f"{path}/{name}")
+        try:
+            self._wait(self.client.delete_async(path), path)
+        except NoNodeError:
+            return False
+        except NotEmptyError as e:
+            raise ConflictError(path) from e
+        return True
+
+    def commit(self, steps: Sequence[Check | Put]) -> None:
+        """Do all steps or none; `ConflictError` names the first znode that was not as expected."""
+        transaction = self.client.transaction()
+        for step in steps:
+            if isinstance(step, Check):
+                transaction.check(step.path, step.version)
+            elif step.version is None:
+                transaction.create(step.path, step.data)
+            else:
+                transaction.set_data(step.path, step.data, step.version)
+        results = self._wait(transaction.commit_async(), steps[0].path)
+        for step, result in zip(steps, results, strict=True):
+            if isinstance(result, (BadVersionError, NoNodeError, NodeExistsError)):
+                raise ConflictError(step.path) from result
+            if isinstance(result, NoAuthError):
+                raise _no_auth(step.path) from result
+        for step, result in zip(steps, results, strict=True):
+            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
+                raise RefusedError(f"ZooKeeper refuses to write {step.path}: {type(result).__name__} {result}")
+
+    def _wait(self, call: Any, path: str) -> Any:
+        with self._errors(path):
+            return call.get(timeout=self.call_timeout_s)
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (
+            ConnectionLoss,
+            ConnectionClosedError,
+            SessionExpiredError,
+            SessionMovedError,
+            OperationTimeoutError,
+        ) as e:
+            raise UnreachableError(f"ZooKeeper at {self.hosts} is away ({type(e).__name__})") from e
+        except self.client.handler.timeout_exception as e:
+            raise UnreachableError(f"ZooKeeper at {self.hosts} does not answer within {self.call_timeout_s:g} s") from e
+        except AuthFailedError as e:
+            raise RefusedError(f"ZooKeeper at {self.hosts} refuses the login of zookeeper.auth_file") from e
+        except NoAuthError as e:
+            raise _no_auth(path) from e
+
+
+def _no_auth(path: str) -> RefusedError:
+    return RefusedError(
+        f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file to the login "
+        "that Storm's daemons use"
+    )
+
+
+def connect(hosts: str, *, auth: str | None = None, wait_s: float = 5.0) -> ZooKeeper:
+    """Connect for a command line; `UnreachableError` when ZooKeeper is not there within `wait_s`."""
+    zookeeper = ZooKeeper(hosts, auth=auth, call_timeout_s=wait_s)
+    zookeeper.start()
+    try:
+        zookeeper.require_connected(wait_s)
+    except UnreachableError:
+        zookeeper.stop()
+        raise
+    return zookeeper

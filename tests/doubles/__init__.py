@@ -1,0 +1,1 @@
+"""Hand-written doubles and builders that several test folders share."""

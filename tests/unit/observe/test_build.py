@@ -1,0 +1,231 @@
+"""Snapshots and rates become the model that planners see, and what is missing is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
+from stormpilot.config import LoadSection
+from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, LoadReport, TopologySnapshot
+from stormpilot.model.values import Executor
+from stormpilot.observe.build import Belief, build
+from stormpilot.observe.load import LoadHistory
+
+TOPOLOGY = "flights-1-1763690000"
+PLACE = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})
+BARE = LoadSection(window_s=60, jvm_us_per_tuple=0, jvm_idle_cores=0)
+
+
+def believe(
+    cluster_: ClusterSnapshot,
+    snapshot: TopologySnapshot,
+    reports: dict[float, LoadReport] | None = None,
+    *,
+    load: LoadSection = BARE,
+    now_s: float = 100.0,
+    since_s: float = 0.0,
+) -> Belief:
+    """Build from what was read at these seconds."""
+    history = LoadHistory(load.window_s)
+    for seen_s, r in sorted((reports or {s: report(s) for s in (60, 100)}).items()):
+        history.take([r], T0_MS + int(seen_s * 1000))
+    now_ms = T0_MS + int(now_s * 1000)
+    rates = {TOPOLOGY: history.rates(TOPOLOGY, T0_MS + int(since_s * 1000), now_ms)}
+    return build(cluster_, {TOPOLOGY: snapshot}, rates, load, 0.8, now_ms)
+
+
+def executors(belief: Belief) -> dict[int, Executor]:
+    return {e.start: e for e in belief.model.topologies[0].executors}
+
+
+def traffic(belief: Belief) -> dict[tuple[int, int, str | None], float]:
+    return {(e.from_, e.to, e.stream): e.rate for e in belief.model.traffic}
+
+
+def test_measured_traffic_is_that_of_receivers_plus_what_ackers_must_see() -> None:
+    belief = believe(cluster("a", "b"), topology(PLACE))
+    assert traffic(belief) == {
+        (1, 2, "default"): 50.0,
+        (1, 3, "default"): 50.0,
+        (2, 4, "default"): 50.0,
+        (3, 4, "default"): 50.0,
+        (1, 5, "__ack_init"): 100.0,
+        (2, 5, "__ack_ack"): 50.0,
+        (3, 5, "__ack_ack"): 50.0,
+        (4, 5, "__ack_ack"): 100.0,
+        (5, 1, "__ack_ack"): 100.0,
+    }
+
+
+def test_acker_traffic_is_spread_over_acker_tasks() -> None:
+    snapshot = topology(PLACE)
+    parts = [*snapshot.executors, ExecutorPart(start=7, end=9, component="__acker", supervisor="a", port=6700)]
+    belief = believe(cluster("a", "b"), topology(PLACE, executors=parts))
+    assert traffic(belief)[1, 5, "__ack_init"] == 25.0
+    assert traffic(belief)[1, 7, "__ack_init"] == 75.0
+
+
+def test_topology_without_ackers_has_no_acker_traffic() -> None:
+    snapshot = topology(PLACE)
+    parts = [e for e in snapshot.executors if e.component != "__acker"]
+    belief = believe(cluster("a", "b"), topology(PLACE, executors=parts))
+    assert {stream for _, _, stream in traffic(belief)} == {"default"}
+
+
+def test_load_stream_is_no_traffic_and_its_collector_is_still_placed() -> None:
+    noisy = {
+        s: report(s, tasks=(1, 2, 3, 4)).__class__(
+            topology_id=TOPOLOGY,
+            reporter="collector-6",
+            seq=int(s),
+            written_at_ms=0,
+            tasks=[
+                *report(s).tasks,
+                task_load(6, s, received=[(1, "stormpilot_load", int(5 * s)), (2, "stormpilot_load", int(5 * s))]),
+            ],
+        )
+        for s in (60.0, 100.0)
+    }
+    belief = believe(cluster("a", "b"), topology(PLACE), noisy)
+    assert not [1 for _, to, _ in traffic(belief) if to == 6]
+    assert executors(belief)[6].measured
+    assert 6 in executors(believe(cluster("a", "b"), topology(PLACE)))
+
+
+def test_cpu_is_in_mhz_of_the_node_where_it_was_measured() -> None:
+    nodes = ClusterSnapshot(
+        written_at_ms=T0_MS,
+        shim=cluster("a").shim,
+        supervisors=[supervisor("a", meta={"cpu.mhz": "3000"}), supervisor("b", meta={"cpu.mhz": "1500"})],
+    )
+    e = executors(believe(nodes, topology(PLACE)))
+    assert e[2].cpu_mhz == pytest.approx(0.1 * 3000)
+    assert e[3].cpu_mhz == pytest.approx(0.1 * 1500)
+    assert e[2].measured
+
+
+def test_jvm_share_counts_tuples_in_and_out_and_idle_threads() -> None:
+    load = LoadSection(jvm_us_per_tuple=3.0, jvm_idle_cores=0.01)
+    e = executors(believe(cluster("a", "b"), topology(PLACE), load=load))
+    # sink: 100 in, 100 acks out; source: 100 out, 100 to the acker, 100 back
+    assert e[4].cpu_mhz == pytest.approx(2000 * (0.1 + 0.01 + 200 * 3e-6))
+    assert e[1].cpu_mhz == pytest.approx(2000 * (0.1 + 0.01 + 300 * 3e-6))
+    # the acker: 300 in, 100 out, no Python
+    assert e[5].cpu_mhz == pytest.approx(2000 * (0.01 + 400 * 3e-6))
+    assert e[5].measured
+
+
+def test_executor_that_never_reported_counts_with_what_its_topology_declares() -> None:
+    e = executors(believe(cluster("a", "b"), topology(PLACE)))
+    assert e[6].cpu_mhz == pytest.approx(0.1 * 2000)
+    assert e[6].memory_mb == 128.0
+    assert not e[6].measured
+
+
+@pytest.mark.parametrize(
+    ("meta", "mhz"),
+    [({"cpu.mhz": "2500"}, 2500.0), ({}, 2000.0), ({"cpu.mhz": "fast"}, 2000.0), ({"cpu.mhz": "-1"}, 2000.0)],
+)
+def test_mhz_is_declared_or_what_reports_from_there_say(meta: dict[str, str], mhz: float) -> None:
+    nodes = ClusterSnapshot(written_at_ms=T0_MS, shim=cluster("a").shim, supervisors=[supervisor("a", meta=meta)])
+    place = dict.fromkeys(range(1, 7), ("a", 6700))
+    assert believe(nodes, topology(place)).model.supervisors[0].mhz == mhz
+
+
+def test_mhz_of_a_node_without_reports_is_the_median_of_the_others_and_1000_where_nothing_tells() -> None:
+    nodes = [
+        supervisor("a", meta={"cpu.mhz": "1000"}),
+        supervisor("b", meta={"cpu.mhz": "3000"}),
+        supervisor("c", meta={"cpu.mhz": "2000"}),
+        supervisor("d"),
+    ]
+    snapshot = ClusterSnapshot(written_at_ms=T0_MS, shim=cluster("a").shim, supervisors=nodes)
+    assert believe(snapshot, topology()).model.supervisors[3].mhz == 2000.0
+    silent = believe(cluster("a"), topology(), {1.0: report(1, tasks=())})
+    assert silent.model.supervisors[0].mhz == 1000.0
+
+
+def test_supervisor_becomes_a_node_with_the_part_of_its_cpu_that_planning_may_fill() -> None:
+    node = cluster("a", cpu_pcore_percent=50.0, meta={"site": "east", "cpu.mhz": "2000"}, rack="/r1", ports=[2, 1, 1])
+    (s,) = believe(node, topology()).model.supervisors
+    assert (s.site, s.rack, s.slots, s.memory_mb) == ("east", "/r1", [1, 2], 8192.0)
+    assert s.cpu_mhz == 1000.0
+    assert s.limit_mhz == pytest.approx(800.0)
+
+
+def test_blacklisted_supervisor_is_left_out_and_what_it_holds_counts_as_not_placed() -> None:
+    nodes = ClusterSnapshot(
+        written_at_ms=T0_MS, shim=cluster("a").shim, supervisors=[supervisor("a"), supervisor("b", blacklisted=True)]
+    )
+    model = believe(nodes, topology(PLACE)).model
+    assert [s.id for s in model.supervisors] == ["a"]
+    assert {a.start for a in model.topologies[0].assignment} == {1, 2, 5}
+
+
+def test_site_and_its_strictness_come_from_the_component() -> None:
+    parts = [
+        ComponentPart(id="source", kind="spout", config={"site": "east"}),
+        ComponentPart(id="parse", kind="bolt", config={"site": "west", "site.required": False}),
+    ]
+    components = {c.id: c for c in believe(cluster("a"), topology(components=parts)).model.topologies[0].components}
+    assert (components["source"].site, components["source"].site_required) == ("east", True)
+    assert (components["parse"].site, components["parse"].site_required) == ("west", False)
+    assert components["__acker"].kind == "system"  # not listed, but it has an executor
+
+
+def test_report_of_tasks_that_the_topology_does_not_have_is_ignored_with_a_count() -> None:
+    strange = {s: report(s, tasks=(4,), received=[(77, "default", int(9 * s))]) for s in (60.0, 100.0)}
+    belief = believe(cluster("a", "b"), topology(PLACE), strange)
+    assert belief.ignored == {"unknown_task": 1}
+    assert not [1 for a, _, _ in traffic(belief) if a == 77]
+
+
+# --- completeness -----------------------------------------------------------------------------------------------------
+
+
+def test_ready_when_every_reporting_task_covers_enough_of_the_window() -> None:
+    readiness = believe(cluster("a", "b"), topology(PLACE)).readiness[TOPOLOGY]
+    assert readiness.ready
+    assert readiness.reports_age_s == 0
+
+
+def test_not_ready_names_silent_tasks_by_component_and_when_they_are_due() -> None:
+    some = {s: report(s, tasks=(1, 2)) for s in (20.0, 40.0)}
+    readiness = believe(cluster("a", "b"), topology(PLACE), some, now_s=40).readiness[TOPOLOGY]
+    assert not readiness.ready
+    assert readiness.missing == (3, 4)
+    assert readiness.text == "2 of 4 tasks have no recent report (parse 1, sink 1)"
+    assert readiness.expected_at_ms == T0_MS + 60_000
+
+
+def test_not_ready_says_when_silent_tasks_are_overdue() -> None:
+    some = {s: report(s, tasks=(1, 2, 3)) for s in (60.0, 100.0)}
+    readiness = believe(cluster("a", "b"), topology(PLACE), some).readiness[TOPOLOGY]
+    assert readiness.text == "1 of 4 tasks have no recent report (sink 1), overdue for 40 s"
+    assert readiness.expected_at_ms is None
+
+
+def test_old_report_counts_as_none() -> None:
+    old = {s: report(s) for s in (10.0, 60.0)}
+    belief = believe(cluster("a", "b"), topology(PLACE), old)
+    assert belief.readiness[TOPOLOGY].missing == (1, 2, 3, 4)
+    assert belief.readiness[TOPOLOGY].reports_age_s == 40.0
+    assert belief.model.traffic == []
+
+
+def test_not_ready_while_too_little_of_the_window_is_measured_and_says_when_it_will_be() -> None:
+    short = {s: report(s) for s in (88.0, 100.0)}
+    readiness = believe(cluster("a", "b"), topology(PLACE), short).readiness[TOPOLOGY]
+    assert not readiness.ready
+    assert readiness.text.startswith("12 s of the 30 s that are needed are measured")
+    assert readiness.expected_at_ms == T0_MS + 118_000
+
+
+def test_topology_without_instruments_says_how_to_get_them() -> None:
+    plain: list[Any] = [ComponentPart(id=c, kind="bolt", streams=["default"]) for c in ("source", "parse", "sink")]
+    readiness = believe(cluster("a", "b"), topology(PLACE, components=plain)).readiness[TOPOLOGY]
+    assert not readiness.ready
+    assert not readiness.instrumented
+    assert "stormpilot submit" in readiness.text

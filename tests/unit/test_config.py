@@ -1,0 +1,119 @@
+"""`controller.yaml`: what is wrong is named with file, line, field and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stormpilot.config import Config, DecideSection, describe, load, mode_of, parse, zookeeper_auth
+from stormpilot.errors import UsageError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "controller.example.yaml"
+
+
+def test_empty_file_means_the_defaults_and_advice_only() -> None:
+    assert parse("", "c.yaml") == parse("# nothing\n", "c.yaml") == Config()
+    assert Config().decide.mode == "advise"
+
+
+def test_settings_are_read_with_their_types() -> None:
+    config = parse(
+        "zookeeper: {hosts: 'z1:2181,z2:2181', root: /a/b}\n"
+        "cycle: {period_s: 5}\n"
+        "planner: {name: online, params: {alpha: 0.5}}\n"
+        "decide:\n  modes: {flights: act}\n  exclude: ['test-*']\n",
+        "c.yaml",
+    )
+    assert config.zookeeper.hosts == "z1:2181,z2:2181"
+    assert config.cycle.period_s == 5.0
+    assert config.planner.params == {"alpha": 0.5}
+    assert config.decide.modes == {"flights": "act"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "decide:\n  gain_treshold_ratio: 0.1\n",
+            "c.yaml:2: decide.gain_treshold_ratio: unknown setting; did you mean gain_threshold_ratio?",
+        ),
+        ("zokeeper: {}\n", "c.yaml:1: zokeeper: unknown setting; did you mean zookeeper?"),
+        ("cycle: {qqq: 1}\n", "c.yaml:1: cycle.qqq: unknown setting; expected one of period_s, poll_s"),
+        ("cycle:\n  period_s: 5\n  period_s: 6\n", "c.yaml:3: cycle.period_s: given twice"),
+        ("\n\ndecide:\n  mode: actt\n", "c.yaml:4: decide.mode: Invalid enum value 'actt'"),
+        ("decide: {modes: {flights: on}}\n", "c.yaml:1: decide.modes"),
+        ("cycle:\n  period_s: 0\n", "c.yaml:2: cycle.period_s: Expected `float` >= 1.0"),
+        ("cycle:\n  period_s: ten\n", "c.yaml:2: cycle.period_s: Expected `float`, got `str`"),
+        ("load:\n  window_s: .inf\n", "c.yaml:2: load.window_s: Expected `float` <= 3600.0"),
+        ("load:\n  window_s: .nan\n", "c.yaml:2: load.window_s"),
+        ("planner:\n  seed: 1.5\n", "c.yaml:2: planner.seed: Expected `int`"),
+        ("decide:\n  include: [a, 1]\n", "c.yaml:2: decide.include[1]: Expected `str`, got `int`"),
+        ("cycle: 5\n", "c.yaml:1: cycle: Expected `object`, got `int`"),
+        ("- a\n", "c.yaml:1: (file): Expected `object`, got `array`"),
+        ("cycle: {period_s: 1, poll_s: 2}\n", "c.yaml:1: cycle: poll_s is 2, expected at most period_s (1)"),
+        ("zookeeper: {root: stormpilot}\n", "c.yaml:1: zookeeper.root: Expected `str` matching regex"),
+        ("cycle: [\n", "c.yaml:2: not valid YAML"),
+        ("a: b: c\n", "c.yaml:1: not valid YAML: mapping values are not allowed here"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as e:
+        parse(text, "c.yaml")
+    assert str(e.value).startswith(said)
+
+
+def test_all_unknown_settings_are_named_at_once() -> None:
+    with pytest.raises(UsageError) as e:
+        parse("cycel: {}\ndecide:\n  mod: act\n", "c.yaml")
+    assert [line.split(": unknown")[0] for line in str(e.value).splitlines()] == [
+        "c.yaml:1: cycel",
+        "c.yaml:3: decide.mod",
+    ]
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("traffic_log: {dir: log}\nzookeeper: {auth_file: /etc/x}\n")
+    config = load(file)
+    assert config.traffic_log.dir == str(tmp_path / "log")
+    assert config.zookeeper.auth_file == "/etc/x"
+
+
+def test_missing_file_and_wrong_encoding_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.yaml: cannot read the configuration: No such file"):
+        load(tmp_path / "nowhere.yaml")
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"c\.yaml: cannot read the configuration"):
+        load(tmp_path / "c.yaml")
+
+
+def test_login_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "login").write_text("storm:secret\n")
+    assert zookeeper_auth(Config().zookeeper) is None
+    section = parse("zookeeper: {auth_file: login}", "c.yaml", tmp_path).zookeeper
+    assert zookeeper_auth(section) == "storm:secret"
+    for wrong in ("storm", "", "a:b c\n", ":x"):
+        (tmp_path / "login").write_text(wrong)
+        with pytest.raises(UsageError, match="expected one line user:password"):
+            zookeeper_auth(section)
+    (tmp_path / "login").unlink()
+    with pytest.raises(UsageError, match="cannot read it"):
+        zookeeper_auth(section)
+
+
+def test_mode_is_the_operators_then_by_name_then_the_default() -> None:
+    decide = DecideSection(mode="off", modes={"flights": "act"})
+    assert mode_of(decide, "flights", "advise") == "advise"
+    assert mode_of(decide, "flights") == "act"
+    assert mode_of(decide, "other") == "off"
+
+
+def test_example_lists_every_setting_with_its_default() -> None:
+    """The file that people copy must not lag behind."""
+    config = load(EXAMPLE)
+    text = EXAMPLE.read_text()
+    for path, value in describe(config):
+        assert f"  {path.split('.')[1]}:" in text, path
+        if path not in ("traffic_log.dir", "decide.modes"):
+            assert value == dict(describe(Config()))[path], path
