@@ -1,0 +1,122 @@
+"""What a cycle tells: its sentence for the log, and its state for `stormpilot status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stormpilot.config import Mode
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.messages import HistoryEntry, TopologyView
+from stormpilot.model.values import Model
+from stormpilot.observe.observer import Observation
+
+
+@dataclass
+class Account:
+    """Gathers what happens during the cycle at `at_ms`. `plans` are the ids of what was published, by topology id."""
+
+    at_ms: int
+    names: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    plans: dict[str, HistoryEntry] = field(default_factory=dict)
+    planners: list[str] = field(default_factory=list)
+    waiting_for: str = ""
+
+    def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
+        """What the log says: an event and its fields. What was published, else what would be, else why nothing is."""
+        fields: dict[str, Any]
+        if self.waiting_for:
+            event, fields = "held", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
+        elif not self.decisions:
+            event, fields = "held", {"reason": Reason.NO_TOPOLOGY}
+        elif published := self._with("publish"):
+            event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("hold")])
+        elif advised := self._with("advise"):
+            event, fields = "advised plan", self._plan(advised, self._with("hold"))
+        else:
+            event, fields = "held", self._held(self._with("hold"))
+        return event, {**fields, "took_ms": round(took_ms)}
+
+    def views(self, observation: Observation, since_ms: Mapping[str, int]) -> list[TopologyView]:
+        """Every topology with its decision and what it costs now."""
+        if observation.belief is None:
+            return []
+        model = observation.belief.model
+        views = []
+        for topology_id, decision in sorted(self.decisions.items()):
+            readiness = observation.belief.readiness[topology_id]
+            now = running_metrics(model, topology_id) if readiness.ready else {}
+            views.append(
+                TopologyView(
+                    id=topology_id,
+                    name=self.names[topology_id],
+                    mode=self.modes[topology_id],
+                    action=decision.action,
+                    reason=decision.reason.value,
+                    text=decision.text,
+                    value=decision.value,
+                    threshold=decision.threshold,
+                    since_ms=since_ms.get(topology_id, observation.at_ms),
+                    inter_node_tps=now.get("inter_node_tps"),
+                    inter_node_share=now.get("inter_node_share"),
+                    inter_worker_share=now.get("inter_worker_share"),
+                    total_tps=now.get("total_tps"),
+                    planned_inter_node_tps=decision.inter_node_tps[1],
+                    moved_executors=decision.moved_executors,
+                    reports_age_s=readiness.reports_age_s,
+                    missing=len(readiness.missing),
+                    next_at_ms=decision.until_ms,
+                )
+            )
+        return views
+
+    def _with(self, action: str) -> list[Decision]:
+        return [d for _, d in sorted(self.decisions.items()) if d.action == action]
+
+    def _plan(self, chosen: list[Decision], others: list[Decision]) -> dict[str, Any]:
+        return {
+            "topology": ",".join(self.names[d.topology_id] for d in chosen),
+            "plan": ",".join(self.plans[d.topology_id].plan.plan_id for d in chosen if d.topology_id in self.plans)
+            or None,
+            "planner": ",".join(dict.fromkeys(self.planners)),
+            "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
+            "moves": sum(d.moved_executors for d in chosen),
+            "inter_node_tps": f"{_total(chosen, 0)}->{_total(chosen, 1)}",
+            "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
+        }
+
+    def _held(self, held: list[Decision]) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "reason": ",".join(dict.fromkeys(d.reason for d in held)),
+            "topology": ",".join(self.names[d.topology_id] for d in held),
+        }
+        if len(held) == 1:
+            (d,) = held
+            if d.value is not None:
+                fields |= {"value": d.value, "threshold": d.threshold}
+            if d.inter_node_tps != (None, None):
+                fields["inter_node_tps"] = f"{_total(held, 0)}->{_total(held, 1)}"
+            fields["text"] = d.text
+        return fields
+
+
+def running_metrics(model: Model, topology_id: str) -> dict[str, float]:
+    """The metrics of one topology as it runs; empty while an executor has no slot."""
+    alone = msgspec.structs.replace(
+        model,
+        topologies=[t for t in model.topologies if t.id == topology_id],
+        traffic=[e for e in model.traffic if e.topology == topology_id],
+    )
+    running = current_plan(alone)
+    return {} if running is None else evaluate(alone, running)
+
+
+def _total(decisions: list[Decision], side: int) -> str:
+    known = [v for d in decisions if (v := d.inter_node_tps[side]) is not None]
+    return f"{sum(known):.0f}" if known else "?"

@@ -1,0 +1,303 @@
+"""`stormpilot run`: owns signals, leadership and time; one cycle itself is in `cycle.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from types import FrameType
+
+import structlog
+from kazoo.exceptions import CancelledError, KazooException
+from kazoo.recipe.lock import Lock
+
+from stormpilot.config import Config, zookeeper_auth
+from stormpilot.cycle import Compute, Cycle
+from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.observe.observer import Observation, Observer
+from stormpilot.observe.reader import Reader, Seen
+from stormpilot.paths import Paths
+from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.publisher import DeposedError, Publisher
+from stormpilot.recorder import Recorder
+from stormpilot.zookeeper import ConflictError, ZooKeeper
+
+log = structlog.get_logger(__name__)
+
+WAIT_S = 0.5
+"""How often a wait looks whether it is still wanted."""
+TINY = Model(
+    supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
+    topologies=[
+        Topology(
+            id="tiny",
+            name="tiny",
+            workers=2,
+            components=[Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a")])],
+            executors=[Executor(start=1, end=1, component="a"), Executor(start=2, end=2, component="b")],
+        )
+    ],
+    traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
+)
+BURST_S = 0.2
+"""Changes come in bursts: how long to wait for the rest of one."""
+
+
+class Daemon:
+    """One controller process.
+
+    Parameters
+    ----------
+    planner, first_planner
+        Names of the planners for what runs and for what was never placed.
+    compute
+        Runs a planner by name.
+    """
+
+    def __init__(self, config: Config, compute: Compute, planner: str, first_planner: str):
+        self._config = config
+        self._compute = compute
+        self._planner = planner
+        self._first_planner = first_planner
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._paths = Paths(config.zookeeper.root)
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._lock: Lock | None = None
+        self._away_said = False
+        self._recorder = Recorder(config, self.name, planner, started_at_ms=_now_ms())
+        self._zookeeper = ZooKeeper(
+            config.zookeeper.hosts,
+            auth=zookeeper_auth(config.zookeeper),
+            session_timeout_s=config.zookeeper.session_timeout_s,
+            on_change=self._connection_changed,
+        )
+
+    def run(self, *, once: bool = False) -> None:
+        """Run until `stop`; with `once` for a single cycle, after the windows are filled."""
+        self._zookeeper.start()
+        self._warm_up()
+        try:
+            while not self._stopping.is_set():
+                if not self._zookeeper.wait_connected(WAIT_S):
+                    self._say_away()
+                    continue
+                try:
+                    self._lead_when_elected(once)
+                except UnreachableError as e:
+                    log.warning("ZooKeeper went away", why=e)
+                except DeposedError as e:
+                    log.warning("stepped down", why=e)
+                if once and self._recorder.cycles:
+                    return
+        finally:
+            self._recorder.flush(_now_ms())
+            self._zookeeper.stop()
+
+    def stop(self) -> None:
+        """End soon, from any thread (not from a signal handler: it takes locks)."""
+        self._stopping.set()
+        self._wake.set()
+        if self._lock is not None:
+            self._lock.cancel()
+
+    def cut(self) -> None:
+        """End now: calls that wait for ZooKeeper fail."""
+        self._zookeeper.stop()
+
+    def _warm_up(self) -> None:
+        """Plan something tiny: what planners compile at their first use must not delay a first plan."""
+        started_s = time.monotonic()
+        for planner in {self._planner, self._first_planner}:
+            params = self._config.planner.params if planner == self._planner else {}
+            self._compute(TINY, planner, params, seed=0, left_s=lambda: 1.0)
+        if (took_s := time.monotonic() - started_s) > 1:
+            log.info("planners are compiled", took_s=round(took_s, 1))
+
+    # --- leadership ---------------------------------------------------------------------------------------------------
+
+    def _lead_when_elected(self, once: bool) -> None:
+        p = self._paths
+        self._zookeeper.ensure(
+            [p.topology(), p.load(), p.plan(), p.status(), p.plan_history(), p.pause(""), p.mode(), p.leader]
+        )
+        lock = self._lock = Lock(self._zookeeper.client, p.leader, self.name)
+        reader = Reader(self._zookeeper, p, self._changed)
+        others = reader.read().contenders
+        if others:
+            if once:
+                raise RefusedError(f"another controller leads: {others[0]}")
+            log.info("standing by", leader=others[0])
+        try:
+            if self._stopping.is_set() or not lock.acquire():
+                return
+        except CancelledError:
+            return
+        except KazooException as e:
+            raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
+        sessions_lost = self._zookeeper.sessions_lost
+        try:
+            epoch = raise_epoch(self._zookeeper, p, _newest_epoch(reader.read()))
+            epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
+            log.info("leading", controller=self.name, epoch=epoch.number, planner=self._planner)
+            observer = Observer(reader, self._config.load, self._config.decide.cpu_limit_ratio)
+            cycle = Cycle(
+                observer=observer,
+                publisher=Publisher(self._zookeeper, p, epoch),
+                config=self._config,
+                compute=self._compute,
+                planner=self._planner,
+                first_planner=self._first_planner,
+                new_id=lambda: uuid.uuid4().hex[:12],
+                clock_ms=_now_ms,
+                name=self.name,
+            )
+            self._lead(cycle, lambda: self._zookeeper.sessions_lost == sessions_lost, once)
+        finally:
+            self._release(lock)
+
+    def _release(self, lock: Lock) -> None:
+        """Let the next one lead, if we still can; the end of the session does it otherwise."""
+        self._lock = None
+        if self._zookeeper.connected:
+            try:
+                lock.release()
+            except KazooException as e:
+                log.warning("leadership could not be given up, it ends with the session", why=type(e).__name__)
+
+    def _lead(self, cycle: Cycle, same_session: Callable[[], bool], once: bool) -> None:
+        """Cycles by the clock and on change, for as long as the session stands."""
+        period_s, poll_s = self._config.cycle.period_s, self._config.cycle.poll_s
+        if once:
+            self._fill_windows(cycle.observer)
+        due_s = 0.0
+        signature: object = None
+        while not self._stopping.is_set():
+            if not same_session():
+                log.warning("session lost: stopped acting, standing for election again")
+                return
+            changed = self._wake.is_set()
+            self._wake.clear()
+            if self._zookeeper.connected:
+                try:
+                    if changed or time.monotonic() >= due_s:
+                        observation = cycle.observer.look(_now_ms())
+                        if time.monotonic() >= due_s or observation.signature != signature:
+                            due_s = time.monotonic() + period_s
+                            signature = observation.signature
+                            self._cycle(cycle, observation)
+                    else:
+                        cycle.observer.poll_loads(_now_ms())
+                except UnreachableError as e:
+                    log.debug("ZooKeeper went away during a cycle", why=e)
+                    due_s = 0.0
+            else:
+                self._say_away()
+            if once and self._recorder.cycles:
+                return
+            if self._wake.wait(min(poll_s, max(0.05, due_s - time.monotonic()), poll_s)):
+                self._stopping.wait(BURST_S)
+
+    def _cycle(self, cycle: Cycle, observation: Observation) -> None:
+        started_s = time.monotonic()
+        try:
+            account = cycle.run(observation)
+            took_ms = (time.monotonic() - started_s) * 1000
+            event, fields = account.sentence(took_ms)
+            log.info(event, **fields)
+            self._recorder.record(
+                account,
+                observation,
+                cycle.publisher.epoch.number,
+                cycle.observer.counters,
+                took_ms,
+                lambda data: cycle.publisher.put(self._paths.controller, data),
+            )
+        except (UnreachableError, DeposedError):
+            raise
+        except ConflictError as e:
+            log.warning("the controller's state was not written", why=e)
+        except Exception:
+            log.exception("cycle failed, the next one comes")
+
+    def _fill_windows(self, observer: Observer) -> None:
+        """Measure until every topology that reports load is ready, at most one window and what a first report takes."""
+        load = self._config.load
+        deadline_s = time.monotonic() + load.settle_s + load.window_s + load.max_report_age_s
+        said = False
+        while not self._stopping.is_set() and time.monotonic() < deadline_s:
+            belief = observer.look(_now_ms()).belief
+            if belief is None or all(r.ready or not r.instrumented for r in belief.readiness.values()):
+                return
+            if not said:
+                log.info("measuring", at_most_s=round(deadline_s - time.monotonic()))
+            said = True
+            self._stopping.wait(self._config.cycle.poll_s)
+
+    # --- what others call ---------------------------------------------------------------------------------------------
+
+    def _changed(self, _: object) -> None:
+        self._wake.set()
+
+    def _connection_changed(self) -> None:
+        if self._zookeeper.connected and self._away_said:
+            self._away_said = False
+            log.info("ZooKeeper is back", hosts=self._zookeeper.hosts)
+        self._wake.set()
+
+    def _say_away(self) -> None:
+        if not self._away_said and not self._stopping.is_set():
+            log.warning("waiting for ZooKeeper", hosts=self._zookeeper.hosts)
+        self._away_said = True
+
+
+def run(daemon: Daemon, *, once: bool = False) -> None:
+    """Run a daemon until SIGTERM or SIGINT; it ends within seconds even when ZooKeeper is away."""
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            daemon.run(once=once)
+        except BaseException as e:  # noqa: BLE001 (raised again below, in the main thread)
+            failure.append(e)
+
+    asked = False
+
+    def ask(_: int, __: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+
+    before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
+    thread = threading.Thread(target=work, name="controller", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive() and not asked:
+            thread.join(WAIT_S / 2)
+        if asked:
+            log.info("stopping")
+            daemon.stop()
+            thread.join(5)
+            if thread.is_alive():
+                daemon.cut()
+                thread.join(5)
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+    if failure:
+        raise failure[0]
+
+
+def _newest_epoch(seen: Seen) -> int:
+    epochs = [p.message.epoch for p in seen.plans.values() if p.message is not None]
+    if seen.cluster is not None:
+        epochs.append(seen.cluster.shim.epoch_seen)
+    return max(epochs, default=0)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,53 @@
+"""Does what would be published fit what stands still? Slots and CPU load, with some topologies planned, some held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.load import node_load_mhz, planned_load_mhz
+from stormpilot.model.values import Model, TopologyPlan
+
+
+def hold_what_does_not_fit(
+    model: Model, decisions: Mapping[str, Decision], plans: Mapping[str, TopologyPlan]
+) -> dict[str, Decision]:
+    """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until what is left fits.
+
+    The plans of all topologies together fit; it is holding one of them that can spoil another.
+    """
+    result = dict(decisions)
+    names = {t.id: t.name for t in model.topologies}
+    limit_mhz = {s.id: s.limit_mhz for s in model.supervisors}
+    now_mhz = node_load_mhz(model)
+    while True:
+        moving = {t: plans[t] for t, d in result.items() if d.action != "hold" and d.moved_executors}
+        if len(moving) == len(model.topologies):
+            return result
+        kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
+        load_mhz = planned_load_mhz(model, moving)
+        full = {s for s, mhz in load_mhz.items() if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)}
+        refused = next((r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, full))), None)
+        if refused is None:
+            return result
+        result[refused.topology_id] = refused
+
+
+def _refusal(
+    decision: Decision,
+    plan: TopologyPlan,
+    kept: Mapping[tuple[str, int], str],
+    names: Mapping[str, str],
+    full: set[str],
+) -> Decision | None:
+    def held(reason: Reason, text: str) -> Decision:
+        return Decision(decision.topology_id, "hold", reason, text, inter_node_tps=decision.inter_node_tps)
+
+    for w in plan.workers:
+        owner = kept.get((w.supervisor, w.port))
+        if owner is not None:
+            return held(Reason.SLOT_HELD, f"the plan wants slot {w.supervisor}:{w.port}, which {names[owner]} keeps")
+    nodes = sorted({w.supervisor for w in plan.workers} & full)
+    if nodes:
+        return held(Reason.NODE_FULL, f"{', '.join(nodes)} would be overloaded with what other topologies keep there")
+    return None

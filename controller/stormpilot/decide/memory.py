@@ -1,0 +1,64 @@
+"""What decisions remember from cycle to cycle; a controller that starts begins with nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from stormpilot.model.load import node_load_mhz
+from stormpilot.model.values import Model
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How often in a row a plan was worth its restarts, and when that was last counted."""
+
+    count: int
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`hits` by topology id; since when nodes are overloaded, and when supervisors were last seen, by supervisor id."""
+
+    hits: Mapping[str, Hits] = field(default_factory=dict)
+    overloaded_since_ms: Mapping[str, int] = field(default_factory=dict)
+    supervisors_seen_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def look(self, model: Model, now_ms: int) -> Memory:
+        """Take in who is there and which nodes have a load of B(n) or more [A13 3.3]."""
+        load_mhz = node_load_mhz(model)
+        over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
+        live = {s.id: now_ms for s in model.supervisors}
+        return replace(
+            self,
+            overloaded_since_ms={s: self.overloaded_since_ms.get(s, now_ms) for s in sorted(over)},
+            supervisors_seen_ms={**self.supervisors_seen_ms, **live},
+        )
+
+    def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
+        """Supervisors that were there within the grace time and are not now; and how many are known at all."""
+        present = set(live)
+        known = {s for s, seen_ms in self.supervisors_seen_ms.items() if now_ms - seen_ms <= grace_s * 1000} | present
+        return sorted(known - present), len(known)
+
+    def overloaded(self, now_ms: int, overload_s: float) -> set[str]:
+        """Supervisors that have been overloaded for at least X(n) = `overload_s`."""
+        return {s for s, since_ms in self.overloaded_since_ms.items() if now_ms - since_ms >= overload_s * 1000}
+
+    def hit(self, topology_id: str, now_ms: int, spacing_s: float) -> Memory:
+        """Count one more time that the plan was worth it, at most once per `spacing_s`."""
+        last = self.hits.get(topology_id)
+        if last is not None and now_ms - last.at_ms < spacing_s * 1000:
+            return self
+        count = 1 if last is None else last.count + 1
+        return replace(self, hits={**self.hits, topology_id: Hits(count, now_ms)})
+
+    def missed(self, topology_id: str) -> Memory:
+        """Begin to count anew."""
+        return replace(self, hits={t: h for t, h in self.hits.items() if t != topology_id})
+
+    def keep_only(self, topology_ids: Iterable[str]) -> Memory:
+        """Forget topologies that are gone."""
+        keep = set(topology_ids)
+        return replace(self, hits={t: h for t, h in self.hits.items() if t in keep})

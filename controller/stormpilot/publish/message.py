@@ -1,0 +1,61 @@
+"""A plan and the decision for it as the messages that go into ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stormpilot.decide.reasons import Decision
+from stormpilot.model.messages import BasedOn, Expected, HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.model.values import Plan, TopologyPlan
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the plans of one decision have in common. `topologies` are the ids of all of them."""
+
+    id: str
+    epoch: int
+    created_at_ms: int
+    topologies: Sequence[str]
+    published_by: str
+
+
+def plan_message(
+    placement: TopologyPlan, plan: Plan, decision: Decision, round_: Round, plan_id: str, based_on: BasedOn
+) -> PlanMessage:
+    """The message of one topology; `plan` is where planner, parameters and seed come from."""
+    workers = [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in placement.workers]
+    before, after = decision.inter_node_tps
+    return PlanMessage(
+        plan_id=plan_id,
+        round=round_.id,
+        topology_id=placement.id,
+        epoch=round_.epoch,
+        created_at_ms=round_.created_at_ms,
+        planner=plan.planner,
+        params=dict(plan.params),
+        seed=plan.seed,
+        reason=f"{decision.reason}: {decision.text}",
+        based_on=based_on,
+        expected=Expected(
+            before={} if before is None else {"inter_node_tps": before},
+            after={} if after is None else {"inter_node_tps": after},
+        ),
+        round_topologies=sorted(round_.topologies),
+        workers=workers,
+        checksum=plan_checksum(placement.id, plan_id, round_.id, round_.epoch, workers),
+    )
+
+
+def history_entry(message: PlanMessage, decision: Decision, published_by: str) -> HistoryEntry:
+    """The plan with the decision that led to it."""
+    return HistoryEntry(
+        plan=message,
+        reason=decision.reason.value,
+        text=decision.text,
+        value=decision.value,
+        threshold=decision.threshold,
+        moved_executors=decision.moved_executors,
+        published_by=published_by,
+    )

@@ -1,0 +1,158 @@
+"""What a cycle leaves behind: the controller's state for `stormpilot status`, and rows in the traffic log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+import stormpilot
+from stormpilot.account import Account
+from stormpilot.config import Config
+from stormpilot.logs import line
+from stormpilot.model.messages import ControllerState, encode
+from stormpilot.observe import retention
+from stormpilot.observe.observer import Observation
+from stormpilot.observe.rows import log_window
+from stormpilot.observe.trafficlog import TrafficLog
+
+log = structlog.get_logger(__name__)
+HOUSEKEEPING_MS = 600_000
+
+
+@dataclass
+class Recorder:
+    """Keeps the records of one controller process, over all its leaderships.
+
+    `counters` tells what the observer did not believe, cumulative.
+    """
+
+    config: Config
+    name: str
+    planner: str
+    started_at_ms: int
+    cycles: int = 0
+    _since: dict[str, tuple[object, int]] = field(default_factory=dict)
+    _traffic_log: TrafficLog | None = None
+    _window_from_ms: int = 0
+    _housekeeping_ms: int = 0
+    _failing: bool = False
+
+    def __post_init__(self) -> None:
+        settings = self.config.traffic_log
+        if settings.dir is not None:
+            self._traffic_log = TrafficLog(Path(settings.dir))
+            self._guarded(lambda: retention.remove_leftovers(Path(settings.dir or "")))
+
+    def record(
+        self,
+        account: Account,
+        observation: Observation,
+        epoch: int,
+        counters: Mapping[str, int],
+        took_ms: float,
+        put: Callable[[bytes], None],
+    ) -> None:
+        """Record a cycle; `put` writes the controller's state."""
+        self.cycles += 1
+        self._to_traffic_log(account, observation, epoch, took_ms)
+        for t, d in account.decisions.items():
+            key = (d.action, d.reason)
+            if self._since.get(t, (None, 0))[0] != key:
+                self._since[t] = (key, observation.at_ms)
+        self._since = {t: s for t, s in self._since.items() if t in account.decisions}
+        views = account.views(observation, {t: at_ms for t, (_, at_ms) in self._since.items()})
+        problems = [
+            f"{path}: {why}".removeprefix(f"{path}: {path}: ")
+            for path, why in sorted(observation.seen.problems.items())
+        ]
+        event, fields = account.sentence(took_ms)
+        put(
+            encode(
+                ControllerState(
+                    controller=self.name,
+                    version=stormpilot.__version__,
+                    epoch=epoch,
+                    started_at_ms=self.started_at_ms,
+                    written_at_ms=observation.at_ms,
+                    period_s=self.config.cycle.period_s,
+                    cycles=self.cycles,
+                    planner=self.planner,
+                    sentence=line(event, fields),
+                    problems=problems[:20],
+                    counters={**counters, **self._log_counters()},
+                    topologies=views,
+                )
+            )
+        )
+
+    def flush(self, now_ms: int) -> None:
+        """Write what the traffic log holds (at the end of a leadership)."""
+        if self._traffic_log is not None:
+            self._traffic_log.flush(now_ms)
+
+    def _log_counters(self) -> dict[str, int]:
+        kept = self._traffic_log
+        return {} if kept is None else {"log_rows_written": kept.rows_written, "log_rows_lost": kept.rows_lost}
+
+    def _to_traffic_log(self, account: Account, observation: Observation, epoch: int, took_ms: float) -> None:
+        if self._traffic_log is None:
+            return
+        now_ms = observation.at_ms
+        for t in account.decisions:
+            self._traffic_log.add("decisions", [_decision_row(account, t, epoch, took_ms)], t)
+        if self._window_from_ms == 0:
+            self._window_from_ms = now_ms
+        if now_ms - self._window_from_ms >= self.config.load.window_s * 1000:
+            self._window_from_ms = now_ms
+            log_window(self._traffic_log, observation)
+            self._traffic_log.flush(now_ms)
+            self._keep_house(now_ms)
+
+    def _keep_house(self, now_ms: int) -> None:
+        settings = self.config.traffic_log
+        folder = Path(settings.dir or "")
+        self._guarded(lambda: retention.merge_one(folder, now_ms))
+        if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
+            self._housekeeping_ms = now_ms
+            self._guarded(lambda: retention.enforce(folder, now_ms, settings.retention_days, settings.max_mb))
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
+            if not self._failing:
+                log.warning("traffic log: housekeeping failed", dir=self.config.traffic_log.dir, why=e)
+            self._failing = True
+        else:
+            self._failing = False
+
+
+def _decision_row(account: Account, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
+    d = account.decisions[topology_id]
+    entry = account.plans.get(topology_id)
+    plan = None if entry is None else entry.plan
+    return {
+        "at": account.at_ms,
+        "topology_id": topology_id,
+        "topology": account.names[topology_id],
+        "mode": account.modes[topology_id],
+        "action": d.action,
+        "reason": d.reason.value,
+        "text": d.text,
+        "value": d.value,
+        "threshold": d.threshold,
+        "planner": None if plan is None else plan.planner,
+        "params": None if plan is None else json.dumps(plan.params, sort_keys=True),
+        "seed": None if plan is None else plan.seed,
+        "epoch": epoch,
+        "round": None if plan is None else plan.round,
+        "plan_id": None if plan is None else plan.plan_id,
+        "moved_executors": d.moved_executors,
+        "inter_node_tps": d.inter_node_tps[0],
+        "planned_inter_node_tps": d.inter_node_tps[1],
+        "took_ms": took_ms,
+    }

@@ -1,0 +1,149 @@
+"""The gates that need no plan, asked in order, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.models import NOW_MS, plan_message, status, subject
+from stormpilot.config import DecideSection
+from stormpilot.decide.admit import Subject, admit
+from stormpilot.decide.reasons import Decision, Reason
+
+CONFIG = DecideSection(reschedule_timeout_s=180, rejected_retry_s=30)
+
+
+def asked(who: Subject, config: DecideSection = CONFIG, *, lost: int = 0, known: int = 4) -> Decision | None:
+    return admit(who, [f"s{i}" for i in range(lost)], known, config, NOW_MS)
+
+
+def test_running_and_measured_topology_is_admitted() -> None:
+    assert asked(subject()) is None
+
+
+def test_new_topology_is_admitted_without_measurements() -> None:
+    assert asked(subject(placed=False, not_ready="no task has reported")) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields"),
+    [
+        (Reason.MODE_OFF, {"mode": "off", "paused": True}),
+        (Reason.PAUSED, {"paused": True, "not_ready": "thin"}),
+        (Reason.DATA_TOO_THIN, {"not_ready": "12 of 20 tasks have no recent report"}),
+        (Reason.NOT_INSTRUMENTED, {"not_ready": "no component reports load", "instrumented": False}),
+        (Reason.MODE_OFF, {"mode": "off", "placed": False}),
+        (Reason.PAUSED, {"paused": True, "placed": False}),
+    ],
+)
+def test_gate_that_is_closed_holds_with_its_reason(reason: Reason, fields: dict[str, Any]) -> None:
+    decision = asked(subject(**fields))
+    assert decision is not None
+    assert (decision.action, decision.reason) == ("hold", reason)
+    assert decision.text
+
+
+def test_thin_data_say_when_the_gate_opens() -> None:
+    decision = asked(subject(not_ready="12 s of 30 s", ready_at_ms=NOW_MS + 18_000))
+    assert decision is not None
+    assert decision.until_ms == NOW_MS + 18_000
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "admitted"),
+    [
+        ([], [], True),
+        (["fl*"], [], True),
+        (["x"], [], False),
+        ([], ["flig?ts"], False),
+        (["*"], ["x", "flights"], False),
+    ],
+)
+def test_include_and_exclude_are_patterns_of_names(include: list[str], exclude: list[str], admitted: bool) -> None:
+    decision = asked(subject(), DecideSection(include=include, exclude=exclude))
+    assert (decision is None) == admitted
+    assert decision is None or decision.reason is Reason.EXCLUDED
+
+
+def test_mass_failure_holds_everything_also_first_plans() -> None:
+    for who in (subject(), subject(placed=False)):
+        decision = asked(who, lost=2, known=4)
+        assert decision is not None
+        assert (decision.reason, decision.value, decision.threshold) == (Reason.MASS_FAILURE, 0.5, 0.4)
+
+
+def test_loss_of_few_supervisors_is_no_mass_failure() -> None:
+    assert asked(subject(), lost=1, known=4) is None
+
+
+# --- the plan before --------------------------------------------------------------------------------------------------
+
+
+def test_cool_down_counts_from_the_last_plan_and_says_when_it_ends() -> None:
+    decision = asked(subject(plan=plan_message(age_s=100), status=status("applied")))
+    assert decision is not None
+    assert (decision.reason, decision.value, decision.threshold) == (Reason.COOL_DOWN, 100.0, 180.0)
+    assert decision.until_ms == NOW_MS + 80_000
+    assert asked(subject(plan=plan_message(age_s=180), status=status("applied"))) is None
+
+
+def test_cool_down_outlives_the_controller() -> None:
+    """It is read from the published plan, not remembered."""
+    decision = asked(subject(plan=plan_message(age_s=1), status=status("applied")))
+    assert decision is not None
+    assert decision.reason is Reason.COOL_DOWN
+
+
+@pytest.mark.parametrize("state", ["moving", "waiting"])
+def test_plan_on_its_way_is_waited_for_however_long(state: str) -> None:
+    decision = asked(subject(plan=plan_message(age_s=10_000), status=status(state, text="2 workers to go")))
+    assert decision is not None
+    assert decision.reason is Reason.PLAN_MOVING
+    assert "2 workers to go" in decision.text
+
+
+def test_first_plan_that_nobody_answered_to_is_not_published_again_at_once() -> None:
+    who = subject(placed=False, plan=plan_message(age_s=10), status=status("waiting", plan_id=None))
+    decision = asked(who)
+    assert decision is not None
+    assert decision.reason is Reason.PLAN_MOVING
+    assert asked(subject(placed=False, plan=plan_message(age_s=61), status=status("waiting", plan_id=None))) is None
+
+
+def test_refused_plan_is_replaced_after_the_retry_time_not_the_cool_down() -> None:
+    refused = status("rejected", code="SLOT_OCCUPIED", text="slot a:6700 is held by x")
+    decision = asked(subject(plan=plan_message(age_s=20), status=refused))
+    assert decision is not None
+    assert decision.reason is Reason.PLAN_REJECTED
+    assert "SLOT_OCCUPIED: slot a:6700 is held by x" in decision.text
+    assert asked(subject(plan=plan_message(age_s=31), status=refused)) is None
+
+
+def test_degraded_topology_is_repaired_without_cool_down() -> None:
+    assert asked(subject(plan=plan_message(age_s=20), status=status("degraded"))) is None
+
+
+def test_executors_without_a_slot_are_repaired_without_measurements() -> None:
+    who = subject(plan=plan_message(age_s=20), status=status("applied"), missing_slots=1, not_ready="thin")
+    assert asked(who) is None
+
+
+def test_degraded_but_running_topology_waits_for_measurements() -> None:
+    decision = asked(subject(plan=plan_message(age_s=20), status=status("degraded"), not_ready="thin"))
+    assert decision is not None
+    assert decision.reason is Reason.DATA_TOO_THIN
+
+
+def test_degraded_topology_that_never_will_be_measured_is_repaired() -> None:
+    who = subject(plan=plan_message(20), status=status("degraded"), not_ready="none", instrumented=False)
+    assert asked(who) is None
+
+
+def test_unreadable_plan_is_told_for_a_while_then_mended() -> None:
+    young = subject(plan_problem="checksum", plan_written_ms=NOW_MS - 10_000)
+    decision = asked(young)
+    assert decision is not None
+    assert decision.reason is Reason.PLAN_REJECTED
+    assert "checksum" in decision.text
+    assert asked(subject(plan_problem="checksum", plan_written_ms=NOW_MS - 181_000)) is None

@@ -1,0 +1,228 @@
+"""When a plan is worth its restarts, and what holding one topology does to the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
+from stormpilot.config import DecideSection
+from stormpilot.decide.admit import Subject
+from stormpilot.decide.judge import Verdict, judge
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.values import Model
+
+ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
+
+
+def judged(
+    subjects: list[Subject],
+    *slots: Slots,
+    config: DecideSection = ONE_HIT,
+    memory: Memory | None = None,
+    now_ms: int = NOW_MS,
+    on: Model | None = None,
+) -> Verdict:
+    on = on or model(*(s.topology for s in subjects))
+    by_id = {s.topology.id: s for s in subjects}
+    return judge(on, by_id, plan(*slots), memory or Memory(), config, now_ms, hit_spacing_s=10)
+
+
+def one(verdict: Verdict) -> Decision:
+    (decision,) = verdict.decisions.values()
+    return decision
+
+
+def test_publishes_plan_whose_gain_reaches_the_threshold() -> None:
+    verdict = judged([subject()], PAIRED)
+    assert one(verdict).action == "publish"
+    assert one(verdict).reason is Reason.GAIN
+    assert one(verdict).value == pytest.approx(1.0)
+    assert one(verdict).inter_node_tps == (1000.0, 0.0)
+    assert one(verdict).moved_executors == 2
+    assert list(verdict.plans) == ["flights-1"]
+
+
+def test_keeps_placement_when_gain_is_below_threshold() -> None:
+    verdict = judged([subject()], HALF, config=DecideSection(gain_threshold_ratio=0.81, consecutive_hits=1))
+    assert one(verdict).action == "hold"
+    assert one(verdict).reason is Reason.GAIN_BELOW_THRESHOLD
+    assert (one(verdict).value, one(verdict).threshold) == (pytest.approx(0.8), 0.81)
+    assert verdict.plans == {}
+
+
+def test_worse_plan_is_never_published_whatever_the_threshold() -> None:
+    config = DecideSection(gain_threshold_ratio=0.0, consecutive_hits=1)
+    assert one(judged([subject(topology(PAIRED))], SPREAD, config=config)).reason is Reason.GAIN_BELOW_THRESHOLD
+
+
+def test_plan_that_moves_nothing_is_no_better_plan() -> None:
+    assert one(judged([subject()], SPREAD)).reason is Reason.NO_BETTER_PLAN
+
+
+def test_advises_where_the_mode_is_advise() -> None:
+    verdict = judged([subject(mode="advise")], PAIRED)
+    assert (one(verdict).action, one(verdict).reason) == ("advise", Reason.GAIN)
+
+
+def test_first_plan_needs_no_gain() -> None:
+    verdict = judged([subject(placed=False)], SPREAD)
+    assert (one(verdict).action, one(verdict).reason) == ("publish", Reason.FIRST_PLAN)
+    assert one(verdict).inter_node_tps == (None, 1000.0)
+
+
+# --- consecutive hits: a story with a clock ---------------------------------------------------------------------------
+
+
+def test_gain_must_last_for_n_cycles_in_a_row() -> None:
+    config = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=3)
+    memory, seen = Memory(), []
+    for i, slots in enumerate([PAIRED, PAIRED, SPREAD, PAIRED, PAIRED, PAIRED]):
+        verdict = judged([subject()], slots, config=config, memory=memory, now_ms=NOW_MS + i * 30_000)
+        memory = verdict.memory
+        seen.append(one(verdict).reason.value)
+    lasting = Reason.GAIN_NOT_LASTING.value
+    assert seen == [lasting, lasting, Reason.NO_BETTER_PLAN.value, lasting, lasting, Reason.GAIN.value]
+    assert memory.hits == {}  # counted anew after publishing
+
+
+def test_cycles_in_quick_succession_count_once() -> None:
+    """Changes in the cluster wake the controller; that is no second measurement."""
+    config = DecideSection(consecutive_hits=2)
+    memory = Memory()
+    for ms in (0, 100, 9_999):
+        verdict = judged([subject()], PAIRED, config=config, memory=memory, now_ms=NOW_MS + ms)
+        memory = verdict.memory
+        assert one(verdict).reason is Reason.GAIN_NOT_LASTING
+    assert one(judged([subject()], PAIRED, config=config, memory=memory, now_ms=NOW_MS + 10_000)).reason is Reason.GAIN
+
+
+# --- overload ---------------------------------------------------------------------------------------------------------
+
+
+def overloaded_story(seconds: float, slots: Slots) -> Decision:
+    """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
+    busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
+    on = model(busy)
+    memory = Memory().look(on, NOW_MS - int(seconds * 1000)).look(on, NOW_MS)
+    return one(judged([subject(busy)], slots, memory=memory, on=on))
+
+
+def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
+    decision = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
+    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
+    assert "a overloaded" in decision.text
+
+
+def test_short_overload_is_left_alone() -> None:
+    decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
+    assert decision.reason is Reason.GAIN_BELOW_THRESHOLD
+
+
+def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
+    assert overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)}).reason is Reason.GAIN_BELOW_THRESHOLD
+
+
+def test_overload_that_ends_is_forgotten() -> None:
+    busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
+    memory = Memory().look(model(busy), 0).look(model(calm), 50_000).look(model(busy), 60_000)
+    assert memory.overloaded(100_000, 60) == set()
+    assert memory.overloaded(120_000, 60) == {"a", "b"}
+
+
+# --- repair -----------------------------------------------------------------------------------------------------------
+
+
+def test_repair_by_the_plug_in_is_kept_as_the_plan_when_nothing_better_is_found() -> None:
+    who = subject(plan=plan_message(), status=status("degraded"))
+    verdict = judged([who], HALF, config=DecideSection(gain_threshold_ratio=0.9))
+    assert (one(verdict).action, one(verdict).reason, one(verdict).moved_executors) == ("publish", Reason.REPAIR, 0)
+    workers = verdict.plans["flights-1"].workers
+    assert [(w.supervisor, w.port, w.executors) for w in workers] == [
+        ("a", 1, [(1, 1), (2, 2)]),
+        ("b", 1, [(3, 3), (4, 4)]),
+    ]
+
+
+def test_degraded_topology_takes_a_better_plan_without_waiting_for_it_to_last() -> None:
+    who = subject(plan=plan_message(), status=status("degraded"))
+    verdict = judged([who], PAIRED, config=DecideSection(consecutive_hits=5))
+    assert (one(verdict).action, one(verdict).reason) == ("publish", Reason.GAIN)
+
+
+def test_executors_without_a_slot_get_one_whatever_the_gain() -> None:
+    who = subject(missing_slots=1, plan=plan_message())
+    verdict = judged([who], SPREAD)
+    assert (one(verdict).action, one(verdict).reason) == ("publish", Reason.REPAIR)
+    assert "1 executors have no slot" in one(verdict).text
+
+
+def test_plan_that_cannot_be_read_is_replaced_by_what_runs() -> None:
+    who = subject(plan_problem="checksum", plan_written_ms=NOW_MS - 10**9)
+    verdict = judged([who], SPREAD)
+    assert (one(verdict).action, one(verdict).reason, one(verdict).moved_executors) == ("publish", Reason.REPAIR, 0)
+
+
+# --- several topologies -----------------------------------------------------------------------------------------------
+
+THERE: Slots = {("a", 2): (1, 3), ("c", 1): (2, 4)}
+THERE_PAIRED: Slots = {("c", 1): (1, 3), ("c", 2): (2, 4)}
+
+
+def two(second: Slots, **fields: Any) -> list[Subject]:
+    return [subject(topology(SPREAD)), subject(topology(second, name="wordcount"), **fields)]
+
+
+def test_topology_with_nothing_to_win_does_not_restart_because_another_one_has() -> None:
+    verdict = judged(two(THERE), PAIRED, THERE_PAIRED)
+    assert verdict.decisions["flights-1"].action == "publish"
+    assert verdict.decisions["wordcount-1"].action == "hold"
+    assert list(verdict.plans) == ["flights-1"]
+
+
+def test_plan_that_wants_a_slot_which_another_topology_keeps_is_held() -> None:
+    wants: Slots = {("a", 2): (1, 3), ("b", 1): (2, 4)}
+    verdict = judged(two(THERE), wants, {("a", 1): (1, 3), ("c", 1): (2, 4)})
+    held = verdict.decisions["flights-1"]
+    assert (held.action, held.reason) == ("hold", Reason.SLOT_HELD)
+    assert held.text == "the plan wants slot a:2, which wordcount keeps"
+
+
+def test_topologies_that_trade_slots_are_published_together() -> None:
+    trading = [
+        subject(topology({("a", 1): (1, 2), ("b", 1): (3, 4)})),
+        subject(topology({("c", 1): (1, 2), ("b", 2): (3, 4)}, "wordcount")),
+    ]
+    verdict = judged(trading, {("a", 1): (1, 3), ("c", 1): (2, 4)}, {("b", 1): (1, 3), ("b", 2): (2, 4)})
+    assert {d.action for d in verdict.decisions.values()} == {"publish"}
+
+
+def test_plan_that_would_overload_a_node_with_what_another_topology_keeps_there_is_held() -> None:
+    """Together they fit: wordcount would leave a. It has nothing to win and stays, so flights may not come."""
+    staying = topology({("a", 1): (1, 3), ("a", 2): (2, 4)}, "wordcount")
+    coming = topology({("b", 1): (1, 2), ("c", 1): (3, 4)})
+    on = model(coming, staying)
+    subjects = [subject(coming), subject(staying)]
+    together: tuple[Slots, Slots] = ({("b", 1): (1, 3), ("a", 2): (2, 4)}, {("a", 1): (1, 3), ("c", 1): (2, 4)})
+    verdict = judged(subjects, *together, on=on)
+    assert verdict.decisions["wordcount-1"].reason is Reason.GAIN_BELOW_THRESHOLD
+    assert verdict.decisions["flights-1"].reason in (Reason.NODE_FULL, Reason.SLOT_HELD)
+    full = judged(subjects, {("b", 1): (1, 3), ("a", 3): (2, 4)}, together[1], on=_with_third_slot(on))
+    assert full.decisions["flights-1"].reason is Reason.NODE_FULL
+
+
+def _with_third_slot(on: Model) -> Model:
+    import msgspec
+
+    return msgspec.structs.replace(
+        on, supervisors=[msgspec.structs.replace(s, slots=[1, 2, 3]) for s in on.supervisors]
+    )
+
+
+def test_supervisors_that_vanish_are_remembered_for_the_grace_time() -> None:
+    memory = Memory().look(model(), NOW_MS)
+    assert memory.lost(["a"], NOW_MS + 1000, grace_s=600) == (["b", "c"], 3)
+    assert memory.lost(["a"], NOW_MS + 601_000, grace_s=600) == ([], 1)
+    assert memory.lost(["a", "b", "c", "d"], NOW_MS, grace_s=600) == ([], 4)
