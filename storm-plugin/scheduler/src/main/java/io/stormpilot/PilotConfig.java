@@ -16,6 +16,8 @@ import org.slf4j.LoggerFactory;
  *     holds
  * @param portRestMs {@value #PORT_REST}: how long a port that a worker has left stays empty if it
  *     can
+ * @param workerSettleMs {@value #WORKER_SETTLE}: how long a worker that was started is not moved
+ *     again
  * @param maxMovedWorkers {@value #MAX_MOVED_WORKERS}: 0 = no limit
  * @param initialPlanWaitMs {@value #INITIAL_PLAN_WAIT}: how long a new topology waits for its first
  *     plan
@@ -28,6 +30,7 @@ public record PilotConfig(
     String zookeeperRoot,
     long loadTimeoutMs,
     long portRestMs,
+    long workerSettleMs,
     int maxMovedWorkers,
     long initialPlanWaitMs,
     long planRetryMs,
@@ -37,6 +40,7 @@ public record PilotConfig(
   public static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
   public static final String LOAD_TIMEOUT = "stormpilot.load.timeout.secs";
   public static final String PORT_REST = "stormpilot.port.rest.secs";
+  public static final String WORKER_SETTLE = "stormpilot.worker.settle.secs";
   public static final String MAX_MOVED_WORKERS = "stormpilot.max.moved.workers.per.round";
   public static final String INITIAL_PLAN_WAIT = "stormpilot.initial.plan.wait.secs";
   public static final String PLAN_RETRY = "stormpilot.plan.retry.secs";
@@ -52,6 +56,7 @@ public record PilotConfig(
         text(conf, ZOOKEEPER_ROOT, Paths.DEFAULT_ROOT),
         millis(conf, LOAD_TIMEOUT, 5),
         millis(conf, PORT_REST, 20),
+        millis(conf, WORKER_SETTLE, 10),
         (int) number(conf, MAX_MOVED_WORKERS, 0),
         millis(conf, INITIAL_PLAN_WAIT, 5),
         millis(conf, PLAN_RETRY, 60),

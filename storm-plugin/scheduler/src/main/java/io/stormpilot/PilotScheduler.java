@@ -3,24 +3,44 @@ package io.stormpilot;
 import io.stormpilot.round.Fallback;
 import io.stormpilot.round.Memory;
 import io.stormpilot.round.Round;
+import io.stormpilot.snapshot.ClusterSnapshot;
+import io.stormpilot.zookeeper.Outbox;
 import io.stormpilot.zookeeper.Paths;
 import io.stormpilot.zookeeper.PlanWatch;
 import io.stormpilot.zookeeper.View;
+import io.stormpilot.zookeeper.ZnodeStore;
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.storm.Config;
 import org.apache.storm.cluster.DaemonType;
 import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.nimbus.NimbusInfo;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Time;
+import org.apache.storm.utils.VersionInfo;
 import org.apache.storm.zookeeper.ClientZookeeper;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The scheduler of Nimbus: {@code storm.scheduler: io.stormpilot.PilotScheduler}. */
+/**
+ * The scheduler of Nimbus: {@code storm.scheduler: io.stormpilot.PilotScheduler}.
+ *
+ * <p>It carries out the plans that a controller puts into ZooKeeper and leaves every other topology
+ * to a fallback scheduler. Scheduling does no I/O: threads of their own keep a view of ZooKeeper
+ * and write to it. The one exception is bounded: before the first round after a start or a
+ * fail-over it waits for that view to be read, at most {@code stormpilot.load.timeout.secs};
+ * without it the round leaves everything still that is placed.
+ *
+ * <p>No exception leaves {@link #schedule}, because it would end Nimbus.
+ */
 public final class PilotScheduler implements IScheduler {
 
   private static final Logger LOG = LoggerFactory.getLogger(PilotScheduler.class);
@@ -28,8 +48,13 @@ public final class PilotScheduler implements IScheduler {
   private PilotConfig config;
   private Fallback fallback;
   private Memory memory;
+  private PilotMetrics metrics;
+  private ClusterSnapshot.Shim shim;
   private CuratorFramework zk;
   private PlanWatch watch;
+  private Outbox outbox;
+  private Broadcast broadcast;
+  private boolean hasLed;
   private long lastRoundMs;
 
   @Override
@@ -37,56 +62,137 @@ public final class PilotScheduler implements IScheduler {
     config = PilotConfig.of(conf);
     fallback = Fallback.load(config.fallbackScheduler(), conf, registry);
     memory = new Memory(config.portRestMs());
+    metrics = new PilotMetrics(registry);
+    shim =
+        new ClusterSnapshot.Shim(
+            version(),
+            VersionInfo.getVersion(),
+            host(conf),
+            Time.currentTimeMillis(),
+            fallback.name(),
+            0);
     try {
-      @SuppressWarnings("unchecked")
-      List<String> servers = (List<String>) conf.get(Config.STORM_ZOOKEEPER_SERVERS);
-      zk =
-          ClientZookeeper.mkClient(
-              conf,
-              servers,
-              conf.get(Config.STORM_ZOOKEEPER_PORT),
-              "",
-              (state, type, path) -> {},
-              conf,
-              DaemonType.NIMBUS);
-      watch = new PlanWatch(zk, new Paths(config.zookeeperRoot()));
-    } catch (RuntimeException e) {
-      LOG.error("no client of ZooKeeper: no plan can be read, everything stays as it is", e);
+      connect(conf);
+    } catch (RuntimeException | LinkageError e) {
+      LOG.error("no client of ZooKeeper: plans cannot be read, what is placed stays still", e);
     }
+    LOG.info("stormpilot {} schedules; the rest is left to {}", shim.version(), fallback.name());
+  }
+
+  private void connect(Map<String, Object> conf) {
+    zk =
+        ClientZookeeper.mkClient(
+            conf,
+            ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS)),
+            conf.get(Config.STORM_ZOOKEEPER_PORT),
+            "",
+            (state, type, path) -> {},
+            conf,
+            DaemonType.NIMBUS);
+    Paths paths = new Paths(config.zookeeperRoot());
+    watch = new PlanWatch(zk, paths);
+    outbox = new Outbox(new ZnodeStore(zk), leadingForMs());
+    broadcast = new Broadcast(paths, outbox);
+  }
+
+  /** Rounds further apart than this mean that another Nimbus may have led in between. */
+  private long leadingForMs() {
+    return 30_000 + 3 * config.monitorFreqMs();
   }
 
   @Override
   public void schedule(Topologies topologies, Cluster cluster) {
+    long start = System.nanoTime();
     try {
-      long now = Time.currentTimeMillis();
-      boolean first = now - lastRoundMs > 30_000 + 3 * config.monitorFreqMs();
-      lastRoundMs = now;
-      if (first) {
-        memory.forgetTopologies();
-        if (watch != null && !watch.refresh(config.loadTimeoutMs())) {
-          LOG.warn("plans could not be loaded within {} ms", config.loadTimeoutMs());
-        }
-      }
-      View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
-      new Round(config, memory, fallback, topologies, cluster, view, now).run();
+      round(topologies, cluster);
     } catch (Throwable e) {
-      LOG.error("this round failed; the cluster stays as it is", e);
+      metrics.failed();
+      LOG.error("this round failed; placed topologies stay as they are", e);
+      rescue(topologies, cluster);
+    }
+    metrics.took((System.nanoTime() - start) / 1_000_000);
+  }
+
+  private void round(Topologies topologies, Cluster cluster) {
+    long now = Time.currentTimeMillis();
+    boolean newLeader = !hasLed || now - lastRoundMs > leadingForMs();
+    hasLed = true;
+    lastRoundMs = now;
+    if (newLeader) {
+      takeOver();
+    }
+    View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
+    Round round = new Round(config, memory, fallback, topologies, cluster, view, now);
+    round.run();
+    metrics.count(round);
+    if (broadcast != null) {
+      broadcast.tell(round, shim, memory, cluster, view, now);
+    }
+  }
+
+  private void takeOver() {
+    memory.forgetTopologies();
+    if (watch == null) {
+      return;
+    }
+    broadcast.forget();
+    if (!watch.refresh(config.loadTimeoutMs())) {
+      LOG.warn(
+          "ZooKeeper was not read within {} ms; until it is, what is placed stays still",
+          config.loadTimeoutMs());
+    }
+  }
+
+  /** Topologies that run nowhere must not suffer from a fault of ours. */
+  private void rescue(Topologies topologies, Cluster cluster) {
+    try {
+      List<TopologyDetails> nowhere =
+          topologies.getTopologies().stream()
+              .filter(t -> cluster.getUsedSlotsByTopologyId(t.getId()).isEmpty())
+              .toList();
+      fallback.schedule(cluster, nowhere);
+    } catch (Throwable e) {
+      LOG.error("nor could the fallback scheduler be used", e);
     }
   }
 
   @Override
   public Map<String, Map<String, Double>> config() {
-    return fallback.config();
+    try {
+      return fallback.config();
+    } catch (RuntimeException e) {
+      LOG.warn("the fallback scheduler does not tell its configuration", e);
+      return Map.of();
+    }
   }
 
   @Override
   public void cleanup() {
-    if (watch != null) {
-      watch.close();
-    }
     if (zk != null) {
+      outbox.close();
+      watch.close();
       zk.close();
     }
     fallback.cleanup();
+  }
+
+  private static String version() {
+    Properties properties = new Properties();
+    try (InputStream in = PilotScheduler.class.getResourceAsStream("version.properties")) {
+      if (in != null) {
+        properties.load(in);
+      }
+    } catch (IOException e) {
+      LOG.debug("no version", e);
+    }
+    return properties.getProperty("version", "unknown");
+  }
+
+  private static String host(Map<String, Object> conf) {
+    try {
+      return NimbusInfo.fromConf(conf).getHost();
+    } catch (RuntimeException e) {
+      return "unknown";
+    }
   }
 }

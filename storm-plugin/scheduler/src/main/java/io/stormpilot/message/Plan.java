@@ -1,13 +1,9 @@
 package io.stormpilot.message;
 
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -69,16 +65,7 @@ public record Plan(
       text.append(slot.getNodeId()).append(':').append(slot.getPort()).append('=').append(ranges);
       text.append('\n');
     }
-    return sha256(text.toString());
-  }
-
-  private static String sha256(String text) {
-    try {
-      MessageDigest digest = MessageDigest.getInstance("SHA-256");
-      return HexFormat.of().formatHex(digest.digest(text.getBytes(StandardCharsets.UTF_8)));
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java has SHA-256", e);
-    }
+    return Sha256.hex(text.toString());
   }
 
   /** Python sorts text by code point, Java by UTF-16 unit: they differ outside the basic plane. */

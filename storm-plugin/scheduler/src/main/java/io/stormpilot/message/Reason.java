@@ -52,6 +52,8 @@ public enum Reason {
   GROUP_OVER_LIMIT,
   /** More workers are to move than the limit per round allows. */
   MOVE_LIMIT,
+  /** Workers that are to be moved have only just been started. */
+  WORKERS_SETTLING,
   /** The fallback scheduler failed. */
   FALLBACK_FAILED
 }

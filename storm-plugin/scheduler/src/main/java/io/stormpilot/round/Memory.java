@@ -29,7 +29,8 @@ public final class Memory {
         topology.getId(), id -> new TopologyMemory(now, topology.getNumWorkers()));
   }
 
-  KnownPorts knownPorts() {
+  /** The ports of each supervisor. */
+  public KnownPorts knownPorts() {
     return knownPorts;
   }
 

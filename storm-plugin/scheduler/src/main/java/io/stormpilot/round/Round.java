@@ -7,10 +7,11 @@ import io.stormpilot.message.PlannedWorker;
 import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
 import io.stormpilot.message.State;
+import io.stormpilot.message.Status;
 import io.stormpilot.round.TopologyRound.Intent;
+import io.stormpilot.snapshot.TopologySnapshot;
 import io.stormpilot.zookeeper.View;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -94,7 +95,7 @@ public final class Round {
     TopologyMemory remembered = memory.of(details, now);
     Placement current =
         remembered.observe(
-            cluster.getAssignmentById(details.getId()), details.getExecutors().size());
+            cluster.getAssignmentById(details.getId()), details.getExecutors().size(), now);
     PlanEntry entry = view.plans().get(details.getId());
     Reason held = null;
     if (view.paused(details.getName())) {
@@ -118,7 +119,7 @@ public final class Round {
     delegate();
     for (TopologyRound topology : topologies.values()) {
       topology.memory.observe(
-          cluster.getAssignmentById(topology.id()), topology.details.getExecutors().size());
+          cluster.getAssignmentById(topology.id()), topology.details.getExecutors().size(), now);
     }
     memory.portRest().observe(cluster.getUsedSlots(), now);
   }
@@ -225,7 +226,9 @@ public final class Round {
     for (TopologyRound topology : topologies.values()) {
       if (topology.intent == Intent.MOVE) {
         topology.units = MoveUnit.between(topology.current, topology.memory.inForce());
-        units.addAll(unitsToCarryOut(topology));
+        List<MoveUnit> possible = new ArrayList<>(unitsToCarryOut(topology));
+        topology.settling = possible.removeIf(unit -> isSettling(topology, unit));
+        units.addAll(possible);
       }
     }
     PlanApplier.Outcome outcome =
@@ -284,6 +287,16 @@ public final class Round {
     }
     topology.memory.broke(gone);
     return topology.units.stream().filter(MoveUnit::urgent).toList();
+  }
+
+  /**
+   * Whether a worker of the unit was started only just now. A supervisor whose worker is taken away
+   * while it still fetches the topology's files ends (it looks for the configuration that it has
+   * not got yet), so workers come to rest first.
+   */
+  private boolean isSettling(TopologyRound topology, MoveUnit unit) {
+    return unit.leaving().stream()
+        .anyMatch(slot -> now - topology.memory.startedMs(slot) < config.workerSettleMs());
   }
 
   private WorkerSlot lastSlot(String topologyId, Set<ExecutorDetails> executors) {
@@ -369,8 +382,27 @@ public final class Round {
     }
   }
 
-  Collection<TopologyRound> topologies() {
-    return topologies.values();
+  /** What there is to say of each topology; nothing while it is not known what ZooKeeper holds. */
+  public List<Status> statuses() {
+    if (!view.loaded()) {
+      return List.of();
+    }
+    StatusReport report =
+        new StatusReport(fallback.name(), config.maxMovedWorkers(), config.initialPlanWaitMs());
+    return topologies.values().stream().map(report::of).toList();
+  }
+
+  /** Every topology as it is after the round. */
+  public List<TopologySnapshot> snapshots() {
+    return topologies.values().stream()
+        .map(
+            t ->
+                new TopologySnapshot(
+                    t.details,
+                    t.memory.placement(),
+                    t.memory.placedSinceMs(),
+                    t.memory.sawItBegin()))
+        .toList();
   }
 
   public int plansApplied() {

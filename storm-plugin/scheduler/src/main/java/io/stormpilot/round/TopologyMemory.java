@@ -4,7 +4,12 @@ import io.stormpilot.message.Plan;
 import io.stormpilot.message.PlanEntry;
 import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
+import io.stormpilot.message.State;
 import io.stormpilot.message.Status;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.WorkerSlot;
 
 /**
  * What a leading Nimbus remembers of a topology from round to round. A new leader learns it from
@@ -18,6 +23,9 @@ public final class TopologyMemory {
   private boolean everAssigned;
   private Placement placement = Placement.NONE;
   private Placement lastWhole = Placement.NONE;
+  private long placedSinceMs;
+  private boolean sawItBegin;
+  private Map<WorkerSlot, Long> startedMs = Map.of();
 
   private int workersWanted;
   private long workersChangedAtMs;
@@ -92,7 +100,7 @@ public final class TopologyMemory {
         accept(plan);
         complete = true;
         broken =
-            status.state() == io.stormpilot.message.State.DEGRADED
+            status.state() == State.DEGRADED
                 ? new Rejection(status.code(), status.text())
                 : new Rejection(
                     Reason.ASSIGNMENT_DIFFERS, "the placement no longer follows the plan");
@@ -179,18 +187,42 @@ public final class TopologyMemory {
     return true;
   }
 
-  /** A copy of the assignment; the very object of the last round when nothing changed. */
-  Placement observe(org.apache.storm.scheduler.SchedulerAssignment assignment, int executors) {
-    if (assignment == null) {
-      placement = placement.isEmpty() ? placement : Placement.NONE;
+  /** A copy of the assignment; the very object of the last time when nothing changed. */
+  Placement observe(SchedulerAssignment assignment, int executors, long now) {
+    boolean first = placedSinceMs == 0;
+    Placement before = placement;
+    if (assignment == null || assignment.getExecutorToSlot().isEmpty()) {
+      placement = Placement.NONE;
     } else if (!placement.slots().equals(assignment.getExecutorToSlot())) {
       placement = Placement.of(assignment);
+    }
+    if (first || before != placement) {
+      startedMs = started(before, first ? 0 : now);
+      placedSinceMs = now;
+      sawItBegin = !first;
     }
     everAssigned |= !placement.isEmpty();
     if (placement.slots().size() == executors && executors > 0) {
       lastWhole = placement;
     }
     return placement;
+  }
+
+  private Map<WorkerSlot, Long> started(Placement before, long now) {
+    Map<WorkerSlot, Long> started = new HashMap<>();
+    placement
+        .workers()
+        .forEach(
+            (slot, executors) -> {
+              boolean same = executors.equals(before.workers().get(slot));
+              started.put(slot, same ? startedMs.getOrDefault(slot, now) : now);
+            });
+    return started;
+  }
+
+  /** When the worker in this slot got its executors; 0 when that was before this Nimbus led. */
+  long startedMs(WorkerSlot slot) {
+    return startedMs.getOrDefault(slot, 0L);
   }
 
   /** A plan governs the placement, be it one whose content is no longer known. */
@@ -232,6 +264,16 @@ public final class TopologyMemory {
 
   Placement placement() {
     return placement;
+  }
+
+  /** When the placement was first seen as it is. */
+  long placedSinceMs() {
+    return placedSinceMs;
+  }
+
+  /** Whether it was another one before, or the topology was found like this. */
+  boolean sawItBegin() {
+    return sawItBegin;
   }
 
   /** The last placement that had every executor. */

@@ -39,6 +39,7 @@ final class TopologyRound {
   List<MoveUnit> units = List.of();
   int pendingWorkers;
   boolean groupOverLimit;
+  boolean settling;
 
   State state;
   Reason code;

@@ -1,0 +1,113 @@
+package io.stormpilot;
+
+import io.stormpilot.message.Status;
+import io.stormpilot.round.Memory;
+import io.stormpilot.round.Round;
+import io.stormpilot.round.StatusBoard;
+import io.stormpilot.snapshot.ClusterSnapshot;
+import io.stormpilot.snapshot.SnapshotWriter;
+import io.stormpilot.snapshot.TopologySnapshot;
+import io.stormpilot.zookeeper.Cleaner;
+import io.stormpilot.zookeeper.Outbox;
+import io.stormpilot.zookeeper.Paths;
+import io.stormpilot.zookeeper.View;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.cluster.ClusterUtils;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
+import org.apache.storm.utils.Time;
+
+/**
+ * Hands what a round has to tell over to the outbox: only what changed, and without any I/O here.
+ */
+final class Broadcast {
+
+  private static final long CLEAN_EVERY_MS = 30_000;
+
+  private final Paths paths;
+  private final Outbox outbox;
+  private final SnapshotWriter writer;
+  private final Cleaner cleaner;
+  private final StatusBoard board = new StatusBoard();
+  private final Map<String, TopologySnapshot> lastTopologies = new HashMap<>();
+  private ClusterSnapshot lastCluster;
+  private long cleanedAtMs;
+
+  Broadcast(Paths paths, Outbox outbox) {
+    this.paths = paths;
+    this.outbox = outbox;
+    this.writer = new SnapshotWriter(paths, Time::currentTimeMillis);
+    this.cleaner = new Cleaner(paths);
+  }
+
+  /** Another Nimbus may have written in between. */
+  void forget() {
+    board.forget();
+    lastTopologies.clear();
+    lastCluster = null;
+    outbox.leading();
+    outbox.offer(paths.base(), store -> writer.forget());
+  }
+
+  void tell(
+      Round round, ClusterSnapshot.Shim shim, Memory memory, Cluster cluster, View view, long now) {
+    outbox.leading();
+    List<Status> statuses = round.statuses();
+    StatusBoard.show(statuses, cluster);
+    for (Status status : board.news(statuses, view.statuses(), now)) {
+      String path = paths.status(status.topologyId());
+      outbox.offer(path, store -> store.write(path, status.json()));
+    }
+    tellCluster(ClusterSnapshot.of(shim.withEpoch(view.epoch()), cluster, memory.knownPorts()));
+    tellTopologies(round.snapshots());
+    if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
+      cleanedAtMs = now;
+      Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
+      outbox.offer(
+          paths.topologies(), store -> cleaner.clean(alive, Time.currentTimeMillis(), store));
+    }
+  }
+
+  private void tellCluster(ClusterSnapshot snapshot) {
+    if (!snapshot.equals(lastCluster)) {
+      lastCluster = snapshot;
+      outbox.offer(paths.cluster(), store -> writer.write(snapshot, store));
+    }
+  }
+
+  private void tellTopologies(List<TopologySnapshot> snapshots) {
+    Map<String, TopologySnapshot> told = new HashMap<>();
+    for (TopologySnapshot snapshot : snapshots) {
+      String id = snapshot.topology().getId();
+      TopologySnapshot before = lastTopologies.get(id);
+      if (snapshot.saysTheSame(before)) {
+        told.put(id, before);
+        continue;
+      }
+      told.put(id, snapshot);
+      outbox.offer(paths.topology(id), store -> writer.write(snapshot, store));
+      if (before == null) {
+        makeLoadNode(snapshot.topology());
+      }
+    }
+    lastTopologies.clear();
+    lastTopologies.putAll(told);
+  }
+
+  /**
+   * With ZooKeeper authentication the workers of a topology have an account of their own, which may
+   * not create nodes in ours: so we make the node for their reports and let them in, as Storm does
+   * for their heartbeats.
+   */
+  private void makeLoadNode(TopologyDetails topology) {
+    List<ACL> acls = ClusterUtils.mkTopoReadWriteAcls(topology.getConf());
+    if (acls != null) {
+      String path = paths.load(topology.getId());
+      outbox.offer(path, store -> store.make(path, acls));
+    }
+  }
+}
