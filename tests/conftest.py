@@ -29,7 +29,7 @@ def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """A running local cluster with our scheduler, 4 supervisors x 4 slots; leave it as you found it."""
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.spec import ClusterSpec
@@ -38,7 +38,7 @@ def cluster() -> Iterator[LocalCluster]:
     try:
         yield running
     finally:
-        running.down()
+        running.down(purge=request.session.testsfailed == 0)
 
 
 @pytest.fixture

@@ -172,6 +172,14 @@ class Nimbus:
             raise UnreachableError(f"no Nimbus leads (asked {self.address}): {e}") from e
         return Address(str(summary.host), int(summary.port))
 
+    def leads(self) -> bool:
+        """Whether this Nimbus leads. One restarted after a crash does not, until its predecessor's session expires."""
+        here = self.address.resolved()
+        return any(
+            n.isLeader and Address(str(n.host), int(n.port)).resolved() & here
+            for n in self._call("getClusterInfo").nimbuses
+        )
+
     def conf(self) -> dict[str, Any]:
         """Nimbus's own configuration."""
         return dict(json.loads(self._call("getNimbusConf")))

@@ -181,7 +181,13 @@ def _storm_daemon(
     wanted: Mapping[str, Any],
 ) -> Daemon:
     log, output = _logs(layout, name)
-    conf = {**own, "storm.local.dir": str(layout.data / name), "storm.log.dir": str(log.parent), **wanted}
+    folders = {
+        "storm.local.dir": str(layout.data / name),
+        "storm.log.dir": str(log.parent),
+        # Relative ones would be below the Storm home, which all clusters share.
+        "storm.metricstore.rocksdb.location": str(layout.data / f"{name}-metrics"),
+    }
+    conf = {**own, **folders, **wanted}
     file = layout.conf / f"{name}.yaml"
     file.write_text(yaml.safe_dump(conf, sort_keys=True))
     argv = [

@@ -168,10 +168,11 @@ class LocalCluster:
         """Kill a daemon as a crash would (SIGKILL) and wait until it is gone."""
         self._signal(daemon, signal.SIGKILL, timeout_s)
 
-    def start_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
+    def start_daemon(self, daemon: str, timeout_s: float = 120.0) -> None:
         """Start a daemon that is not running and wait until it serves.
 
-        ZooKeeper and Nimbus then answer, and Nimbus knows the supervisor.
+        ZooKeeper then answers, Nimbus leads (after a kill only when its old session has expired, 20 s by default), or
+        Nimbus knows the supervisor.
         """
         wanted = self.daemon(daemon)
         with socket.socket(socket.AF_UNIX) as connection:
@@ -212,7 +213,11 @@ class LocalCluster:
         self.kill_daemon(self.supervisor_ids[number - 1])
 
     def start_supervisor(self, number: int) -> None:
-        """Start the supervisor of this number, from 1, again."""
+        """Start the supervisor of this number, from 1, again.
+
+        After a kill, Storm drops it once more for up to 5 s when the session of the killed process expires
+        (`storm.zookeeper.session.timeout`): until then the new process writes into a znode that the old session owns.
+        """
         self.start_daemon(self.supervisor_ids[number - 1])
 
     def down(self, *, purge: bool = False) -> None:
@@ -292,6 +297,8 @@ class LocalCluster:
             return "ZooKeeper"
         try:
             with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
+                if not nimbus.leads():
+                    return "Nimbus to lead"
                 known = {s.id: s.slots for s in nimbus.supervisors()}
         except StormpilotError:
             return "Nimbus"
@@ -306,11 +313,11 @@ class LocalCluster:
             return running < majority or zookeeper.answers(daemon.host, daemon.port)
         try:
             with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
+                if daemon.kind == "nimbus":
+                    return nimbus.leads()
                 known = {s.id: s.uptime_s for s in nimbus.supervisors()}
         except StormpilotError:
             return False
-        if daemon.kind == "nimbus":
-            return True
         return daemon.id in known and known[daemon.id] <= time.time() - since + 1
 
     def _signal(self, daemon: str, number: signal.Signals, timeout_s: float) -> None:

@@ -68,7 +68,7 @@ def belongs(pid: int, cluster_id: str) -> bool:
         return False
 
 
-def end_cluster(cluster_id: str, *, grace_s: float = 3.0, spare: Collection[int] = ()) -> list[Process]:
+def end_cluster(cluster_id: str, *, grace_s: float = 2.0, spare: Collection[int] = ()) -> list[Process]:
     """End all processes of a cluster: SIGTERM, after `grace_s` SIGKILL, until none is left.
 
     Parameters
