@@ -92,4 +92,4 @@ def without_ours(sent: Iterable[Any]) -> list[Any]:
 
 def log_lines(sent: Iterable[Any]) -> list[str]:
     """The log lines of ours among what a component sent."""
-    return [m["msg"] for m in sent if m.get("command") == "log" and "stormpilot" in m["msg"]]
+    return [m["msg"] for m in sent if m.get("command") == "log" and "stormpilot: " in m["msg"]]
