@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from stormpilot.cli.output import Format, FormatOption, console, console_err, print_json, print_table
 from stormpilot.errors import UsageError
@@ -70,8 +73,8 @@ def up(
         conf=dict(_key_value(one) for one in conf or ()),
     )
     started = time.monotonic()
-    with console_err.status(f"cluster {name}") as line:
-        cluster = LocalCluster.up(spec, lambda text: line.update(f"cluster {name}: {text}"))
+    with _progress(f"cluster {name}") as say:
+        cluster = LocalCluster.up(spec, say)
     console.print(
         f"cluster {name} is up after {time.monotonic() - started:.1f} s: {supervisors} supervisors x {slots} slots\n"
         f"  Nimbus     {cluster.nimbus_address}\n"
@@ -165,6 +168,16 @@ def logs(
         if text:
             console.print(f"==> {file}", style="bold", highlight=False, soft_wrap=True)
             typer.echo("\n".join(text[-lines:]))
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[str], None]]:
+    """One line that changes on a terminal, one line per step elsewhere."""
+    if not console_err.is_terminal:
+        yield lambda text: console_err.print(f"{what}: {text}", highlight=False, markup=False, soft_wrap=True)
+        return
+    with console_err.status(what) as line:
+        yield lambda text: line.update(f"{what}: {escape(text)}")
 
 
 def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:

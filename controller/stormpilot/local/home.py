@@ -82,7 +82,7 @@ def _recipe() -> Path:
 
 def _recipe_files(recipe: Path) -> list[Path]:
     files = (p.relative_to(recipe) for p in recipe.rglob("*") if p.is_file())
-    return sorted(p for p in files if "target" not in p.parts and "test" not in p.parts)
+    return sorted(p for p in files if p.suffix in (".xml", ".java") and not {"target", "test"} & set(p.parts))
 
 
 def _digest(recipe: Path) -> str:
@@ -143,7 +143,8 @@ def _run_maven(command: list[str], log: Path, progress: Progress) -> None:
                 out.write(line)
                 if line.startswith("Downloaded ") and ".jar" in line:
                     fetched += 1
-                    progress(f"assembling Storm {STORM_VERSION}: {fetched} jars fetched")
+                    if fetched % 10 == 0:
+                        progress(f"assembling Storm {STORM_VERSION}: {fetched} jars fetched")
         except BaseException:
             mvn.terminate()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,13 @@ import pytest
 from stormpilot.errors import UnreachableError
 from stormpilot.local.home import storm_home
 
+REPOSITORY = Path(__file__).parents[3]
+
 MAVEN = """#!/bin/sh
 echo run >> "$(dirname "$0")/runs"
 for a in "$@"; do case "$a" in -Dstorm.home=*) home=${a#-Dstorm.home=};; esac; done
 mkdir -p "$home/lib"
-echo "Downloaded from somewhere: it/one.jar (1 kB)"
+for n in 1 2 3 4 5 6 7 8 9 10; do echo "Downloaded from somewhere: it/$n.jar (1 kB)"; done
 """
 FAILING_MAVEN = """#!/bin/sh
 echo "[INFO] trying"
@@ -94,12 +97,23 @@ def test_failed_assembly_says_why_and_leaves_no_home(tools: Tools, tmp_path: Pat
     assert [p for p in (tmp_path / "cache").iterdir() if p.is_dir()] == []
 
 
+def test_wheel_carries_all_that_a_home_is_made_from(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    inside = "stormpilot/local/storm-home/"
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        carried = {n.removeprefix(inside): wheel.read(n) for n in wheel.namelist() if n.startswith(inside)}
+    recipe = REPOSITORY / "storm-plugin" / "local-storm"
+    files = [p for p in recipe.rglob("*") if p.suffix in (".xml", ".java") and not {"target", "test"} & set(p.parts)]
+    assert carried == {str(p.relative_to(recipe)): p.read_bytes() for p in files}
+
+
 def test_second_start_finds_the_home(tools: Tools) -> None:
     tools.add_java("17.0.1")
     tools.add("mvn", MAVEN)
     said: list[str] = []
     first = storm_home(said.append)
-    assert any("1 jars fetched" in line for line in said)
+    assert any("10 jars fetched" in line for line in said)
     assert (first.directory / "log4j2" / "worker.xml").is_file()
     assert storm_home(said.append) == first
     assert (tools.folder / "runs").read_text() == "run\n"
