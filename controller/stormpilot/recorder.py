@@ -65,10 +65,7 @@ class Recorder:
                 self._since[t] = (key, observation.at_ms)
         self._since = {t: s for t, s in self._since.items() if t in account.decisions}
         views = account.views(observation, {t: at_ms for t, (_, at_ms) in self._since.items()})
-        problems = [
-            f"{path}: {why}".removeprefix(f"{path}: {path}: ")
-            for path, why in sorted(observation.seen.problems.items())
-        ]
+        problems = [why for _, why in sorted(observation.seen.problems.items())]
         event, fields = account.sentence(took_ms)
         put(
             encode(
@@ -138,7 +135,7 @@ def _decision_row(account: Account, topology_id: str, epoch: int, took_ms: float
     return {
         "at": account.at_ms,
         "topology_id": topology_id,
-        "topology": account.names[topology_id],
+        "topology_name": account.names[topology_id],
         "mode": account.modes[topology_id],
         "action": d.action,
         "reason": d.reason.value,

@@ -111,7 +111,7 @@ class LoadHistory:
         if last is not None and _same_process(last.load, load) and load.seq <= last.load.seq:
             return  # the same report again, or one that was overtaken
         if last is not None and load.start_ms < last.load.start_ms and now_ms - last.seen_ms <= CLOCK_TOLERANCE_MS:
-            return  # the process before the present one (which is silent when it is one on a host whose clock is behind)
+            return  # the process before the present one (a new one on a host with a slow clock is heard later)
         wrong = _implausible(load, now_ms)
         if wrong:
             self.rejected[wrong] += 1

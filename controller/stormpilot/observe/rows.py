@@ -47,7 +47,7 @@ def _head(observation: Observation, snapshot: TopologySnapshot) -> Row:
         "window_from": observation.since_ms[snapshot.id],
         "window_to": observation.at_ms,
         "topology_id": snapshot.id,
-        "topology": snapshot.name,
+        "topology_name": snapshot.name,
     }
 
 

@@ -25,7 +25,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 _TIME = pa.timestamp("ms", tz="UTC")
-_WINDOW = [("window_from", _TIME), ("window_to", _TIME), ("topology_id", pa.string()), ("topology", pa.string())]
+_WINDOW = [("window_from", _TIME), ("window_to", _TIME), ("topology_id", pa.string()), ("topology_name", pa.string())]
 TABLES: dict[str, pa.Schema] = {
     # one row per topology, window, executor pair and stream; executors are named by their first task
     "edges": pa.schema(
@@ -88,7 +88,7 @@ TABLES: dict[str, pa.Schema] = {
         [
             ("at", _TIME),
             ("topology_id", pa.string()),
-            ("topology", pa.string()),
+            ("topology_name", pa.string()),
             ("mode", pa.string()),
             ("action", pa.string()),
             ("reason", pa.string()),

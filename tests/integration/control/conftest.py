@@ -1,0 +1,125 @@
+"""A controller in this process, against a real ZooKeeper and the double of the scheduler plug-in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import structlog
+
+from doubles.shim import ShimDouble, until
+from stormpilot.config import Config, parse
+from stormpilot.daemon import Daemon
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.messages import ClusterSnapshot
+from stormpilot.paths import Paths
+from stormpilot.planner import compute
+
+SETTINGS = """\
+zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: 4}}
+cycle: {{period_s: 1, poll_s: 0.2}}
+load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
+decide: {{mode: act, consecutive_hits: 2, reschedule_timeout_s: 600, rejected_retry_s: 1}}
+"""
+
+
+class Controller:
+    """A daemon on a thread; `lines` is what it logged."""
+
+    def __init__(self, config: Config, lines: list[Mapping[str, object]], planner: str = "online"):
+        self.daemon = Daemon(config, compute, planner, "default")
+        self.lines = lines
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.daemon.run()
+        except BaseException as e:
+            self.failure = e
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def said(self, event: str, **fields: object) -> list[Mapping[str, object]]:
+        """Lines of that event with these fields."""
+        return [x for x in list(self.lines) if x["event"] == event and all(x.get(k) == v for k, v in fields.items())]
+
+    def stop(self) -> None:
+        """End it, whatever ZooKeeper does."""
+        self.daemon.stop()
+        self._thread.join(3)
+        self.daemon.cut()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(scope="package")
+def shared_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
+    """One ZooKeeper for the tests that leave it alone; each has a root of its own."""
+    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Mapping[str, object]]]:
+    """Everything that is logged."""
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+@pytest.fixture
+def paths(request: pytest.FixtureRequest) -> Paths:
+    """Znodes of this test's own."""
+    return Paths("/" + "".join(c if c.isalnum() else "-" for c in request.node.name))
+
+
+@pytest.fixture
+def settings(paths: Paths, tmp_path: Path) -> Callable[..., Config]:
+    """`settings(hosts, more)`: a configuration for tests; `more` is YAML that is added."""
+
+    def make(hosts: str, more: str = "") -> Config:
+        return parse(SETTINGS.format(hosts=hosts, root=paths.root) + more, "test.yaml", tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def start(lines: list[Mapping[str, object]]) -> Iterator[Callable[[Config], Controller]]:
+    """Start controllers that end with the test."""
+    started: list[Controller] = []
+
+    def start_one(config: Config) -> Controller:
+        started.append(Controller(config, lines))
+        return started[-1]
+
+    yield start_one
+    for controller in started:
+        controller.stop()
+
+
+@pytest.fixture
+def play(paths: Paths) -> Iterator[Callable[[str, ClusterSnapshot], ShimDouble]]:
+    """Start doubles of the plug-in that end with the test."""
+    started: list[ShimDouble] = []
+
+    def play_one(hosts: str, cluster: ClusterSnapshot) -> ShimDouble:
+        started.append(ShimDouble(hosts, cluster, paths))
+        return started[-1]
+
+    yield play_one
+    for shim in started:
+        shim.close()
+
+
+__all__ = ["Controller", "until"]
