@@ -1,0 +1,200 @@
+"""The writer against a real ZooKeeper that goes, hangs, forgets the session, or asks who is there."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from stormpilot.instrument import report_writer
+from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.messages import LoadReport, decode
+from stormpilot.paths import Paths
+
+pytestmark = pytest.mark.zookeeper
+
+PATH = Paths().load("flights-1-1", "collector-9")
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time-outs that make a test short; what they are does not matter to what is tested."""
+    monkeypatch.setattr(report_writer, "MAX_BACKOFF_S", 0.5)
+    monkeypatch.setattr(report_writer, "REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(report_writer, "SESSION_TIMEOUT_S", 4.0)
+
+
+def conf(zookeeper: LocalZooKeeper, **more: Any) -> dict[str, Any]:
+    host, port = zookeeper.hosts.split(":")
+    return {"storm.zookeeper.servers": [host], "storm.zookeeper.port": int(port), **more}
+
+
+@contextmanager
+def writing(storm_conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[tuple[ReportWriter, Any]]:
+    store = ZooKeeperReports(storm_conf, topology_id)
+    writer = ReportWriter(store, topology_id, "collector-9")
+    writer.start()
+    try:
+        yield writer, store
+    finally:
+        writer.close(timeout_s=20)
+
+
+@pytest.fixture
+def reader(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=zookeeper.hosts)
+    client.start(timeout=20)
+    yield client
+    client.stop()
+    client.close()
+
+
+def load(seq: int) -> str:
+    fixed = {"task": 3, "component": "parse", "host": "h", "pid": 1, "startMs": 1, "atMs": 1, "cpuS": 0.0}
+    return json.dumps({**fixed, "seq": seq})
+
+
+def written_seq(client: KazooClient, path: str = PATH) -> int | None:
+    """`seq` of the only task in the report, or None while there is no report."""
+    try:
+        data, _ = client.retry(client.get, path)
+    except NoNodeError:
+        return None
+    return decode(data, LoadReport, path).tasks[0].seq
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:.0f} s for {what}"
+        time.sleep(0.05)
+
+
+def test_a_report_is_written_with_its_parents(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    with writing(conf(zookeeper)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the report")
+        writer.offer([load(2)])
+        wait_for(lambda: written_seq(reader) == 2, "the next report")
+    assert written_seq(reader) == 2  # stays for readers when the collector ends
+
+
+def test_the_root_of_the_storm_configuration_is_used(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    with writing(conf(zookeeper, **{"stormpilot.zookeeper.root": "/ours/pilot"})) as (writer, _):
+        writer.offer([load(1)])
+        path = "/ours/pilot/v1/load/flights-1-1/collector-9"
+        wait_for(lambda: written_seq(reader, path) == 1, "the report")
+
+
+def test_a_zookeeper_that_comes_late_gets_the_newest_report(zookeeper: LocalZooKeeper) -> None:
+    zookeeper.stop()
+    with writing(conf(zookeeper)) as (writer, _):
+        for seq in range(1, 200):
+            writer.offer([load(seq)])
+        zookeeper.start()
+        client = KazooClient(hosts=zookeeper.hosts)
+        client.start(timeout=20)
+        wait_for(lambda: written_seq(client) == 199, "the newest report")
+        client.stop()
+        client.close()
+
+
+def test_reports_go_on_after_zookeeper_was_away(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    with writing(conf(zookeeper)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the first report")
+        zookeeper.stop()
+        for seq in range(2, 100):
+            writer.offer([load(seq)])
+        zookeeper.start()
+        wait_for(lambda: written_seq(reader) == 99, "the newest report")
+
+
+def test_a_zookeeper_that_hangs_holds_up_nobody_and_one_request_at_most(
+    zookeeper: LocalZooKeeper, reader: KazooClient
+) -> None:
+    with writing(conf(zookeeper)) as (writer, store):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the first report")
+        zookeeper.pause()
+        try:
+            for seq in range(2, 500):
+                writer.offer([load(seq)])
+            wait_for(lambda: not writer._available, "the writer to notice")
+            assert len(store._client._queue) + len(store._client._pending) <= 2  # ours, and kazoo's own ping
+        finally:
+            zookeeper.resume()
+        wait_for(lambda: written_seq(reader) == 499, "the newest report")
+
+
+def test_a_lost_session_is_replaced(
+    zookeeper: LocalZooKeeper, reader: KazooClient, expire_session: Callable[[KazooClient], None]
+) -> None:
+    with writing(conf(zookeeper)) as (writer, store):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the first report")
+        expire_session(store._client)
+        writer.offer([load(2)])
+        wait_for(lambda: written_seq(reader) == 2, "the next report")
+
+
+def test_a_report_that_somebody_removed_comes_back(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    with writing(conf(zookeeper)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the first report")
+        reader.delete(Paths().base, recursive=True)
+        writer.offer([load(2)])
+        wait_for(lambda: written_seq(reader) == 2, "the next report")
+
+
+def test_threads_and_memory_do_not_grow_while_zookeeper_is_away(zookeeper: LocalZooKeeper) -> None:
+    zookeeper.stop()
+    with writing(conf(zookeeper)) as (writer, store):
+        writer.offer([load(1)])
+        wait_for(lambda: store._client is not None, "the client")
+        threads = threading.active_count()
+        for seq in range(2000):
+            writer.offer([load(seq)])
+        wait_for(lambda: not writer._available, "the writer to notice")
+        assert threading.active_count() <= threads
+        assert len(store._client._queue) == 0
+
+
+AUTH = {
+    "storm.zookeeper.topology.auth.scheme": "digest",
+    "storm.zookeeper.topology.auth.payload": "flights:secret",
+}
+
+
+def test_with_authentication_only_the_topology_changes_its_reports_and_anyone_reads(
+    zookeeper: LocalZooKeeper, reader: KazooClient
+) -> None:
+    with writing(conf(zookeeper, **AUTH)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the report")
+        with pytest.raises(NoAuthError):
+            reader.set(PATH, b"")
+        with pytest.raises(NoAuthError):
+            reader.delete(PATH)
+
+
+def test_with_authentication_another_topology_writes_beside_it(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    other = {**AUTH, "storm.zookeeper.topology.auth.payload": "wordcount:other"}
+    with (
+        writing(conf(zookeeper, **AUTH)) as (first, _),
+        writing(conf(zookeeper, **other), "wordcount-2-1") as (second, _),
+    ):
+        first.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the first topology's report")
+        second.offer([load(7)])
+        path = Paths().load("wordcount-2-1", "collector-9")
+        wait_for(lambda: written_seq(reader, path) == 7, "the second topology's report")
