@@ -125,7 +125,7 @@ public final class PilotScheduler implements IScheduler {
     Round round = new Round(config, memory, fallback, topologies, cluster, view, now);
     round.run();
     metrics.count(round);
-    if (broadcast != null) {
+    if (view.loaded()) {
       broadcast.tell(round, shim, memory, cluster, view, now);
     }
   }

@@ -257,6 +257,8 @@ public final class Round {
         }
         if (!stillUnassigned(topology).isEmpty()) {
           topology.intent = Intent.REPAIR;
+        } else if (topology.memory.broken() != null) {
+          topology.intent = Intent.STILL;
         }
       }
     }

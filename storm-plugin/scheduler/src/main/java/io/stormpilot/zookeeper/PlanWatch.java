@@ -330,9 +330,6 @@ public final class PlanWatch implements AutoCloseable {
       return new ArrayList<>(zk.getChildren().usingWatcher(wakeUp).forPath(path));
     } catch (KeeperException.NoNodeException e) {
       return List.of();
-    } catch (KeeperException.NoAuthException e) {
-      LOG.warn("{} cannot be listed: {}", path, e.getMessage());
-      return List.of();
     }
   }
 }

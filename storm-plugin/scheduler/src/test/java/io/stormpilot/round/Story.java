@@ -1,0 +1,450 @@
+package io.stormpilot.round;
+
+import io.stormpilot.PilotConfig;
+import io.stormpilot.message.Plan;
+import io.stormpilot.message.PlanEntry;
+import io.stormpilot.message.PlannedWorker;
+import io.stormpilot.message.Status;
+import io.stormpilot.zookeeper.View;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.storm.Config;
+import org.apache.storm.Constants;
+import org.apache.storm.DaemonConfig;
+import org.apache.storm.daemon.nimbus.Nimbus;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SchedulerAssignmentImpl;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
+import org.apache.storm.testing.TestWordCounter;
+import org.apache.storm.testing.TestWordSpout;
+import org.apache.storm.topology.TopologyBuilder;
+import org.apache.storm.utils.Utils;
+
+/**
+ * A cluster told round by round: what Nimbus keeps between rounds (supervisors, assignments, the
+ * UI's sentences) is kept here, and every round runs on Storm's own {@code Cluster} made of it.
+ * Supervisors are {@code sup-0}..., ports {@code 6700}..., executors have one task each, 1 being
+ * the spout. Ten seconds pass between rounds.
+ */
+public final class Story {
+
+  private static final long STEP_MS = 10_000;
+
+  private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
+
+  private static final StormTopology TOPOLOGY = topology();
+
+  private final Map<String, Object> conf = new HashMap<>(DEFAULTS);
+  private final Map<String, Set<Integer>> ports = new TreeMap<>();
+  private final Map<String, Integer> executors = new TreeMap<>();
+  private final Map<String, Integer> workers = new TreeMap<>();
+  private final Map<String, Integer> launchedSecs = new TreeMap<>();
+  private final Map<String, SchedulerAssignment> assignments = new HashMap<>();
+  private final Map<String, String> uiStatuses = new HashMap<>();
+  private final Set<String> blacklistedHosts = new HashSet<>();
+  private final Map<String, PlanEntry> plans = new HashMap<>();
+  private final Map<String, Status> written = new HashMap<>();
+  private final Set<String> paused = new HashSet<>();
+  private final Set<String> off = new HashSet<>();
+  private final StatusBoard board = new StatusBoard();
+  private Map<String, Status> said = Map.of();
+  private boolean loaded = true;
+  private boolean controllerUp = true;
+  private long epoch;
+  private double cpuPerSupervisor = 400;
+  private IScheduler fallbackScheduler = new DefaultScheduler();
+  private Fallback fallback;
+  private Memory memory;
+  private Cluster cluster;
+  private long now = 1_763_690_000_000L;
+
+  /** A cluster of so many supervisors with so many ports each, 10 s after Nimbus started. */
+  public Story(int supervisors, int portsEach) {
+    conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10);
+    for (int i = 0; i < supervisors; i++) {
+      supervisor("sup-" + i, portsEach);
+    }
+  }
+
+  /** A value of storm.yaml. */
+  public Story with(String key, Object value) {
+    conf.put(key, value);
+    return this;
+  }
+
+  public Story fallback(IScheduler scheduler) {
+    fallbackScheduler = scheduler;
+    return this;
+  }
+
+  public Story cpuPerSupervisor(double points) {
+    cpuPerSupervisor = points;
+    return this;
+  }
+
+  public Story supervisor(String id, int portCount) {
+    ports.put(id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
+    return this;
+  }
+
+  public void hidePort(String supervisor, int port) {
+    ports.get(supervisor).remove(port);
+  }
+
+  public void showPort(String supervisor, int port) {
+    ports.get(supervisor).add(port);
+  }
+
+  /** The supervisor is gone; its executors time out later, see {@link #loseExecutorsOn}. */
+  public void removeSupervisor(String id) {
+    ports.remove(id);
+  }
+
+  /** What Nimbus does when executors have not been heard of: it drops them from the assignment. */
+  public void loseExecutorsOn(String supervisor) {
+    assignments.replaceAll(
+        (id, assignment) -> {
+          Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
+          alive.values().removeIf(slot -> slot.getNodeId().equals(supervisor));
+          return new SchedulerAssignmentImpl(id, alive, null, null);
+        });
+  }
+
+  /**
+   * A worker process died and does not come back: Nimbus drops its executors and hides its port for
+   * a round.
+   */
+  public void loseWorker(String slotId) {
+    WorkerSlot lost = slot(slotId);
+    assignments.replaceAll(
+        (id, assignment) -> {
+          Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
+          alive.values().removeIf(lost::equals);
+          return new SchedulerAssignmentImpl(id, alive, null, null);
+        });
+    hidePort(lost.getNodeId(), lost.getPort());
+  }
+
+  public void blacklist(String supervisor) {
+    blacklistedHosts.add(host(supervisor));
+  }
+
+  public void unblacklist(String supervisor) {
+    blacklistedHosts.remove(host(supervisor));
+  }
+
+  public static String host(String supervisor) {
+    return "host-of-" + supervisor;
+  }
+
+  /** A topology that was launched just now. */
+  public Story topology(String id, int workerCount, int executorCount) {
+    workers.put(id, workerCount);
+    executors.put(id, executorCount);
+    launchedSecs.put(id, (int) (now / 1000));
+    return this;
+  }
+
+  public void kill(String id) {
+    workers.remove(id);
+    executors.remove(id);
+    assignments.remove(id);
+  }
+
+  /** {@code storm rebalance}: the round sees no assignment, and perhaps other numbers. */
+  public void rebalance(String id, int workerCount, int executorCount) {
+    workers.put(id, workerCount);
+    executors.put(id, executorCount);
+    assignments.remove(id);
+  }
+
+  /** Have executors run in a slot; {@code tasks} as "1-3,5". */
+  public Story running(String topology, String slotId, String tasks) {
+    Map<ExecutorDetails, WorkerSlot> all = new HashMap<>();
+    SchedulerAssignment before = assignments.get(topology);
+    if (before != null) {
+      all.putAll(before.getExecutorToSlot());
+    }
+    executors(tasks).forEach(e -> all.put(e, slot(slotId)));
+    assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
+    return this;
+  }
+
+  /** A plan of one worker per {@code "slot=tasks"}, in a round of its own. */
+  public Plan plan(String topology, String planId, String... workerTexts) {
+    return plan(topology, planId, "r-of-" + planId, Set.of(topology), workerTexts);
+  }
+
+  /** A plan of a round with these members. */
+  public Plan plan(
+      String topology, String planId, String round, Set<String> members, String... workerTexts) {
+    List<PlannedWorker> planned = new ArrayList<>();
+    Map<WorkerSlot, Set<ExecutorDetails>> placement = new LinkedHashMap<>();
+    Set<ExecutorDetails> all = new HashSet<>();
+    for (String text : workerTexts) {
+      String[] parts = text.split("=");
+      Set<ExecutorDetails> set = executors(parts[1]);
+      planned.add(new PlannedWorker(slot(parts[0]), set));
+      placement.put(slot(parts[0]), set);
+      all.addAll(set);
+    }
+    Set<String> withSelf = new LinkedHashSet<>(members);
+    withSelf.add(topology);
+    String checksum = Plan.checksum(topology, planId, round, epoch, placement);
+    return new Plan(planId, round, topology, epoch, now, withSelf, planned, all, checksum);
+  }
+
+  /** The controller writes a plan. */
+  public Story publish(Plan plan) {
+    return publish(plan.topologyId(), new PlanEntry(plan.planId(), plan.round(), plan, null));
+  }
+
+  public Story publish(String topology, PlanEntry entry) {
+    plans.put(topology, entry);
+    return this;
+  }
+
+  public void removePlan(String topology) {
+    plans.remove(topology);
+  }
+
+  public void epoch(long newest) {
+    epoch = newest;
+  }
+
+  public void pause(String name) {
+    paused.add(name);
+  }
+
+  public void resume(String name) {
+    paused.remove(name);
+  }
+
+  public void turnOff(String name) {
+    off.add(name);
+  }
+
+  public void controllerUp(boolean up) {
+    controllerUp = up;
+  }
+
+  /** ZooKeeper cannot be read (false), or can. */
+  public void loaded(boolean isLoaded) {
+    loaded = isLoaded;
+  }
+
+  /** Another Nimbus leads from now on: it knows what is in ZooKeeper, and nothing else. */
+  public void failOver() {
+    memory = null;
+    board.forget();
+  }
+
+  public void pass(long millis) {
+    now += millis;
+  }
+
+  public long now() {
+    return now;
+  }
+
+  public Map<String, Object> conf() {
+    return conf;
+  }
+
+  /** One round, ten seconds after the last. */
+  public Round round() {
+    now += STEP_MS;
+    PilotConfig config = PilotConfig.of(conf);
+    if (memory == null) {
+      memory = new Memory(config.portRestMs());
+    }
+    if (fallback == null) {
+      fallbackScheduler.prepare(conf, new StormMetricsRegistry());
+      fallback = new Fallback(fallbackScheduler);
+    }
+    cluster = cluster();
+    View view =
+        loaded ? new View(true, plans, paused, off, controllerUp, epoch, written) : View.UNKNOWN;
+    Round round = new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now);
+    round.run();
+    List<Status> statuses = round.statuses();
+    StatusBoard.show(statuses, cluster);
+    for (Status status : board.news(statuses, written, now)) {
+      written.put(status.topologyId(), status);
+    }
+    said = statuses.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
+    assignments.clear();
+    assignments.putAll(cluster.getAssignments());
+    uiStatuses.clear();
+    uiStatuses.putAll(cluster.getStatusMap());
+    return round;
+  }
+
+  /** The cluster as Nimbus would hand it over now. */
+  public Cluster cluster() {
+    Map<String, SupervisorDetails> supervisors = new HashMap<>();
+    ports.forEach(
+        (id, portSet) ->
+            supervisors.put(
+                id,
+                new SupervisorDetails(
+                    id,
+                    host(id),
+                    Map.of("site", "east"),
+                    portSet,
+                    Map.of(
+                        Constants.COMMON_CPU_RESOURCE_NAME,
+                        cpuPerSupervisor,
+                        Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME,
+                        8192.0))));
+    Map<String, TopologyDetails> details = new HashMap<>();
+    workers.keySet().forEach(id -> details.put(id, details(id)));
+    Cluster made =
+        new Cluster(
+            new Nimbus.StandaloneINimbus(),
+            new ResourceMetrics(new StormMetricsRegistry()),
+            supervisors,
+            assignments,
+            new Topologies(details),
+            conf);
+    made.setBlacklistedHosts(blacklistedHosts);
+    made.setStatusMap(new HashMap<>(uiStatuses));
+    return made;
+  }
+
+  private static StormTopology topology() {
+    TopologyBuilder builder = new TopologyBuilder();
+    builder.setSpout("source", new TestWordSpout(true), 1);
+    builder.setBolt("count", new TestWordCounter(), 1).shuffleGrouping("source");
+    return builder.createTopology();
+  }
+
+  public TopologyDetails details(String id) {
+    int count = executors.get(id);
+    Map<ExecutorDetails, String> components = new HashMap<>();
+    for (int task = 1; task <= count; task++) {
+      components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");
+    }
+    Map<String, Object> topologyConf = new HashMap<>(conf);
+    topologyConf.put(Config.TOPOLOGY_NAME, name(id));
+    return new TopologyDetails(
+        id, topologyConf, TOPOLOGY, workers.get(id), components, launchedSecs.get(id), "ops");
+  }
+
+  public static String name(String id) {
+    return "name-of-" + id;
+  }
+
+  /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */
+  public Map<String, Set<Integer>> placement(String topology) {
+    Map<String, Set<Integer>> placement = new TreeMap<>();
+    SchedulerAssignment assignment = assignments.get(topology);
+    if (assignment != null) {
+      assignment
+          .getExecutorToSlot()
+          .forEach(
+              (e, slot) ->
+                  placement
+                      .computeIfAbsent(slot.getId(), s -> new TreeSet<>())
+                      .add(e.getStartTask()));
+    }
+    return placement;
+  }
+
+  /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
+  public String slotOf(String topology, String tasks) {
+    Set<Integer> wanted =
+        executors(tasks).stream().map(ExecutorDetails::getStartTask).collect(Collectors.toSet());
+    return placement(topology).entrySet().stream()
+        .filter(worker -> worker.getValue().equals(wanted))
+        .map(Map.Entry::getKey)
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new AssertionError(
+                    "no worker of "
+                        + topology
+                        + " has exactly "
+                        + tasks
+                        + ": "
+                        + placement(topology)));
+  }
+
+  /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */
+  public void assertNobodyLost() {
+    Set<String> slots = new HashSet<>();
+    executors.forEach(
+        (id, count) -> {
+          Collection<Set<Integer>> sets = placement(id).values();
+          Set<Integer> tasks = new TreeSet<>();
+          sets.forEach(tasks::addAll);
+          if (tasks.size() != count || sets.stream().mapToInt(Set::size).sum() != count) {
+            throw new AssertionError(id + " lost or doubled executors: " + placement(id));
+          }
+          for (String slot : placement(id).keySet()) {
+            if (!slots.add(slot)) {
+              throw new AssertionError(slot + " has two topologies");
+            }
+          }
+        });
+  }
+
+  /** What was said in the last round. */
+  public Status status(String topology) {
+    return said.get(topology);
+  }
+
+  /** "applied/OK". */
+  public String said(String topology) {
+    Status status = status(topology);
+    return status == null ? "nothing" : status.state().word() + "/" + status.code();
+  }
+
+  /** What stands in ZooKeeper. */
+  public Status written(String topology) {
+    return written.get(topology);
+  }
+
+  public String ui(String topology) {
+    return uiStatuses.get(topology);
+  }
+
+  public static WorkerSlot slot(String id) {
+    int colon = id.lastIndexOf(':');
+    return new WorkerSlot(id.substring(0, colon), Integer.parseInt(id.substring(colon + 1)));
+  }
+
+  /** Executors of one task each; {@code "1-3,5"} are four. */
+  public static Set<ExecutorDetails> executors(String tasks) {
+    return Arrays.stream(tasks.split(","))
+        .map(range -> range.split("-"))
+        .flatMap(
+            ends ->
+                IntStream.rangeClosed(
+                        Integer.parseInt(ends[0]), Integer.parseInt(ends[ends.length - 1]))
+                    .mapToObj(task -> new ExecutorDetails(task, task)))
+        .collect(Collectors.toSet());
+  }
+}
