@@ -18,7 +18,7 @@ class WordCountComp(Topology):
         "topology.bolt.wait.progressive.level2.count": 0,
         "wordcount.rate.tps": 50,
         "wordcount.sentence.words": 3,
-        "wordcount.harmonic.terms": 50_000,
+        "wordcount.harmonic.terms": 100_000,
         "wordcount.topics": 64,
         "wordcount.hot.share": 0.125,
         "wordcount.hot.factor": 8,
