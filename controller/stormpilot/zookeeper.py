@@ -37,6 +37,8 @@ from stormpilot.errors import RefusedError, UnreachableError, UsageError
 
 Watch = Callable[[WatchedEvent], None]
 _PIPELINE = 500
+CONNECT_S = 5.0
+"""How long a command waits for the connection."""
 _silent = logging.getLogger("stormpilot.kazoo")
 _silent.setLevel(logging.CRITICAL)  # what kazoo would say of a connection, its users here say in their own words
 
@@ -267,12 +269,12 @@ def _no_auth(path: str) -> RefusedError:
     )
 
 
-def connect(hosts: str, *, auth: str | None = None, wait_s: float = 5.0) -> ZooKeeper:
-    """Connect for a command line; `UnreachableError` when ZooKeeper is not there within `wait_s`."""
-    zookeeper = ZooKeeper(hosts, auth=auth, call_timeout_s=wait_s)
+def connect(hosts: str, *, auth: str | None = None) -> ZooKeeper:
+    """Connect for a command line; `UnreachableError` when ZooKeeper is not there within `CONNECT_S`."""
+    zookeeper = ZooKeeper(hosts, auth=auth)
     zookeeper.start()
     try:
-        zookeeper.require_connected(wait_s)
+        zookeeper.require_connected(CONNECT_S)
     except UnreachableError:
         zookeeper.stop()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.cli.status import status
 from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.config import PlannerSection
 
 config_app = typer.Typer(no_args_is_help=True, help="The configuration of the controller.")
 
@@ -35,7 +38,7 @@ def run(
     from stormpilot.planner import compute
 
     settings = load(config)
-    planner, first = _planners(settings.planner.name, settings.planner.first_plan)
+    planner, first = _planners(settings.planner)
     logs.configure(settings.log.level)
     daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
 
@@ -73,9 +76,10 @@ def pause(
     from stormpilot.model.messages import PauseSetting, encode
 
     where = place(zookeeper, root, config)
+    path = where.paths.pause(_name(topology or "_all"))
     with connected(where) as connection:
         setting = PauseSetting(since_ms=_now_ms(), by=_user(), why=why)
-        connection.put(where.paths.pause(_name(topology or "_all")), encode(setting))
+        connection.put(path, encode(setting))
     typer.echo(f"{topology or 'everything'}: paused")
 
 
@@ -87,8 +91,9 @@ def resume(
 ) -> None:
     """End a pause."""
     where = place(zookeeper, root, config)
+    path = where.paths.pause(_name(topology or "_all"))
     with connected(where) as connection:
-        was_paused = connection.delete(where.paths.pause(_name(topology or "_all")))
+        was_paused = connection.delete(path)
     typer.echo(f"{topology or 'everything'}: {'resumed' if was_paused else 'was not paused'}")
 
 
@@ -101,7 +106,7 @@ def config_check(
 
     settings = load(file)
     zookeeper_auth(settings.zookeeper)
-    planner, first = _planners(settings.planner.name, settings.planner.first_plan)
+    planner, first = _planners(settings.planner)
     values = dict(describe(settings)) | {"planner.name": planner, "planner.first_plan": first}
     if output is Format.json:
         print_json(values)
@@ -109,13 +114,16 @@ def config_check(
         print_table(["setting", "value"], [[k, str(v)] for k, v in values.items()], title=f"{file}: valid")
 
 
-def _planners(name: str | None, first: str | None) -> tuple[str, str]:
-    """The planners to use: those named, else the best that there are."""
+def _planners(section: PlannerSection) -> tuple[str, str]:
+    """The planners to use: those named, else the best that there are; `UsageError` for one that does not exist."""
     from stormpilot.planner import PLANNERS, planner_named
+    from stormpilot.planner.registry import params_of
 
     best = next(p for p in ("best", "online") if p in PLANNERS)
     offline = next(p for p in ("offline", "default") if p in PLANNERS)
-    return planner_named(name or best).name, planner_named(first or offline).name
+    planner = planner_named(section.name or best)
+    params_of(planner, section.params)
+    return planner.name, planner_named(section.first_plan or offline).name
 
 
 def _name(topology: str) -> str:

@@ -1,0 +1,126 @@
+"""The commands as a user types them, without any server: exit codes and sentences."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stormpilot import cli
+
+Run = Callable[..., "Done"]
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "controller.example.yaml"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run a command line in this process."""
+    monkeypatch.setattr("stormpilot.zookeeper.CONNECT_S", 0.3)
+
+    def run_one(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return Done(int(end.value.code or 0), out, " ".join(err.split()))
+
+    return run_one
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nothing answers, and nothing will: it is taken, and nobody listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{s.getsockname()[1]}"
+
+
+def test_config_check_prints_every_setting(run: Run) -> None:
+    done = run("config", "check", EXAMPLE, "-f", "json")
+    assert done.code == 0
+    values = json.loads(done.out)
+    assert values["decide.mode"] == "advise"
+    assert values["planner.name"]  # the one that would be used
+    assert run("config", "check", EXAMPLE).code == 0
+
+
+def test_config_check_names_file_line_and_field(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("decide:\n  mode: act\n  gain_treshold_ratio: 0.1\n")
+    done = run("config", "check", file)
+    assert done.code == 2
+    assert f"{file}:3: decide.gain_treshold_ratio: unknown setting; did you mean gain_threshold_ratio?" in done.err
+
+
+@pytest.mark.parametrize("line", ["planner: {name: nosuch}", "planner: {first_plan: nosuch}"])
+def test_config_check_knows_the_planners(run: Run, tmp_path: Path, line: str) -> None:
+    (tmp_path / "c.yaml").write_text(line)
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 2
+    assert "nosuch" in done.err
+
+
+def test_config_check_knows_the_parameters_of_the_planner(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("planner: {name: online, params: {alfa: 0.5}}")
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 2
+    assert "alfa" in done.err
+
+
+def test_config_check_reads_the_login_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("zookeeper: {auth_file: login}")
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 2
+    assert f"{tmp_path / 'login'} (zookeeper.auth_file)" in done.err
+
+
+def test_run_refuses_a_wrong_configuration_before_it_connects(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("cycle: {period_s: 0}")
+    done = run("run", tmp_path / "c.yaml")
+    assert done.code == 2
+    assert "cycle.period_s" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["mode", "act", "flights"], ["pause"], ["pause", "flights"], ["resume"], ["status", "-f", "json"]],
+)
+def test_absent_zookeeper_is_said_and_ends_with_3(run: Run, command: list[str], nobody: str) -> None:
+    done = run(*command, "--zookeeper", nobody)
+    assert done.code == 3
+    assert f"ZooKeeper at {nobody} does not answer" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mode", "on", "flights"], "the mode is 'on', expected off, advise, act or default"),
+        (["mode", "act", "../x"], "'../x' is not the name of a topology"),
+        (["pause", "a/b"], "'a/b' is not the name of a topology"),
+        (["status", "--root", "stormpilot"], "--root is 'stormpilot'"),
+        (["status", "--zookeeper", "host:port"], "host:port"),
+        (["status", "--config", "/nowhere/c.yaml"], "/nowhere/c.yaml: cannot read the configuration"),
+    ],
+)
+def test_wrong_arguments_end_with_2_and_say_what_was_expected(
+    run: Run, arguments: list[str], said: str, nobody: str
+) -> None:
+    options = [] if "--zookeeper" in arguments or arguments[0] == "status" else ["--zookeeper", nobody]
+    done = run(*arguments, *options)
+    assert done.code == 2, done.err
+    assert said in done.err

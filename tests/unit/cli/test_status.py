@@ -1,0 +1,201 @@
+"""`stormpilot status`: tells who leads, what was refused and why, and what cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from doubles.models import plan_message
+from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
+from stormpilot.cli import status as command
+from stormpilot.cli.live import Place
+from stormpilot.model.messages import ControllerState, LoadReport, ModeSetting, StatusMessage, TopologyView
+from stormpilot.observe.reader import PublishedPlan, Seen
+from stormpilot.paths import Paths
+
+ID = "flights-1-1763690000"
+NOW_MS = T0_MS + 100_000
+WHERE = Place("zk:2181", Paths(), None)
+SENTENCE = "held: reason=COOL_DOWN topology=flights took_ms=3"
+
+
+def state(age_s: float = 5.0, **fields: Any) -> ControllerState:
+    view = TopologyView(
+        id=ID,
+        name="flights",
+        mode="act",
+        action="hold",
+        reason="COOL_DOWN",
+        text="the last plan is 12 s old",
+        since_ms=NOW_MS - 7000,
+        inter_node_tps=1234.5,
+        inter_node_share=0.25,
+        next_at_ms=NOW_MS + 168_000,
+    )
+    return ControllerState(
+        **{
+            "controller": "n1:7",
+            "version": "0.1.0",
+            "epoch": 3,
+            "started_at_ms": T0_MS,
+            "written_at_ms": NOW_MS - int(age_s * 1000),
+            "period_s": 10.0,
+            "cycles": 9,
+            "planner": "best",
+            "sentence": SENTENCE,
+            "topologies": [view],
+            **fields,
+        }
+    )
+
+
+def shim_says(word: str, code: str = "OK", text: str = "") -> StatusMessage:
+    return StatusMessage(
+        topology_id=ID,
+        plan_id="p-1",
+        state=word,
+        code=code,
+        text=text,
+        since_ms=NOW_MS,
+        written_at_ms=NOW_MS,  # type: ignore[arg-type]
+    )
+
+
+def healthy(**fields: Any) -> Seen:
+    everything = Seen(
+        cluster=cluster("a", "b"),
+        topologies={ID: topology(everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)}))},
+        plans={ID: PublishedPlan(plan_message(topology_id=ID), 4, NOW_MS)},
+        statuses={ID: shim_says("applied")},
+        controller=state(),
+        contenders=("n1:7",),
+    )
+    return replace(everything, **fields)
+
+
+def gathered(seen: Seen, *reports: LoadReport, problems: dict[str, str] | None = None) -> dict[str, Any]:
+    return command.gather(WHERE, seen, list(reports), problems or {}, NOW_MS)
+
+
+def test_everything_is_well() -> None:
+    shown = gathered(healthy(), report(97.0))
+    assert shown["controller"] | {"counters": {}} == {
+        "up": True,
+        "leader": "n1:7",
+        "standby": [],
+        "text": "up",
+        "version": "0.1.0",
+        "epoch": 3,
+        "planner": "best",
+        "cycles": 9,
+        "last_cycle_age_s": 5.0,
+        "sentence": SENTENCE,
+        "counters": {},
+    }
+    (row,) = shown["topologies"]
+    assert (row["name"], row["mode"], row["plan"], row["state"], row["code"]) == (
+        "flights",
+        "act",
+        "p-1",
+        "applied",
+        "OK",
+    )
+    assert (row["inter_node_tps"], row["inter_node_share"], row["reports_age_s"]) == (1234.5, 0.25, 3.0)
+    assert (row["workers"], row["executors"], row["unplaced"]) == (2, 6, 0)
+    assert row["decision"]["reason"] == "COOL_DOWN"
+    assert row["decision"]["opens_in_s"] == 168.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "up", "text"),
+    [
+        ({"contenders": ()}, False, "DOWN: nothing is planned since"),
+        ({"contenders": (), "controller": None}, False, "no controller has run here yet"),
+        ({"controller": None}, True, "starting"),
+        ({"contenders": ("n2:9",)}, True, "starting"),
+        ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle was 31 s ago"),
+        ({"controller": state(age_s=29)}, True, "up"),
+        ({"controller": state(age_s=100, period_s=60.0)}, True, "up"),
+    ],
+)
+def test_controller_that_is_down_or_stuck_is_told(fields: dict[str, Any], up: bool, text: str) -> None:
+    controller = gathered(healthy(**fields))["controller"]
+    assert controller["up"] is up
+    assert controller["text"].startswith(text)
+
+
+def test_those_who_stand_by_are_listed() -> None:
+    assert gathered(healthy(contenders=("n1:7", "n2:8")))["controller"]["standby"] == ["n2:8"]
+
+
+def test_refused_plan_shows_code_and_text() -> None:
+    (row,) = gathered(healthy(statuses={ID: shim_says("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")}))[
+        "topologies"
+    ]
+    assert (row["state"], row["code"], row["text"]) == ("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")
+
+
+def test_what_cannot_be_read_is_a_row_not_a_crash() -> None:
+    paths = Paths()
+    broken = {paths.plan(ID): "plans: the checksum does not fit", paths.topology("x-1"): "topologies/x-1: not valid"}
+    seen = healthy(plans={ID: PublishedPlan(None, 5, NOW_MS)}, unreadable_topologies=frozenset({"x-1"}))
+    shown = gathered(seen, problems=broken)
+    flights, x = shown["topologies"]
+    assert flights["plan"] == "UNREADABLE"
+    assert flights["text"] == "plans: the checksum does not fit"
+    assert (x["name"], x["text"]) == ("x-1", "topologies/x-1: not valid")
+    assert [p["text"] for p in shown["problems"]] == [broken[paths.plan(ID)], broken[paths.topology("x-1")]]
+
+
+def test_plug_in_that_wrote_nothing_is_told() -> None:
+    scheduler = gathered(Seen())["scheduler"]
+    assert scheduler["seen"] is False
+    assert "is it in Nimbus?" in scheduler["text"]
+
+
+def test_operators_setting_wins_over_what_the_controller_last_saw() -> None:
+    (row,) = gathered(healthy(modes={"flights": ModeSetting(mode="off")}, paused=frozenset({"flights"})))["topologies"]
+    assert (row["mode"], row["paused"]) == ("off", True)
+
+
+def test_topology_that_no_controller_has_seen_has_dashes() -> None:
+    (row,) = gathered(healthy(controller=None, plans={}, statuses={}))["topologies"]
+    assert (row["mode"], row["plan"], row["state"], row["decision"], row["inter_node_tps"]) == (None,) * 5
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Seen(),
+        healthy(),
+        healthy(controller=None, contenders=()),
+        healthy(statuses={ID: shim_says("rejected", "CHECKSUM", "[red] {brackets}")}, paused=frozenset({"_all"})),
+        healthy(plans={ID: PublishedPlan(None, 5, NOW_MS)}, unreadable_topologies=frozenset({"x-1"})),
+    ],
+)
+@pytest.mark.usefixtures("plain")
+def test_table_says_what_the_json_says(seen: Seen, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = gathered(seen, problems={"/stormpilot/v1/x": "/stormpilot/v1/x: not valid"})
+    command._print(shown)
+    text = " ".join(capsys.readouterr().out.split())
+    assert shown["controller"]["text"] in text
+    assert "cannot be read: /stormpilot/v1/x: not valid" in text
+    for row in shown["topologies"]:
+        assert row["name"] in text
+        if row["code"] == "CHECKSUM":
+            assert "rejected CHECKSUM" in text
+            assert "[red] {brackets}" in text
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print to what pytest captures, wide and plain."""
+    from rich.console import Console
+
+    from stormpilot.cli import output
+
+    console = Console(width=300, color_system=None, highlight=False)
+    monkeypatch.setattr(command, "console", console)
+    monkeypatch.setattr(output, "console", console)

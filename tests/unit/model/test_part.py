@@ -1,0 +1,55 @@
+"""A part of a model: what stands still keeps its slots, CPU and memory."""
+
+from __future__ import annotations
+
+from doubles.models import PAIRED, SPREAD, model, plan, topology
+from stormpilot.model.load import node_load_mhz, planned_load_mhz
+from stormpilot.model.part import part, plan_of, with_plans
+
+
+def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
+    rest = part(whole, ["flights-1"])
+    a, b, c = rest.supervisors
+    assert (a.slots, b.slots, c.slots) == ([1], [1, 2], [1, 2])
+    assert (a.limit_mhz, b.limit_mhz, c.limit_mhz) == (200.0, 1000.0, 1000.0)
+    assert (a.memory_mb, b.memory_mb) == (4096.0 - 400.0, 4096.0)
+    assert [t.id for t in rest.topologies] == ["flights-1"]
+    assert {e.topology for e in rest.traffic} == {"flights-1"}
+
+
+def test_part_of_everything_is_the_model() -> None:
+    whole = model(topology(SPREAD))
+    assert part(whole, ["flights-1"]) == whole
+
+
+def test_overloaded_node_has_no_cpu_left_but_not_less_than_none() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount", cpu_mhz=900.0))
+    assert part(whole, ["flights-1"]).supervisors[0].limit_mhz == 0.0
+
+
+def test_supervisor_without_a_memory_limit_keeps_none() -> None:
+    import msgspec
+
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2)}, "wordcount"))
+    free = msgspec.structs.replace(
+        whole, supervisors=[msgspec.structs.replace(s, memory_mb=0.0) for s in whole.supervisors]
+    )
+    assert {s.memory_mb for s in part(free, ["flights-1"]).supervisors} == {0.0}
+
+
+def test_model_after_a_plan_has_its_assignment() -> None:
+    after = with_plans(model(topology(SPREAD)), {"flights-1": plan(PAIRED).topologies[0]})
+    assert [(a.start, a.supervisor) for a in after.topologies[0].assignment] == [(1, "a"), (2, "b"), (3, "a"), (4, "b")]
+
+
+def test_plan_of_one_topology() -> None:
+    both = plan(SPREAD, PAIRED)
+    assert [t.id for t in plan_of(both, "wordcount-1").topologies] == ["wordcount-1"]
+
+
+def test_load_of_nodes_now_and_as_planned() -> None:
+    m = model(topology(SPREAD))
+    assert dict(node_load_mhz(m)) == {"a": 400.0, "b": 400.0}
+    planned = planned_load_mhz(m, {"flights-1": plan({("c", 1): (1, 2, 3), ("b", 2): (4,)}).topologies[0]})
+    assert dict(planned) == {"c": 600.0, "b": 200.0}
