@@ -26,7 +26,6 @@ PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
 _RACKS_CLASS = "io.stormpilot.local.ConfiguredRacks"
 _SUPERVISOR_MAIN = "io.stormpilot.local.NamedSupervisor"
 _NIMBUS_MAIN = "org.apache.storm.daemon.nimbus.Nimbus"
-_JVM = " ".join(zookeeper.JVM_OPTIONS)
 # Rounds, checks and route refreshes as Storm's own LocalCluster has them, or nearly.
 _TUNED = {
     "nimbus.monitor.freq.secs": 2,
@@ -56,7 +55,7 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     keepers = [f"{network}.{n}" for n in range(2, 2 + spec.zookeepers)] if spec.zookeepers > 1 else ["127.0.0.1"]
     zookeeper_port, quorum_port, election_port, nimbus_port = ports.take(4)
     supervisors = _supervisors(spec, network, ports)
-    base = _storm_conf(spec, keepers, zookeeper_port, nimbus_port, supervisors)
+    base = _storm_conf(spec, home, keepers, zookeeper_port, nimbus_port, supervisors)
 
     daemons = []
     peers = [(host, quorum_port, election_port) for host in keepers] if spec.zookeepers > 1 else []
@@ -133,11 +132,14 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
 
 def _storm_conf(
     spec: ClusterSpec,
+    home: StormHome,
     zookeepers: list[str],
     zookeeper_port: int,
     nimbus_port: int,
     supervisors: list[SupervisorNode],
 ) -> dict[str, Any]:
+    jvm = " ".join(zookeeper.JVM_OPTIONS)
+    daemon, worker = f"{jvm} {home.share_daemons}".strip(), f"{jvm} {home.share_workers}".strip()
     conf: dict[str, Any] = {
         "storm.zookeeper.servers": zookeepers,
         "storm.zookeeper.port": zookeeper_port,
@@ -145,10 +147,10 @@ def _storm_conf(
         "nimbus.thrift.port": nimbus_port,
         "storm.network.topography.plugin": _RACKS_CLASS,
         "stormpilot.local.racks": {s.host: s.rack for s in supervisors},
-        "nimbus.childopts": f"-Xmx384m {_JVM}",
-        "supervisor.childopts": f"-Xmx160m {_JVM}",
-        "worker.childopts": f"-Xmx160m {_JVM} -XX:+HeapDumpOnOutOfMemoryError -XX:HeapDumpPath=artifacts/heapdump",
-        "topology.worker.logwriter.childopts": f"-Xmx32m {_JVM}",
+        "nimbus.childopts": f"-Xmx384m {daemon}",
+        "supervisor.childopts": f"-Xmx160m {daemon}",
+        "worker.childopts": f"-Xmx160m {worker} -XX:+HeapDumpOnOutOfMemoryError -XX:HeapDumpPath=artifacts/heapdump",
+        "topology.worker.logwriter.childopts": f"-Xmx32m {worker}",
     }
     if spec.scheduler == "pilot":
         conf["storm.scheduler"] = PILOT_SCHEDULER

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.local import archives
 
 STORM_VERSION = "2.8.3"
 MIN_JAVA = 17
@@ -26,10 +27,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StormHome:
-    """An assembled Storm and the `java` to run it with."""
+    """An assembled Storm and the `java` to run it with.
+
+    `share_daemons` and `share_workers` are JVM options that make processes of that kind start faster; empty for none.
+    """
 
     directory: Path
     java: str
+    share_daemons: str = ""
+    share_workers: str = ""
 
 
 def storm_home(progress: Progress) -> StormHome:
@@ -40,16 +46,19 @@ def storm_home(progress: Progress) -> StormHome:
     UnreachableError
         Java or Maven is missing, or Maven could not fetch the artifacts.
     """
-    java = _java()
+    java, java_version = _java()
     recipe = _recipe()
     home = cache_root() / f"storm-{STORM_VERSION}-{_digest(recipe)}"
-    if home.is_dir():
-        return StormHome(home, java)
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(home.with_suffix(".lock"), progress):
-        if not home.is_dir():  # another start may have made it while this one waited
-            _assemble(recipe, home, Path(java), progress)
-    return StormHome(home, java)
+    classes = archives.archives_folder(home, java_version)
+    if not classes.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(home.with_name(f"{home.name}.lock"), progress):
+            # Another start may have made either while this one waited.
+            if not home.is_dir():
+                _assemble(recipe, home, Path(java), progress)
+            if not classes.is_dir():
+                archives.make_archives(home, java, classes, progress)
+    return StormHome(home, java, archives.option(classes, "lib"), archives.option(classes, "lib-worker"))
 
 
 def cache_root() -> Path:
@@ -57,7 +66,8 @@ def cache_root() -> Path:
     return Path(os.environ.get("STORMPILOT_HOME") or Path.home() / ".cache" / "stormpilot")
 
 
-def _java() -> str:
+def _java() -> tuple[str, str]:
+    """The java to run Storm with, and what it says of itself."""
     # As Storm's supervisors choose it for their workers: $JAVA_HOME's, else the first on the PATH.
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -69,7 +79,7 @@ def _java() -> str:
     if match is None or int(match.group(1)) < MIN_JAVA:
         said = match.group(1) if match else version.strip() or "nothing"
         raise UnreachableError(f"Storm needs Java {MIN_JAVA} or newer, {found} says {said}; {_INSTALL_JDK}")
-    return found
+    return found, version
 
 
 def _recipe() -> Path:

@@ -16,7 +16,8 @@ from stormpilot.local.home import Progress, StormHome, storm_home
 from stormpilot.local.ports import Reservation
 
 _MAIN = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
-JVM_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true"]
+# Many small JVMs on few cores: start-up counts, and heaps are too small for a collector with threads of its own.
+JVM_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
 
 
 def write_config(
@@ -64,6 +65,7 @@ def command(home: StormHome, config: Path, log: Path) -> list[str]:
     return [
         home.java,
         *JVM_OPTIONS,
+        *home.share_daemons.split(),
         "-Xmx128m",
         f"-Dstorm.log.dir={log.parent}",
         f"-Dlogfile.name={log.name}",

@@ -42,8 +42,8 @@ class Tools:
         file.write_text(script)
         file.chmod(0o755)
 
-    def add_java(self, version: str) -> None:
-        self.add("java", f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    def add_java(self, version: str, and_then: str = "") -> None:
+        self.add("java", f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n{and_then}\n")
         self.add("javac", "#!/bin/sh\n")
 
 
@@ -126,6 +126,37 @@ def test_starts_at_the_same_time_assemble_once(tools: Tools) -> None:
     starts = [subprocess.Popen([sys.executable, "-c", code], env=os.environ.copy()) for _ in range(3)]
     assert [s.wait(60) for s in starts] == [0, 0, 0]
     assert (tools.folder / "runs").read_text() == "run\n"
+
+
+def test_archives_of_classes_are_used_where_they_could_be_made(tools: Tools) -> None:
+    tools.add_java(
+        "17.0.1", and_then='for a in "$@"; do case "$a" in -XX:SharedArchiveFile=*) echo > "${a#*=}";; esac; done'
+    )
+    tools.add("mvn", MAVEN)
+    home = storm_home(print)
+    assert Path(home.share_daemons.removeprefix("-XX:SharedArchiveFile=")).is_file()
+    assert Path(home.share_workers.removeprefix("-XX:SharedArchiveFile=")).is_file()
+    assert home.share_daemons != home.share_workers
+
+
+def test_archives_that_cannot_be_made_are_done_without(tools: Tools) -> None:
+    tools.add_java("17.0.1", and_then='[ "$1" = -version ]')
+    tools.add("mvn", MAVEN)
+    said: list[str] = []
+    home = storm_home(said.append)
+    assert (home.share_daemons, home.share_workers) == ("", "")
+    said.clear()
+    assert storm_home(said.append) == home
+    assert said == [], "and not tried again at every start"
+
+
+def test_new_java_gets_archives_of_its_own(tools: Tools) -> None:
+    tools.add("mvn", MAVEN)
+    tools.add_java("17.0.1")
+    first = storm_home(print)
+    tools.add_java("17.0.2")
+    assert storm_home(print).directory == first.directory
+    assert len(list(first.directory.glob("classes-*"))) == 2
 
 
 def test_leftovers_of_a_killed_assembly_are_removed(tools: Tools, tmp_path: Path) -> None:
