@@ -328,20 +328,8 @@ public final class Round {
       return;
     }
     TopologyMemory m = topology.memory;
-    Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
-    if (!outcome.homeless().isEmpty()) {
-      m.broke(
-          new Rejection(
-              Reason.NO_FREE_SLOT, outcome.homeless().size() + " executors have no free slot"));
-    } else if (m.inForce() == null || !after.follows(m.inForce())) {
-      m.broke(
-          new Rejection(
-              Reason.SUPERVISOR_LOST,
-              lost.size()
-                  + " executors were lost with their worker and placed anew"
-                  + (outcome.joinedLiving() == 0
-                      ? ""
-                      : "; no slot was free, so they joined running workers")));
+    if (m.owns()) {
+      judgeRepair(topology, outcome, lost.size());
     }
     LOG.warn(
         "repaired: topology={} plan={} lost_executors={} restarted_workers={} homeless={}",
@@ -350,6 +338,20 @@ public final class Round {
         lost.size(),
         outcome.joinedLiving(),
         outcome.homeless().size());
+  }
+
+  private void judgeRepair(TopologyRound topology, Repair.Outcome outcome, int lost) {
+    TopologyMemory m = topology.memory;
+    Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
+    if (!outcome.homeless().isEmpty()) {
+      String text = outcome.homeless().size() + " executors have no free slot";
+      m.broke(new Rejection(Reason.NO_FREE_SLOT, text));
+    } else if (m.inForce() == null || !after.follows(m.inForce())) {
+      String joined =
+          outcome.joinedLiving() == 0 ? "" : "; no slot was free, so they joined running workers";
+      String text = lost + " executors were lost with their worker and placed anew" + joined;
+      m.broke(new Rejection(Reason.SUPERVISOR_LOST, text));
+    }
   }
 
   private static double orZero(Double value) {
