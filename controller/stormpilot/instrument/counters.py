@@ -43,20 +43,20 @@ class BoltCounters:
     def tuple_received(self, tup: Any) -> None:
         """Count a tuple that was read (`pystorm.component.Tuple`); ticks and heartbeats come from task -1."""
         if tup.task >= 0:
-            key = (tup.task, tup.stream)
+            source = (tup.task, tup.stream)
             try:
-                self._received[key] += 1
+                self._received[source] += 1
             except KeyError:
                 if len(self._received) < MAX_SOURCES:
-                    self._received[key] = 1
+                    self._received[source] = 1
         elif tup.stream == "__tick":
             if len(self._ticks) >= _MAX_TICKS:
                 self._ticks.pop(next(iter(self._ticks)))
             self._ticks[tup.id] = None
 
-    def message_sent(self, message: Mapping[str, Any]) -> None:
-        """Count a message to Storm."""
-        command = message.get("command")
+    def message_sent(self, message: Any) -> None:
+        """Count a message to Storm (pystorm refuses those that are no dictionaries)."""
+        command = message.get("command") if type(message) is dict else None
         if (command == "ack" or command == "fail") and self._count_acks:
             with self._lock:
                 if self._ticks and message.get("id") in self._ticks:
@@ -91,24 +91,26 @@ class SpoutCounters:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def message_sent(self, message: Mapping[str, Any]) -> None:
+    def message_sent(self, message: Any) -> None:
         """Count an emit with an id; one without is not tracked by Storm, and its receivers count it."""
+        if type(message) is not dict or message.get("command") != "emit":
+            return
         tuple_id = message.get("id")
-        if tuple_id is None or message.get("command") != "emit":
+        if tuple_id is None:
             return
         with self._lock:
             self._emitted += 1
             if type(tuple_id) in (str, int) and (len(self._pending) < MAX_PENDING or tuple_id in self._pending):
                 self._pending[tuple_id] = self._clock()
 
-    def command_received(self, command: Mapping[str, Any]) -> None:
-        """Count an ack or a fail from Storm."""
+    def command_received(self, command: Mapping[str, Any], now_s: float) -> None:
+        """Count an ack or a fail from Storm, read at `now_s` of the clock."""
         kind = command["command"]
         if kind == "ack":
             self._completed += 1
             emitted_s = self._take(command.get("id"))
             if emitted_s is not None:
-                self._latency.add((self._clock() - emitted_s) * 1000.0)
+                self._latency.add((now_s - emitted_s) * 1000.0)
         elif kind == "fail":
             self._failed += 1
             self._take(command.get("id"))

@@ -144,13 +144,13 @@ class ZooKeeperReports:
     """The reports of one topology in ZooKeeper: `load/<topology-id>/<reporter>`.
 
     Parents that are missing are created so that other topologies can write beside us: open without authentication;
-    with it, anyone may add and read below them, and only we may change what is ours.
+    with it, anyone may add and read below them, and only we (and `storm.zookeeper.superACL`) may change what is ours.
 
     Parameters
     ----------
     storm_conf
         Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.topology.auth.scheme` and
-        `.payload`, and `stormpilot.zookeeper.root` from it. `ValueError` without servers.
+        `.payload`, `storm.zookeeper.superACL` and `stormpilot.zookeeper.root` from it. `ValueError` without servers.
     """
 
     def __init__(self, storm_conf: Mapping[str, Any], topology_id: str) -> None:
@@ -160,6 +160,14 @@ class ZooKeeperReports:
         scheme = storm_conf.get("storm.zookeeper.topology.auth.scheme")
         payload = storm_conf.get("storm.zookeeper.topology.auth.payload")
         self._auth = [(str(scheme), str(payload))] if scheme and payload else []
+        owners = [ACL(Permissions.ALL, _CREATOR)]
+        scheme, _, who = str(storm_conf.get("storm.zookeeper.superACL") or "").partition(":")
+        if who:
+            owners.append(ACL(Permissions.ALL, Id(scheme, who)))
+        self._own_acl = [*owners, make_acl("world", "anyone", read=True)] if self._auth else OPEN_ACL_UNSAFE
+        self._shared_acl = (
+            [*owners, make_acl("world", "anyone", read=True, create=True)] if self._auth else self._own_acl
+        )
         self._client: Any = None
         self._started_s = 0.0
         self._pending: Any = None
@@ -172,7 +180,7 @@ class ZooKeeperReports:
         except NoNodeError:
             try:
                 self._make_parents(path)
-                self._request("create", path, data, acl=self._own_acl())
+                self._request("create", path, data, acl=self._own_acl)
             except NodeExistsError:
                 self._request("set", path, data)
 
@@ -203,20 +211,10 @@ class ZooKeeperReports:
             shared = depth < len(parts)
             try:
                 self._request(
-                    "create", "/" + "/".join(parts[:depth]), b"", acl=self._shared_acl() if shared else self._own_acl()
+                    "create", "/" + "/".join(parts[:depth]), b"", acl=self._shared_acl if shared else self._own_acl
                 )
             except NodeExistsError:
                 continue
-
-    def _own_acl(self) -> list[ACL]:
-        if not self._auth:
-            return list(OPEN_ACL_UNSAFE)
-        return [ACL(Permissions.ALL, _CREATOR), make_acl("world", "anyone", read=True)]
-
-    def _shared_acl(self) -> list[ACL]:
-        if not self._auth:
-            return list(OPEN_ACL_UNSAFE)
-        return [ACL(Permissions.ALL, _CREATOR), make_acl("world", "anyone", read=True, create=True)]
 
     def _request(self, method: str, path: str, *arguments: Any, **named: Any) -> Any:
         """One request; kazoo would queue it while disconnected, so it is sent only when connected and none is open."""

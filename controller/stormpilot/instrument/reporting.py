@@ -10,6 +10,7 @@ emit on an undeclared stream ends a worker.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
 
@@ -27,18 +28,16 @@ REPORT_SECS_KEY = "stormpilot.report.secs"
 DEFAULT_REPORT_SECS = 5.0
 
 
-class _Counters(Protocol):
-    def message_sent(self, message: Mapping[str, Any]) -> None: ...
-
-    def values(self) -> dict[str, Any]: ...
-
-
 class _LoadReportingBase:
-    """What both mixins share. Its own names start with `_stormpilot_`, so that they meet none of a user's."""
+    """What both mixins share. Its own names start with `_stormpilot_`, so that they meet none of a user's.
 
+    Counting wraps two methods of the instance once Storm has said who it is: a component that does not report runs the
+    very methods that it would run without us.
+    """
+
+    _stormpilot_given_up = False
     _stormpilot_identity: dict[str, Any]
-    _stormpilot_counters: Any = None
-    """None: not set up yet, not wanted, or given up."""
+    _stormpilot_counters: Any
     _stormpilot_period_s = DEFAULT_REPORT_SECS
     _stormpilot_due_s = 0.0
     _stormpilot_seq = 0
@@ -61,22 +60,17 @@ class _LoadReportingBase:
                 "startMs": int(time.time() * 1000),
             }
             self._stormpilot_counters = self._stormpilot_new_counters(storm_conf)
+            self._stormpilot_wrap_reading()
+            self._stormpilot_wrap_sending()
         except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
             self._stormpilot_give_up(e)
 
-    def send_message(self, message: Any) -> Any:
-        """Send a message to Storm, and count it."""
-        counters = self._stormpilot_counters
-        if counters is not None and isinstance(message, dict):
-            try:
-                counters.message_sent(message)
-            except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
-                self._stormpilot_give_up(e)
-        return super().send_message(message)  # type: ignore[misc]
+    # --- what a subclass says -----------------------------------------------------------------------------------------
 
-    # --- what a subclass may say otherwise ----------------------------------------------------------------------------
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
+    def _stormpilot_wrap_reading(self) -> None:
         raise NotImplementedError
 
     def _stormpilot_can_report(self, context: dict[str, Any]) -> bool:
@@ -108,11 +102,27 @@ class _LoadReportingBase:
         }
         self._stormpilot_send_load(json.dumps(load, separators=(",", ":")))
 
+    def _stormpilot_wrap_sending(self) -> None:
+        send_message = self.send_message  # type: ignore[has-type]
+        message_sent = self._stormpilot_counters.message_sent
+
+        def counting(message: Any) -> Any:
+            try:
+                message_sent(message)
+            except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
+                self._stormpilot_give_up(e)
+            return send_message(message)
+
+        self.send_message = counting
+
     def _stormpilot_give_up(self, e: Exception) -> None:
+        """End reporting; the wrappers stay, for a component may have wrapped them in turn."""
         if _from_signal_handler(e):
             raise e
-        self._stormpilot_counters = None
-        self._stormpilot_log(f"load reporting of this task ends, the task itself goes on: {type(e).__name__}: {e}")
+        if not self._stormpilot_given_up:
+            self._stormpilot_given_up = True
+            self._stormpilot_due_s = math.inf
+            self._stormpilot_log(f"load reporting of this task ends, the task itself goes on: {type(e).__name__}: {e}")
 
     def _stormpilot_log(self, text: str) -> None:
         try:
@@ -127,22 +137,26 @@ class LoadReporting(_LoadReportingBase):
     Reports while reading: Storm sends a bolt a heartbeat every second, idle or busy, so that no thread is needed.
     """
 
-    def read_tuple(self) -> Any:
-        """Read a tuple, count it, and report when it is time."""
-        tup = super().read_tuple()  # type: ignore[misc]
-        counters = self._stormpilot_counters
-        if counters is not None:
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
+        return BoltCounters()
+
+    def _stormpilot_wrap_reading(self) -> None:
+        read_tuple = self.read_tuple  # type: ignore[has-type]
+        tuple_received = self._stormpilot_counters.tuple_received
+        monotonic = time.monotonic
+
+        def counting() -> Any:
+            tup = read_tuple()
             try:
-                counters.tuple_received(tup)
-                now_s = time.monotonic()
+                tuple_received(tup)
+                now_s = monotonic()
                 if now_s >= self._stormpilot_due_s:
                     self._stormpilot_report(now_s)
             except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
                 self._stormpilot_give_up(e)
-        return tup
+            return tup
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
-        return BoltCounters()
+        self.read_tuple = counting
 
 
 class SpoutLoadReporting(_LoadReportingBase):
@@ -152,23 +166,29 @@ class SpoutLoadReporting(_LoadReportingBase):
     and reports nothing, and it reports once more as it is deactivated.
     """
 
-    def read_command(self) -> Any:
-        """Read a command, count it, and report when it is time."""
-        command = super().read_command()  # type: ignore[misc]
-        counters = self._stormpilot_counters
-        if counters is not None:
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
+        timeout_s = float(storm_conf.get("topology.message.timeout.secs") or 30)
+        return SpoutCounters(give_up_s=2 * timeout_s)
+
+    def _stormpilot_wrap_reading(self) -> None:
+        read_command = self.read_command  # type: ignore[has-type]
+        command_received = self._stormpilot_counters.command_received
+        monotonic = time.monotonic
+
+        def counting() -> Any:
+            command = read_command()
             try:
-                counters.command_received(command)
-                now_s = time.monotonic()
-                if now_s >= self._stormpilot_due_s or command["command"] == "deactivate":
+                now_s = monotonic()
+                command_received(command, now_s)
+                if now_s >= self._stormpilot_due_s or (
+                    command["command"] == "deactivate" and not self._stormpilot_given_up
+                ):
                     self._stormpilot_report(now_s)
             except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
                 self._stormpilot_give_up(e)
-        return command
+            return command
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> _Counters:
-        timeout_s = float(storm_conf.get("topology.message.timeout.secs") or 30)
-        return SpoutCounters(give_up_s=2 * timeout_s)
+        self.read_command = counting
 
 
 def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.security import make_digest_acl_credential
 
 from stormpilot.instrument import report_writer
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
@@ -185,6 +186,18 @@ def test_with_authentication_only_the_topology_changes_its_reports_and_anyone_re
             reader.set(PATH, b"")
         with pytest.raises(NoAuthError):
             reader.delete(PATH)
+
+
+def test_with_authentication_storms_superuser_may_remove_them(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    """Nimbus clears away what killed topologies leave."""
+    nimbus = make_digest_acl_credential("nimbus", "root")
+    more = {**AUTH, "storm.zookeeper.superACL": f"digest:{nimbus}"}
+    with writing(conf(zookeeper, **more)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the report")
+    reader.add_auth("digest", "nimbus:root")
+    reader.delete(Paths().load("flights-1-1"), recursive=True)
+    assert written_seq(reader) is None
 
 
 def test_with_authentication_another_topology_writes_beside_it(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:

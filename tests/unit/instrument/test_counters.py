@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from pystorm.component import Tuple
@@ -84,9 +85,9 @@ def test_spout_counts_emits_with_an_id_and_what_became_of_them() -> None:
     for tuple_id in ("a", "b", "c", None):
         spout.message_sent({"command": "emit", "tuple": [1], **({"id": tuple_id} if tuple_id else {})})
     spout.message_sent({"command": "log", "id": "x"})
-    spout.command_received({"command": "ack", "id": "a"})
-    spout.command_received({"command": "fail", "id": "b"})
-    spout.command_received({"command": "next", "id": ""})
+    spout.command_received({"command": "ack", "id": "a"}, time.monotonic())
+    spout.command_received({"command": "fail", "id": "b"}, time.monotonic())
+    spout.command_received({"command": "next", "id": ""}, time.monotonic())
     values = spout.values()
     assert (values["emitted"], values["completed"], values["failed"]) == (3, 1, 1)
 
@@ -96,7 +97,7 @@ def test_latency_is_the_time_from_emit_to_ack() -> None:
     spout = SpoutCounters(give_up_s=60, clock=clock)
     spout.message_sent({"command": "emit", "id": 7})
     clock.now_s += 0.25
-    spout.command_received({"command": "ack", "id": 7})
+    spout.command_received({"command": "ack", "id": 7}, clock())
     (upper,) = [bound for bound, n in spout.values()["latencyMs"] if n]
     assert upper / 1.1 <= 250 <= upper
 
@@ -106,10 +107,10 @@ def test_latency_of_a_replayed_tuple_counts_from_its_last_emit() -> None:
     spout = SpoutCounters(give_up_s=60, clock=clock)
     spout.message_sent({"command": "emit", "id": "a"})
     clock.now_s += 30
-    spout.command_received({"command": "fail", "id": "a"})
+    spout.command_received({"command": "fail", "id": "a"}, clock())
     spout.message_sent({"command": "emit", "id": "a"})
     clock.now_s += 0.1
-    spout.command_received({"command": "ack", "id": "a"})
+    spout.command_received({"command": "ack", "id": "a"}, clock())
     (upper,) = [bound for bound, n in spout.values()["latencyMs"] if n]
     assert upper < 120
 
@@ -117,7 +118,7 @@ def test_latency_of_a_replayed_tuple_counts_from_its_last_emit() -> None:
 def test_failed_tuples_have_no_latency() -> None:
     spout = SpoutCounters(give_up_s=60)
     spout.message_sent({"command": "emit", "id": "a"})
-    spout.command_received({"command": "fail", "id": "a"})
+    spout.command_received({"command": "fail", "id": "a"}, time.monotonic())
     assert spout.values()["latencyMs"] == []
 
 
@@ -125,7 +126,7 @@ def test_failed_tuples_have_no_latency() -> None:
 def test_ids_that_come_back_in_another_shape_are_counted_and_not_timed(tuple_id: object) -> None:
     spout = SpoutCounters(give_up_s=60)
     spout.message_sent({"command": "emit", "id": tuple_id})
-    spout.command_received({"command": "ack", "id": tuple_id})
+    spout.command_received({"command": "ack", "id": tuple_id}, time.monotonic())
     values = spout.values()
     assert (values["emitted"], values["completed"], values["latencyMs"]) == (1, 1, [])
 
@@ -136,7 +137,7 @@ def test_pending_tuples_are_limited_and_the_rest_is_counted_untimed(monkeypatch:
     for tuple_id in ("a", "b", "c"):
         spout.message_sent({"command": "emit", "id": tuple_id})
     for tuple_id in ("a", "b", "c"):
-        spout.command_received({"command": "ack", "id": tuple_id})
+        spout.command_received({"command": "ack", "id": tuple_id}, time.monotonic())
     values = spout.values()
     assert (values["emitted"], values["completed"]) == (3, 3)
     assert sum(n for _, n in values["latencyMs"]) == 2
@@ -150,7 +151,7 @@ def test_tuples_never_heard_of_again_make_room_after_a_while(monkeypatch: pytest
     clock.now_s += 61
     spout.values()
     spout.message_sent({"command": "emit", "id": "new"})
-    spout.command_received({"command": "ack", "id": "new"})
+    spout.command_received({"command": "ack", "id": "new"}, clock())
     assert sum(n for _, n in spout.values()["latencyMs"]) == 1
 
 

@@ -1,0 +1,131 @@
+"""Runs the rounds, prints the table, writes `build/bench/instrument.json`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import timeit
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.instrument.drive import SOURCES, Cost, bolt_input, measure, spout_input
+from stormpilot.instrument.counters import BoltCounters
+from stormpilot.instrument.reporting import cpu_mhz
+
+COMPONENTS = {
+    "Sink": "bolt: take, ack",
+    "Pass": "bolt: take, emit, ack",
+    "Batches": "batching bolt: take, ack later",
+    "Numbers": "spout: next, emit, ack",
+}
+RESULT = Path("build/bench/instrument.json")
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="make bench-instrument", description=__doc__)
+    parser.add_argument("--tuples", type=int, default=40_000, help="tuples of a run")
+    parser.add_argument("--rounds", type=int, default=9, help="pairs of runs per component")
+    parser.add_argument("--report-secs", type=float, default=1.0, help="seconds between reports")
+    parser.add_argument("-o", "--output", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    console = Console(stderr=True)
+    rows = [
+        row(name, what, arguments.tuples, arguments.rounds, arguments.report_secs, console)
+        for name, what in COMPONENTS.items()
+    ]
+    report = [report_cost(sources) for sources in (8, 64, 512)]
+    result = {
+        "benchmark": "instrument",
+        "machine": {"cores": os.cpu_count(), "mhz": cpu_mhz(), "python": platform.python_version()},
+        "load_average": os.getloadavg(),
+        "parameters": {
+            "tuples": arguments.tuples,
+            "rounds": arguments.rounds,
+            "report_s": arguments.report_secs,
+            "source_tasks": SOURCES,
+        },
+        "components": rows,
+        "report": report,
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    show(result, arguments.output)
+
+
+def row(name: str, what: str, tuples: int, rounds: int, report_s: float, console: Console) -> dict[str, Any]:
+    """Measure one component in `rounds` pairs, first plain then reporting and the other way round in turn."""
+    body, ask = spout_input(tuples) if name == "Numbers" else bolt_input(tuples)
+    costs: dict[str, list[Cost]] = {"plain": [], "reporting": []}
+    for n in track(range(rounds), description=f"{what:32}", console=console):
+        for kind in sorted(costs, reverse=bool(n % 2)):
+            costs[kind].append(measure(kind, name, body, ask, tuples, report_s))
+    added = [b.cpu_us - a.cpu_us for a, b in zip(costs["plain"], costs["reporting"], strict=True)]
+    return {
+        "component": what,
+        "plain_cpu_us": spread([c.cpu_us for c in costs["plain"]]),
+        "reporting_cpu_us": spread([c.cpu_us for c in costs["reporting"]]),
+        "added_cpu_us": spread(added),
+        "added_cpu_share": statistics.median(added) / statistics.median(c.cpu_us for c in costs["plain"]),
+        "added_cpu_least_us": min(c.cpu_us for c in costs["reporting"]) - min(c.cpu_us for c in costs["plain"]),
+        "plain_wall_us": spread([c.wall_us for c in costs["plain"]]),
+        "reporting_wall_us": spread([c.wall_us for c in costs["reporting"]]),
+        "added_memory_kib": statistics.median(c.rss_kib for c in costs["reporting"])
+        - statistics.median(c.rss_kib for c in costs["plain"]),
+        "reports": sum(c.reports for c in costs["reporting"]),
+    }
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Least, median and quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"least": min(values), "median": middle, "q1": low, "q3": high}
+
+
+def report_cost(sources: int) -> dict[str, float]:
+    """CPU and size of one report of a bolt that `sources` tasks send to."""
+
+    class Tup:
+        stream = "default"
+        task = 0
+
+    counters = BoltCounters()
+    for task in range(sources):
+        Tup.task = task
+        counters.tuple_received(Tup)
+    text = json.dumps(counters.values(), separators=(",", ":"))
+    best = min(timeit.repeat(lambda: json.dumps(counters.values(), separators=(",", ":")), number=200, repeat=5)) / 200
+    return {"sources": sources, "cpu_us": best * 1e6, "bytes": len(text)}
+
+
+def show(result: dict[str, Any], output: Path) -> None:
+    """Print the table."""
+    head = ("plain", "reporting", "added", "least", "share", "memory")
+    print(
+        f"{'CPU per tuple, us':31} " + " ".join(f"{n:>{w}}" for n, w in zip(head, (20, 20, 18, 7, 6, 9), strict=True))
+    )
+    for r in result["components"]:
+        print(
+            f"{r['component']:31} {cell(r['plain_cpu_us']):>20} {cell(r['reporting_cpu_us']):>20}"
+            f" {cell(r['added_cpu_us']):>18} {r['added_cpu_least_us']:7.2f} {r['added_cpu_share']:6.1%}"
+            f" {r['added_memory_kib']:5.0f} KiB"
+        )
+    print("median (quartiles) over pairs of runs; least: the least reporting run minus the least plain one")
+    for r in result["report"]:
+        print(f"one report with {r['sources']:4.0f} sources: {r['cpu_us']:7.1f} us CPU, {r['bytes']:,} bytes")
+    print(f"written to {output}")
+
+
+def cell(s: dict[str, float]) -> str:
+    """Median with its quartiles."""
+    return f"{s['median']:.2f} ({s['q1']:.2f}-{s['q3']:.2f})"
+
+
+if __name__ == "__main__":
+    main()
