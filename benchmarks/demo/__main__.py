@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from stormpilot.planner.exact import optimum
 
 from benchmarks.demo import report as reporting
-from benchmarks.demo.measure import Watcher, Window
+from benchmarks.demo.measure import WINDOW_S, Watcher, Window
 from benchmarks.demo.page import page
 from stormpilot import config as configuration
 from stormpilot.errors import StormpilotError, UnreachableError
@@ -26,13 +25,13 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.messages import PlanMessage, TopologySnapshot
+from stormpilot.planner.exact import optimum
 from stormpilot.submit import submit_topology
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUT = REPOSITORY / "build" / "demo"
 CLUSTER = "demo"
 TOPOLOGY = "flights"
-WINDOW_S = 40.0
 SETTLED_TPS_RATIO = 0.95
 SETTLED_S = 5
 OPTIMUM_BUDGET_S = 30.0
@@ -99,6 +98,7 @@ def main() -> int:
         topology_id = submit_topology(
             REPOSITORY / "topologies",
             TOPOLOGY,
+            "local",
             options={"topology.workers": 8, "stormpilot.report.secs": 1},
             nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         )

@@ -31,6 +31,7 @@ from stormpilot.paths import Paths
 from stormpilot.zookeeper import ZooKeeper
 
 PERIOD_S = 1.0
+WINDOW_S = 40.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 Counts = Counter[tuple[int, str, float]]
 
@@ -78,7 +79,7 @@ class Watcher:
         self.seen: Seen | None = None
         self._load = load
         self._ratio = cpu_limit_ratio
-        self._history = LoadHistory(600.0)
+        self._history = LoadHistory(WINDOW_S)
         self._spouts: dict[int, tuple[int, Counts]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()

@@ -106,6 +106,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         scene.topology_id = submit_topology(
             REPOSITORY / "topologies",
             "flights",
+            "local",
             options={"topology.workers": 3, "flights.rate.tps": 50},
             nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         )
