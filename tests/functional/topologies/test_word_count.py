@@ -9,7 +9,7 @@ from word_count.bolts import SplitSentence
 from word_count.sentences import Language
 from word_count.spout import SentenceSpout
 
-SENTENCES = 400
+SENTENCES = 200
 
 
 class Run:
