@@ -5,6 +5,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON ?= python3.11
 MVN := mvn -B -ntp -f storm-plugin/pom.xml
+MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name pom.xml)
 
@@ -44,6 +45,7 @@ test-unit: setup ## unit, contract and functional tests (no cluster)
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test
+	$(MVN_SCHEDULERS) test
 
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
 	$(BIN)/pytest -q -m "cluster or zookeeper" tests
@@ -53,15 +55,17 @@ check: setup ## ruff, mypy --strict, Java formatting (the import rule is a unit 
 	$(BIN)/ruff format --check controller tests topologies benchmarks
 	$(BIN)/mypy
 	$(MVN) -q spotless:check
+	$(MVN_SCHEDULERS) -q spotless:check
 
 format: setup ## format Python and Java
 	$(BIN)/ruff format controller tests topologies benchmarks
 	$(BIN)/ruff check --fix-only controller tests topologies benchmarks
 	$(MVN) -q spotless:apply
+	$(MVN_SCHEDULERS) -q spotless:apply
 
-bench-%: build ## run benchmarks/NAME, print its table, write build/bench/NAME.json
+bench-%: build ## run benchmarks/NAME (ARGS="..."), print its table, write build/bench/NAME.json
 	@mkdir -p build/bench
-	PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.$*
+	PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.$* $(ARGS)
 
 lock: .venv/.installed ## write constraints.txt anew from pyproject.toml (versions and hashes only)
 	$(BIN)/uv pip compile -q pyproject.toml --all-extras --generate-hashes --no-header --no-emit-index-url \

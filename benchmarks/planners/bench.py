@@ -1,0 +1,172 @@
+"""Runs contestants on instances, one measurement after the other, and keeps the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from benchmarks.planners import process, storm
+from benchmarks.planners.contestants import Ours
+from benchmarks.planners.instances import Instance, Instances
+from benchmarks.planners.rows import ROOT, Row, Store, judged
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner import compute
+
+LIMIT_S = 900.0  # of one process
+PYTHON = ROOT / ".venv" / "bin" / "python"
+
+
+@dataclass
+class Bench:
+    """Where rows and files are, how much is to be done, and how it is told."""
+
+    folder: Path
+    quick: bool
+    console: Console
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder / "rows.jsonl")
+        self.instances = Instances(self.folder)
+        self.plans = self.folder / "plans"
+        self.plans.mkdir(parents=True, exist_ok=True)
+        self._warm: set[str] = set()
+        self._left_out: set[tuple[str, str]] = set()
+
+    def ours(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
+        """Plan in this process; numba's compiling is done before the clock starts."""
+        row = Row(part=part, instance=instance.name, contestant=contestant.name, kind="ours", seed=seed)
+        if not self._wanted(row, contestant):
+            return
+        self._warm_up(contestant)
+        begin = time.perf_counter()
+        answer = compute(
+            instance.model, contestant.planner, contestant.params, seed=seed, left_s=_left(contestant.budget_s)
+        )
+        row.plan_s = time.perf_counter() - begin
+        self._keep(judged(row, instance.model, answer))
+
+    def whole_process(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
+        """Plan with the command line: start, read, plan, write."""
+        row = Row(part=part, instance=instance.name, contestant=contestant.name, kind="ours", seed=seed)
+        if not self._wanted(row, contestant):
+            return
+        out = self._fresh(row)
+        command = process.plan_command(
+            instance.file, contestant.planner, contestant.params, seed, contestant.budget_s, out
+        )
+        self._run(row, instance, command, out)
+
+    def storm_process(self, part: str, instance: Instance, scheduler: str, timeout_s: int = 60) -> None:
+        """The same for a scheduler of Storm, in a JVM of its own."""
+        row = Row(part=part, instance=instance.name, contestant=f"storm {scheduler}", kind="storm")
+        if self.store.has(row):
+            return
+        storm.build()
+        command, out = storm.process_command(instance.file, scheduler, self.plans, timeout_s)
+        out.unlink(missing_ok=True)
+        self._run(row, instance, command, out)
+
+    def storm(
+        self, part: str, instances: Sequence[Instance], *, rounds: int, timeout_s: int = 60, budget_s: float = 60.0
+    ) -> None:
+        """Every scheduler of Storm on all instances in one JVM; what is timed is the call of the scheduler."""
+        wanted = {
+            (i.name, s): Row(part=part, instance=i.name, contestant=f"storm {s}", kind="storm")
+            for i in instances
+            for s in storm.SCHEDULERS
+        }
+        missing = {i.name: i for i in instances if any(not self.store.has(wanted[i.name, s]) for s in storm.SCHEDULERS)}
+        if not missing:
+            return
+        storm.build()
+        self.console.print(f"{part}: Storm's schedulers on {len(missing)} models")
+        files = {name: i.file for name, i in missing.items()}
+        plans = storm.schedule(
+            files, storm.SCHEDULERS, self.plans, warmup=rounds, rounds=rounds, timeout_s=timeout_s, budget_s=budget_s
+        )
+        for (name, scheduler), plan in plans.items():
+            row = wanted[name, scheduler]
+            row.plan_s = plan.metrics["schedule_ms_median"] / 1000
+            row.first_s = plan.metrics["schedule_ms_first"] / 1000
+            self._keep(judged(row, missing[name].model, plan))
+
+    def baseline(self, part: str, instance: Instance, name: str, seed: int = 0) -> None:
+        """A graph partitioner, in a process of its own; what is timed is the partitioning and what follows it."""
+        row = Row(part=part, instance=instance.name, contestant=name, kind="baseline", seed=seed)
+        if self.store.has(row):
+            return
+        out = self._fresh(row)
+        module = [str(PYTHON), "-m", "benchmarks.planners.baselines"]
+        self._run(row, instance, [*module, name, str(seed), str(instance.file), str(out)], out)
+
+    def hidden(self, part: str, instance: Instance) -> None:
+        """The placement that a planted instance hides."""
+        row = Row(part=part, instance=instance.name, contestant="planted", kind="ours")
+        if not self.store.has(row):
+            self._keep(judged(row, instance.model, instance.hidden_plan))
+
+    def _wanted(self, row: Row, contestant: Ours) -> bool:
+        if contestant.missing:
+            if (row.part, contestant.name) in self._left_out:
+                return False
+            self._left_out.add((row.part, contestant.name))
+            self.console.print(f"{row.part}: [yellow]{contestant.name} is left out: {contestant.missing}[/]")
+            return False
+        return not self.store.has(row)
+
+    def _run(self, row: Row, instance: Instance, command: list[str], out: Path) -> None:
+        ran = process.run(command, LIMIT_S)
+        if out.exists():
+            answer = _answer(out.read_bytes())
+        else:
+            answer = Infeasible(constraint="failed", text=f"exit code {ran.code}: {ran.errors[-300:]}")
+        row.process_s, row.peak_mb = ran.seconds, ran.peak_mb
+        if isinstance(answer, Plan):
+            row.plan_s = answer.metrics.get("seconds")
+            if "schedule_ms_first" in answer.metrics:
+                row.first_s = answer.metrics["schedule_ms_first"] / 1000
+        self._keep(judged(row, instance.model, answer))
+
+    def _fresh(self, row: Row) -> Path:
+        out = self.plans / (row.key.replace("/", "--").replace(" ", "_") + ".json")
+        out.unlink(missing_ok=True)
+        return out
+
+    def _warm_up(self, contestant: Ours) -> None:
+        if contestant.planner in self._warm:
+            return
+        self._warm.add(contestant.planner)
+        compute(self.instances.small(0).model, contestant.planner, contestant.params, left_s=_left(2.0))
+
+    def _keep(self, row: Row) -> None:
+        self.store.add([row])
+        seconds = next((s for s in (row.process_s, row.plan_s) if s is not None), None)
+        took = "" if seconds is None else f"{seconds:9.3f} s"
+        result = f"{row.metrics['inter_node_tps']:14,.1f} tuples/s between nodes" if row.metrics else "no plan"
+        broken = f"  [yellow]breaks {', '.join(row.broken)}[/]" if row.broken else ""
+        self.console.print(f"{row.part:10} {row.instance:26} {row.contestant:22} {took:>11} {result}{broken}")
+
+
+def _answer(data: bytes) -> Plan | Infeasible:
+    fields = msgspec.json.decode(data)
+    return msgspec.convert(fields, Infeasible if "constraint" in fields else Plan)
+
+
+def _left(budget_s: float | None) -> Callable[[], float]:
+    if budget_s is None:
+        return lambda: float("inf")
+    end = time.perf_counter() + budget_s
+    return lambda: end - time.perf_counter()
+
+
+def plan_of(bench: Bench, model: Model, planner: str) -> Plan:
+    """A plan that other measurements start from."""
+    answer = compute(model, planner, {}, seed=0, left_s=_left(30.0))
+    if isinstance(answer, Infeasible):
+        raise RuntimeError(answer.text)
+    return answer

@@ -1,0 +1,111 @@
+"""What is measured, part by part. `quick` is a small version of each, to see that everything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.planners.baselines import BASELINES
+from benchmarks.planners.bench import Bench, plan_of
+from benchmarks.planners.contestants import Ours, best, exact, heuristics
+from benchmarks.planners.instances import CLUSTERS, Instance
+
+RAS = "ras_network_metric"
+LAMBDAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+BUDGETS_S = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
+
+
+def small(bench: Bench) -> None:
+    """Random instances whose optimum is proved: how far is everybody from it?"""
+    instances = [bench.instances.small(i) for i in range(12 if bench.quick else 200)]
+    proof_s = 20.0 if bench.quick else 120.0
+    for instance in instances:
+        bench.ours("small", instance, exact(proof_s))
+        bench.ours("small", instance, best(2.0))
+        for planner in heuristics(2.0):
+            bench.ours("small", instance, planner)
+        bench.ours("small", instance, exact(proof_s, objective="ras"))
+        bench.ours("small", instance, best(2.0, objective="ras"))
+    bench.storm("small", instances, rounds=2, timeout_s=10, budget_s=5)
+
+
+def medium_instances(bench: Bench) -> list[Instance]:
+    """Loaded clusters of 200 to 2,000 executors."""
+    if bench.quick:
+        return [bench.instances.loaded(200, 3, 0.7, 0), bench.instances.loaded(500, 4, 0.6, 0)]
+    sizes = ((200, 3, 0.6), (200, 3, 0.8), (500, 4, 0.7), (1000, 6, 0.6), (1000, 6, 0.8), (2000, 8, 0.7))
+    return [bench.instances.loaded(*size, seed) for size in sizes for seed in range(3)]
+
+
+def medium(bench: Bench) -> None:
+    """Everybody on loaded clusters."""
+    instances = medium_instances(bench)
+    seeds = range(1 if bench.quick else 3)
+    for instance in instances:
+        for seed in seeds:
+            bench.ours("medium", instance, best(10.0), seed)
+            for name in BASELINES:
+                bench.baseline("medium", instance, name, seed)
+        bench.ours("medium", instance, best(60.0))
+        for planner in heuristics(10.0):
+            for seed in seeds if planner.planner == "partition" else (0,):
+                bench.ours("medium", instance, planner, seed)
+    bench.storm("medium", instances, rounds=1 if bench.quick else 5, timeout_s=60, budget_s=20)
+
+
+def planted(bench: Bench) -> None:
+    """Up to 20,000 executors with a hidden placement, each plan a whole process; 100,000 once."""
+    sizes = (1000, 2000) if bench.quick else (1000, 2000, 5000, 10_000, 20_000)
+    for executors in sizes:
+        for seed in range(1 if bench.quick else 3):
+            instance = bench.instances.planted(executors, seed)
+            bench.hidden("planted", instance)
+            for contestant in (Ours("online", "online"), Ours("partition", "partition"), best(10.0)):
+                bench.whole_process("planted", instance, contestant, seed)
+            for scheduler in ("default", "ras-default", "ras-default-old"):
+                bench.storm_process("planted", instance, scheduler)
+    if not bench.quick:
+        instance = bench.instances.planted(100_000, 0)
+        bench.hidden("planted", instance)
+        bench.whole_process("planted", instance, Ours("partition", "partition"))
+
+
+def production(bench: Bench) -> None:
+    """The three clusters of Storm's test jar, with synthetic traffic, each plan a whole process."""
+    for cluster in CLUSTERS[2:] if bench.quick else CLUSTERS:
+        for seed in range(1 if bench.quick else 3):
+            instance = bench.instances.production(cluster, seed)
+            for contestant in (Ours("online", "online"), Ours("partition", "partition"), best(8.0)):
+                bench.whole_process("production", instance, contestant, seed)
+        instance = bench.instances.production(cluster, 0)
+        for scheduler in ("default", "ras-default", "ras-default-old", "ras-generic-old", "ras-constraint"):
+            bench.storm_process("production", instance, scheduler)
+
+
+def budget(bench: Bench) -> None:
+    """Quality against time: what more seconds buy."""
+    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
+    for instance in chosen:
+        for budget_s in BUDGETS_S[:3] if bench.quick else BUDGETS_S:
+            bench.ours("budget", instance, best(budget_s))
+        for planner in heuristics(60.0):
+            bench.ours("budget", instance, planner)
+
+
+def moves(bench: Bench) -> None:
+    """Migration-aware plans of running topologies: restarts against the traffic that is left."""
+    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
+    for base in chosen:
+        running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))
+        for weight in LAMBDAS[::3] if bench.quick else LAMBDAS:
+            contestant = best(5.0 if bench.quick else 10.0, move_cost=weight)
+            bench.ours("moves", running, contestant)
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "small": small,
+    "medium": medium,
+    "planted": planted,
+    "production": production,
+    "budget": budget,
+    "moves": moves,
+}

@@ -1,0 +1,82 @@
+"""Writes what was measured: JSON, Markdown with the machine's size, plots; and prints the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.planners import plots, tables
+from benchmarks.planners.bench import Bench
+from benchmarks.planners.targets import Table, all_targets
+
+PACKAGES = ("numpy", "numba", "ortools", "mtkahypar", "pymetis")
+
+
+def write(bench: Bench, json_file: Path, folder: Path) -> None:
+    """JSON to `json_file`, `planners.md` and the plots to `folder`."""
+    rows = sorted(bench.store.rows(), key=lambda r: r.key)
+    table = Table(rows)
+    found = all_targets(rows)
+    machine = _machine()
+    report = {
+        "machine": machine,
+        "quick": bench.quick,
+        "targets": [dataclasses.asdict(t) for t in found],
+        "rows": rows,
+    }
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = plots.write(table, folder)
+    lines = [
+        "# Planners compared",
+        "",
+        "Written by `make bench-planners`"
+        + (" in its **quick form: too few and too small instances to judge by**." if bench.quick else ".")
+        + " `inter-node traffic` is tuples/s between executors on different nodes, by measured pairs.",
+        "",
+        "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
+        "",
+        "## Targets",
+        "",
+        tables.targets(found),
+    ]
+    for title, text, section in tables.SECTIONS:
+        body = section(table)
+        if body.count("\n") > 1:
+            lines += ["", f"## {title}", "", text, "", body]
+    for file in drawn:
+        lines += ["", f"![{file.stem}]({file.name})"]
+    page = "\n".join(lines) + "\n"
+    (folder / "planners.md").write_text(page)
+    print(page)
+    if bench.store.stale:
+        bench.console.print(
+            f"{bench.store.stale} measurements of older sources are not shown; run it again to renew them"
+        )
+
+
+def _machine() -> dict[str, str]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    model = next(
+        (line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.machine()
+    )
+    versions = {p: importlib.metadata.version(p) for p in PACKAGES}
+    return {
+        "cores": str(os.cpu_count()),
+        "CPU": model,
+        "memory": f"{memory:.0f} GiB",
+        "Python": platform.python_version(),
+        "Storm": "2.8.3",
+        **versions,
+    }
+
+
+def _cpuinfo() -> list[str]:
+    file = Path("/proc/cpuinfo")
+    return file.read_text().splitlines() if file.exists() else []
