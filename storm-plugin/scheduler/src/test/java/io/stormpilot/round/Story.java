@@ -61,6 +61,7 @@ public final class Story {
   private final Map<String, Integer> executors = new TreeMap<>();
   private final Map<String, Integer> workers = new TreeMap<>();
   private final Map<String, Integer> launchedSecs = new TreeMap<>();
+  private final Map<String, Map<String, Object>> topologyConfs = new HashMap<>();
   private final Map<String, SchedulerAssignment> assignments = new HashMap<>();
   private final Map<String, String> uiStatuses = new HashMap<>();
   private final Set<String> blacklistedHosts = new HashSet<>();
@@ -164,6 +165,12 @@ public final class Story {
     workers.put(id, workerCount);
     executors.put(id, executorCount);
     launchedSecs.put(id, (int) (now / 1000));
+    return this;
+  }
+
+  /** A value of the topology's own configuration. */
+  public Story topologyConf(String id, String key, Object value) {
+    topologyConfs.computeIfAbsent(id, t -> new HashMap<>()).put(key, value);
     return this;
   }
 
@@ -349,6 +356,7 @@ public final class Story {
     }
     Map<String, Object> topologyConf = new HashMap<>(conf);
     topologyConf.put(Config.TOPOLOGY_NAME, name(id));
+    topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
     return new TopologyDetails(
         id, topologyConf, TOPOLOGY, workers.get(id), components, launchedSecs.get(id), "ops");
   }

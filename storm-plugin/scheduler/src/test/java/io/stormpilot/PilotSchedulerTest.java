@@ -1,0 +1,184 @@
+package io.stormpilot;
+
+import static io.stormpilot.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.message.Payload;
+import io.stormpilot.message.PlanEntry;
+import io.stormpilot.round.Story;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.storm.DaemonConfig;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.junit.jupiter.api.Test;
+
+/** The scheduler as Nimbus uses it, with and without a ZooKeeper. */
+class PilotSchedulerTest {
+
+  private static final Duration SOON = Duration.ofSeconds(60);
+
+  /** A cluster that fails where it is told to. */
+  private static final class Failing extends Cluster {
+    private boolean armed;
+
+    Failing(Cluster cluster) {
+      super(cluster);
+    }
+
+    @Override
+    public Map<String, SchedulerAssignment> getAssignments() {
+      if (armed) {
+        throw new NullPointerException("as in STORM-3764");
+      }
+      return super.getAssignments();
+    }
+  }
+
+  private static PilotScheduler prepared(Map<String, Object> conf) {
+    PilotScheduler scheduler = new PilotScheduler();
+    scheduler.prepare(conf, new StormMetricsRegistry());
+    return scheduler;
+  }
+
+  private static Map<String, Object> withoutZookeeper() throws Exception {
+    try (TestZookeeper gone = new TestZookeeper()) {
+      Map<String, Object> conf = gone.conf();
+      conf.put(PilotConfig.LOAD_TIMEOUT, 0.2);
+      return conf;
+    }
+  }
+
+  @Test
+  void startsAndSchedulesWithoutZookeeper() throws Exception {
+    PilotScheduler scheduler = prepared(withoutZookeeper());
+    try {
+      Story story = new Story(2, 2).topology("new", 2, 4).topology("placed", 2, 2);
+      story.running("placed", "sup-0:6700", "1-2");
+      Cluster cluster = story.cluster();
+
+      scheduler.schedule(cluster.getTopologies(), cluster);
+
+      assertEquals(4, cluster.getAssignmentById("new").getExecutors().size());
+      assertEquals(
+          Set.of(Story.slot("sup-0:6700")), cluster.getAssignmentById("placed").getSlots());
+    } finally {
+      scheduler.cleanup();
+    }
+  }
+
+  @Test
+  void noExceptionLeavesARound() throws Exception {
+    PilotScheduler scheduler = prepared(withoutZookeeper());
+    try {
+      Failing cluster = new Failing(new Story(1, 1).topology("t", 1, 1).cluster());
+      cluster.armed = true;
+      assertDoesNotThrow(() -> scheduler.schedule(cluster.getTopologies(), cluster));
+      assertDoesNotThrow(() -> scheduler.schedule(null, null));
+      assertDoesNotThrow(() -> scheduler.schedule(new Topologies(), null));
+    } finally {
+      scheduler.cleanup();
+    }
+  }
+
+  @Test
+  void wrongValuesInStormYamlAreReplacedByDefaults() throws Exception {
+    Map<String, Object> conf = withoutZookeeper();
+    PilotConfig defaults = PilotConfig.of(Map.of());
+    for (String key :
+        List.of(
+            PilotConfig.ZOOKEEPER_ROOT,
+            PilotConfig.LOAD_TIMEOUT,
+            PilotConfig.PORT_REST,
+            PilotConfig.WORKER_SETTLE,
+            PilotConfig.MAX_MOVED_WORKERS,
+            PilotConfig.INITIAL_PLAN_WAIT,
+            PilotConfig.PLAN_RETRY,
+            PilotConfig.FALLBACK_SCHEDULER)) {
+      conf.put(key, List.of("nonsense"));
+    }
+    assertEquals(defaults, PilotConfig.of(conf));
+    conf.put(PilotConfig.MAX_MOVED_WORKERS, -3);
+    assertEquals(0, PilotConfig.of(conf).maxMovedWorkers());
+    conf.put(PilotConfig.INITIAL_PLAN_WAIT, 2.5);
+    assertEquals(2_500, PilotConfig.of(conf).initialPlanWaitMs());
+    conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 3);
+    assertEquals(3_000, PilotConfig.of(conf).monitorFreqMs());
+  }
+
+  @Test
+  void tellsTheClusterAndItsTopologiesAndSaysWhatItDid() throws Exception {
+    try (TestZookeeper zookeeper = new TestZookeeper();
+        CuratorFramework zk = zookeeper.client()) {
+      zk.create()
+          .creatingParentsIfNeeded()
+          .forPath("/elsewhere/v1/plans/t", "{\"schema\":1}".getBytes(StandardCharsets.UTF_8));
+      Map<String, Object> conf = zookeeper.conf();
+      conf.put(PilotConfig.ZOOKEEPER_ROOT, "elsewhere/");
+      conf.put(PilotConfig.LOAD_TIMEOUT, 60);
+      PilotScheduler scheduler = prepared(conf);
+      try {
+        Cluster cluster = new Story(2, 2).topology("t", 2, 4).cluster();
+
+        scheduler.schedule(cluster.getTopologies(), cluster);
+
+        JsonObject status = read(zk, "/elsewhere/v1/status/t");
+        assertEquals("MALFORMED", status.get("code").getAsString());
+        assertEquals(2, status.get("workersWanted").getAsInt());
+        assertEquals("t", read(zk, "/elsewhere/v1/topologies/t").get("id").getAsString());
+        JsonObject shim = read(zk, "/elsewhere/v1/cluster").getAsJsonObject("shim");
+        assertTrue(shim.get("version").getAsString().matches("\\d+\\..*"), shim.toString());
+        assertTrue(cluster.getStatus("t").contains("field planId is missing"));
+      } finally {
+        scheduler.cleanup();
+      }
+    }
+  }
+
+  private static JsonObject read(CuratorFramework zk, String path) throws Exception {
+    return eventually(
+        path,
+        SOON,
+        () ->
+            zk.checkExists().forPath(path) == null
+                ? null
+                : Payload.decode(zk.getData().forPath(path)));
+  }
+
+  /**
+   * A topology keeps running whatever is put into its plan node: garbage is refused, byte by byte.
+   */
+  @Test
+  void garbageInPlacesOfPlansMovesNothing() {
+    Story story = new Story(3, 4).topology("flights-1-1763690000", 2, 4);
+    String id = "flights-1-1763690000";
+    story.running(id, "sup-0:6700", "1-2").running(id, "sup-1:6700", "3-4");
+    Map<String, Set<Integer>> before = new TreeMap<>(story.placement(id));
+    byte[] example = Contract.bytes("plan.json");
+    Random random = new Random(3);
+    Map<String, Integer> codes = new HashMap<>();
+    for (int i = 0; i < 300; i++) {
+      byte[] broken = example.clone();
+      for (int n = random.nextInt(4); n >= 0; n--) {
+        broken[random.nextInt(broken.length)] = (byte) random.nextInt(256);
+      }
+      story.publish(id, PlanEntry.read(id, broken));
+      story.round();
+      assertEquals(before, story.placement(id));
+      codes.merge(story.said(id), 1, Integer::sum);
+    }
+    assertTrue(codes.getOrDefault("rejected/MALFORMED", 0) > 100, codes.toString());
+  }
+}
