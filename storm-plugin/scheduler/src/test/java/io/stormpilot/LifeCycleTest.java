@@ -114,6 +114,9 @@ class LifeCycleTest {
     assertEquals("p-3", read("/status/" + id).get("planId").getAsString());
     assertEquals(0, read("/status/" + id).get("movedWorkers").getAsInt());
 
+    // Storm ends a supervisor whose worker is taken away while it still fetches the topology's
+    // files.
+    eventually("workers run at their new place", SOON, () -> running(id));
     RebalanceOptions options = new RebalanceOptions();
     options.set_wait_secs(0);
     options.set_num_workers(3);
@@ -124,6 +127,7 @@ class LifeCycleTest {
             "fallback again", SOON, () -> state(id, "fallback") ? read("/status/" + id) : null);
     assertEquals("WORKERS_CHANGED", status.get("code").getAsString());
 
+    eventually("workers run where the fallback put them", SOON, () -> running(id));
     KillOptions now = new KillOptions();
     now.set_wait_secs(0);
     storm.killTopologyWithOpts("words", now);
