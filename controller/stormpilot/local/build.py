@@ -38,16 +38,13 @@ _TUNED = {
 def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation) -> Description:
     """Write everything that a cluster needs below `layout` and describe it; starts nothing.
 
-    Raises
-    ------
-    UsageError
-        The scheduler's jar, or another one, is not where it should be.
+    `check_jars` has looked at the spec before.
     """
     for folder in (layout.conf, layout.data, layout.logs, layout.extlib, layout.extlib_daemon):
         folder.mkdir(parents=True)
     # Copies: a rebuilt jar must not change under a running JVM.
     for jar in spec.extlib:
-        shutil.copy(_existing(jar, "extlib"), layout.extlib)
+        shutil.copy(jar, layout.extlib)
     if spec.scheduler == "pilot":
         shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
 
@@ -89,6 +86,14 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     )
     state.write(layout.description_file, description)
     return description
+
+
+def check_jars(spec: ClusterSpec) -> None:
+    """Refuse a spec that names jars that are not there, before anything takes long."""
+    for jar in spec.extlib:
+        _existing(jar, "extlib")
+    if spec.scheduler == "pilot":
+        scheduler_jar(spec)
 
 
 def scheduler_jar(spec: ClusterSpec) -> Path:

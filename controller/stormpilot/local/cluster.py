@@ -63,9 +63,15 @@ class LocalCluster:
             Java or Maven is missing, a daemon ended, or the cluster was not ready within `timeout_s`.
         """
         layout = Layout.of(spec.name)
-        home = storm_home(progress)
+        if not Path("/proc/self/environ").exists():
+            raise UnreachableError("a local cluster needs Linux: its processes are found and ended by way of /proc")
         with _one_start_at_a_time(layout), closing(Reservation()) as ports:
-            _clear(layout)
+            _refuse_if_running(layout)
+            build.check_jars(spec)
+            home = storm_home(progress)
+            if layout.directory.exists():
+                shutil.rmtree(layout.directory)
+            layout.directory.mkdir(mode=0o700)
             cluster = cls(layout, build.build(spec, layout, home, ports))
             cluster._start(ports, progress, time.monotonic() + timeout_s)
         return cluster
@@ -76,7 +82,7 @@ class LocalCluster:
         layout = Layout.of(name)
         if not layout.description_file.is_file():
             known = ", ".join(one.directory.name for one in Layout.existing()) or "none"
-            raise UsageError(f"no local cluster is named {name} (known: {known})")
+            raise UsageError(f"no local cluster is named {name} (known: {known}); `stormpilot local up` starts one")
         return cls(layout, state.read_description(layout))
 
     @classmethod
@@ -356,7 +362,10 @@ class LocalCluster:
 
 @contextmanager
 def _one_start_at_a_time(layout: Layout) -> Iterator[None]:
-    layout.directory.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        layout.directory.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"cannot make {e.filename} ({e.strerror}); STORMPILOT_STATE names another place") from None
     with (layout.directory.parent / f".{layout.directory.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -365,14 +374,10 @@ def _one_start_at_a_time(layout: Layout) -> Iterator[None]:
         yield
 
 
-def _clear(layout: Layout) -> None:
-    """Make room for a new cluster of this name."""
+def _refuse_if_running(layout: Layout) -> None:
     if layout.description_file.is_file():
         old = LocalCluster(layout, state.read_description(layout))
         if old.running():
             raise RefusedError(
                 f"local cluster {old.name} is running already (stormpilot local down --name {old.name} ends it)"
             )
-    if layout.directory.exists():
-        shutil.rmtree(layout.directory)
-    layout.directory.mkdir(parents=True, mode=0o700)

@@ -144,13 +144,15 @@ class Keeper:
             self._write()
 
     def _end_everything(self) -> None:
+        # A full disk, or a folder that somebody removed, must not keep us from ending the processes.
         self._status.state = "ending"
-        self._write()
+        with contextlib.suppress(OSError):
+            self._write()
         processes.end_cluster(self._description.id, spare={os.getpid()})
-        self._reap()
         self._status.state = "down"
-        self._write()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
+            self._reap()
+            self._write()
             self._layout.keeper_socket.unlink()
 
     def _write(self) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from stormpilot.errors import UsageError
 from stormpilot.local import state
-from stormpilot.local.build import build
+from stormpilot.local.build import build, check_jars
 from stormpilot.local.home import StormHome
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
@@ -97,9 +97,11 @@ def test_our_scheduler_is_copied_for_nimbus_alone(layout: Layout, ports: Reserva
     assert list(layout.extlib.iterdir()) == []
 
 
-def test_jar_that_is_not_there_is_named(layout: Layout, ports: Reservation, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"scheduler_jar: .*gone\.jar does not exist"):
-        build(ClusterSpec(scheduler_jar=tmp_path / "gone.jar"), layout, HOME, ports)
+@pytest.mark.parametrize("field", ["scheduler_jar", "extlib"])
+def test_jar_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.jar"
+    with pytest.raises(UsageError, match=rf"{field}: .*gone\.jar does not exist"):
+        check_jars(ClusterSpec(**{field: gone if field == "scheduler_jar" else (gone,)}))
 
 
 def test_description_can_be_read_back_and_is_private(layout: Layout, ports: Reservation) -> None:
