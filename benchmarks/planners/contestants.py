@@ -5,10 +5,12 @@ A planner that is not in the registry, or lacks a parameter, is left out of the 
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 
-from stormpilot.planner import PLANNERS
+from stormpilot.errors import UsageError
+from stormpilot.planner import PLANNERS, planner_named
+from stormpilot.planner.best import default_iterations
+from stormpilot.planner.registry import params_of
 
 
 @dataclass(frozen=True)
@@ -23,25 +25,38 @@ class Ours:
     @property
     def missing(self) -> str | None:
         """Why it cannot run, if it cannot."""
-        if self.planner not in PLANNERS:
-            return f"there is no planner {self.planner} yet"
-        known = {f.name for f in dataclasses.fields(PLANNERS[self.planner].params)}
-        unknown = sorted(set(self.params) - known)
-        return f"planner {self.planner} has no parameter {unknown[0]}" if unknown else None
+        try:
+            params_of(planner_named(self.planner), self.params)
+        except UsageError as e:
+            return str(e)
+        return None
 
 
 def best(budget_s: float, **params: float | int | str | bool) -> Ours:
-    """The portfolio with a time budget."""
-    setting = "".join(f" {k}={v}" for k, v in params.items())
-    return Ours(f"best {budget_s:g} s{setting}", "best", budget_s, params)
+    """The portfolio with a time budget and its own number of moves to try."""
+    return Ours(f"best {budget_s:g} s" + _named(params), "best", budget_s, params)
+
+
+def best_for(budget_s: float, executors: int) -> Ours:
+    """The portfolio with moves to try in proportion to the budget: as many as by default in 10 s, six times in 60."""
+    iterations = int(default_iterations(executors) * budget_s / 10)
+    return Ours(f"best {budget_s:g} s", "best", budget_s, {"iterations": iterations})
+
+
+def best_moving(budget_s: float, restart: float, tps: float) -> Ours:
+    """Migration-aware: the restart of a worker costs `restart` times the traffic of a mean executor, `tps`."""
+    return Ours(f"best, restart {restart:g} x", "best", budget_s, {"restart_tps": restart * tps})
 
 
 def exact(budget_s: float, **params: float | int | str | bool) -> Ours:
     """The proved optimum."""
-    setting = "".join(f" {k}={v}" for k, v in params.items())
-    return Ours(f"exact{setting}", "exact", budget_s, params)
+    return Ours("exact" + _named(params), "exact", budget_s, params)
 
 
 def heuristics(budget_s: float) -> list[Ours]:
     """Every planner that places, except the portfolio and the proof."""
     return [Ours(name, name, budget_s) for name in PLANNERS if name not in ("best", "exact")]
+
+
+def _named(params: dict[str, float | int | str | bool]) -> str:
+    return "".join(f" {name}={value}" for name, value in params.items())

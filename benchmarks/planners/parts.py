@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from benchmarks.planners.baselines import BASELINES
 from benchmarks.planners.bench import Bench, plan_of
-from benchmarks.planners.contestants import Ours, best, exact, heuristics
+from benchmarks.planners.contestants import Ours, best, best_for, best_moving, exact, heuristics
 from benchmarks.planners.instances import CLUSTERS, Instance
 
-RAS = "ras_network_metric"
-LAMBDAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+RESTARTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # cost of a worker's restart, in traffic of mean executors
 BUDGETS_S = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 
 
@@ -45,7 +44,7 @@ def medium(bench: Bench) -> None:
             bench.ours("medium", instance, best(10.0), seed)
             for name in BASELINES:
                 bench.baseline("medium", instance, name, seed)
-        bench.ours("medium", instance, best(60.0))
+        bench.ours("medium", instance, best_for(60.0, _executors(instance)))
         for planner in heuristics(10.0):
             for seed in seeds if planner.planner == "partition" else (0,):
                 bench.ours("medium", instance, planner, seed)
@@ -86,7 +85,7 @@ def budget(bench: Bench) -> None:
     chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
     for instance in chosen:
         for budget_s in BUDGETS_S[:3] if bench.quick else BUDGETS_S:
-            bench.ours("budget", instance, best(budget_s))
+            bench.ours("budget", instance, best_for(budget_s, _executors(instance)))
         for planner in heuristics(60.0):
             bench.ours("budget", instance, planner)
 
@@ -96,9 +95,13 @@ def moves(bench: Bench) -> None:
     chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
     for base in chosen:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))
-        for weight in LAMBDAS[::3] if bench.quick else LAMBDAS:
-            contestant = best(5.0 if bench.quick else 10.0, move_cost=weight)
-            bench.ours("moves", running, contestant)
+        mean_tps = sum(e.rate for e in base.model.traffic) / _executors(base)
+        for restart in RESTARTS[::3] if bench.quick else RESTARTS:
+            bench.ours("moves", running, best_moving(5.0 if bench.quick else 10.0, restart, mean_tps))
+
+
+def _executors(instance: Instance) -> int:
+    return sum(len(t.executors) for t in instance.model.topologies)
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {

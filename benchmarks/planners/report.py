@@ -48,7 +48,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     ]
     for title, text, section in tables.SECTIONS:
         body = section(table)
-        if body.count("\n") > 1:
+        if body:
             lines += ["", f"## {title}", "", text, "", body]
     for file in drawn:
         lines += ["", f"![{file.stem}]({file.name})"]

@@ -54,8 +54,8 @@ class Small:
 
     executors: int = 14
     nodes: int = 4
-    load_low: float = 0.35
-    load_high: float = 0.8
+    load_low: float = 0.5
+    load_high: float = 0.85
 
     def __post_init__(self) -> None:
         if self.executors < 6 or self.nodes < 2:
