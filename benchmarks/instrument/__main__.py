@@ -1,4 +1,4 @@
-"""Runs the rounds, prints the table, writes `build/bench/instrument.json`."""
+"""Runs the slices, prints the table, writes `build/bench/instrument.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.instrument.drive import SOURCES, Cost, bolt_input, measure, spout_input
+from benchmarks.instrument.drive import RUNNERS, SOURCES, Cost, Running, bolt_slice, spout_slice
 from stormpilot.instrument.counters import BoltCounters
 from stormpilot.instrument.reporting import cpu_mhz
 
@@ -24,20 +24,22 @@ COMPONENTS = {
     "Batches": "batching bolt: take, ack later",
     "Numbers": "spout: next, emit, ack",
 }
+WARM_UP = 5
+"""Slices that are not counted."""
 RESULT = Path("build/bench/instrument.json")
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="make bench-instrument", description=__doc__)
-    parser.add_argument("--tuples", type=int, default=40_000, help="tuples of a run")
-    parser.add_argument("--rounds", type=int, default=9, help="pairs of runs per component")
+    parser.add_argument("--tuples", type=int, default=1000, help="tuples of a slice")
+    parser.add_argument("--slices", type=int, default=150, help="pairs of slices per component")
     parser.add_argument("--report-secs", type=float, default=1.0, help="seconds between reports")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
     console = Console(stderr=True)
     rows = [
-        row(name, what, arguments.tuples, arguments.rounds, arguments.report_secs, console)
+        row(name, what, arguments.tuples, arguments.slices, arguments.report_secs, console)
         for name, what in COMPONENTS.items()
     ]
     report = [report_cost(sources) for sources in (8, 64, 512)]
@@ -47,7 +49,7 @@ def main() -> None:
         "load_average": os.getloadavg(),
         "parameters": {
             "tuples": arguments.tuples,
-            "rounds": arguments.rounds,
+            "slices": arguments.slices,
             "report_s": arguments.report_secs,
             "source_tasks": SOURCES,
         },
@@ -59,26 +61,32 @@ def main() -> None:
     show(result, arguments.output)
 
 
-def row(name: str, what: str, tuples: int, rounds: int, report_s: float, console: Console) -> dict[str, Any]:
-    """Measure one component in `rounds` pairs, first plain then reporting and the other way round in turn."""
-    body, ask = spout_input(tuples) if name == "Numbers" else bolt_input(tuples)
-    costs: dict[str, list[Cost]] = {"plain": [], "reporting": []}
-    for n in track(range(rounds), description=f"{what:32}", console=console):
-        for kind in sorted(costs, reverse=bool(n % 2)):
-            costs[kind].append(measure(kind, name, body, ask, tuples, report_s))
-    added = [b.cpu_us - a.cpu_us for a, b in zip(costs["plain"], costs["reporting"], strict=True)]
+def row(name: str, what: str, tuples: int, slices: int, report_s: float, console: Console) -> dict[str, Any]:
+    """Feed both processes slice by slice, now the one first and now the other."""
+    make = spout_slice if name == "Numbers" else bolt_slice
+    running = {kind: Running(kind, name, report_s) for kind in RUNNERS}
+    costs: dict[str, list[Cost]] = {kind: [] for kind in RUNNERS}
+    for n in track(range(slices + WARM_UP), description=f"{what:32}", console=console):
+        body = make(1 + n * tuples, tuples)
+        for kind in sorted(running, reverse=bool(n % 2)):
+            cost = running[kind].cost(body, tuples)
+            if n >= WARM_UP:
+                costs[kind].append(cost)
+    for process in running.values():
+        process.close()
+    plain, reporting = costs["plain"], costs["reporting"]
+    added = [b.cpu_us - a.cpu_us for a, b in zip(plain, reporting, strict=True)]
     return {
         "component": what,
-        "plain_cpu_us": spread([c.cpu_us for c in costs["plain"]]),
-        "reporting_cpu_us": spread([c.cpu_us for c in costs["reporting"]]),
+        "plain_cpu_us": spread([c.cpu_us for c in plain]),
+        "reporting_cpu_us": spread([c.cpu_us for c in reporting]),
         "added_cpu_us": spread(added),
-        "added_cpu_share": statistics.median(added) / statistics.median(c.cpu_us for c in costs["plain"]),
-        "added_cpu_least_us": min(c.cpu_us for c in costs["reporting"]) - min(c.cpu_us for c in costs["plain"]),
-        "plain_wall_us": spread([c.wall_us for c in costs["plain"]]),
-        "reporting_wall_us": spread([c.wall_us for c in costs["reporting"]]),
-        "added_memory_kib": statistics.median(c.rss_kib for c in costs["reporting"])
-        - statistics.median(c.rss_kib for c in costs["plain"]),
-        "reports": sum(c.reports for c in costs["reporting"]),
+        "added_cpu_share": statistics.median(added) / statistics.median(c.cpu_us for c in plain),
+        "added_cpu_least_us": min(c.cpu_us for c in reporting) - min(c.cpu_us for c in plain),
+        "plain_wall_us": spread([c.wall_us for c in plain]),
+        "reporting_wall_us": spread([c.wall_us for c in reporting]),
+        "added_memory_kib": reporting[-1].rss_kib - plain[-1].rss_kib,
+        "reports": running["reporting"].reports,
     }
 
 
@@ -116,7 +124,7 @@ def show(result: dict[str, Any], output: Path) -> None:
             f" {cell(r['added_cpu_us']):>18} {r['added_cpu_least_us']:7.2f} {r['added_cpu_share']:6.1%}"
             f" {r['added_memory_kib']:5.0f} KiB"
         )
-    print("median (quartiles) over pairs of runs; least: the least reporting run minus the least plain one")
+    print("median (quartiles) over pairs of slices; least: the least reporting slice minus the least plain one")
     for r in result["report"]:
         print(f"one report with {r['sources']:4.0f} sources: {r['cpu_us']:7.1f} us CPU, {r['bytes']:,} bytes")
     print(f"written to {output}")

@@ -1,13 +1,12 @@
 """The counters of one task: what `TaskLoad` of `model/messages.py` carries. Cumulative and bounded.
 
-A process of several threads may send (a batching thread, a user's own), so what sending counts is guarded by a lock;
-receiving happens on the main thread alone.
+Several threads of a component may send (a batching thread, a user's own). There is no lock on purpose, this runs for
+every tuple: each step below is one operation of CPython, which switches threads between operations.
 """
 
 from __future__ import annotations
 
 import resource
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,7 +37,6 @@ class BoltCounters:
         self._acked = 0
         self._count_acks = count_acks
         self._ticks: dict[Any, None] = {}
-        self._lock = threading.Lock()
 
     def tuple_received(self, tup: Any) -> None:
         """Count a tuple that was read (`pystorm.component.Tuple`); ticks and heartbeats come from task -1."""
@@ -51,18 +49,17 @@ class BoltCounters:
                     self._received[source] = 1
         elif tup.stream == "__tick":
             if len(self._ticks) >= _MAX_TICKS:
-                self._ticks.pop(next(iter(self._ticks)))
+                self._ticks.pop(next(iter(self._ticks)), None)
             self._ticks[tup.id] = None
 
     def message_sent(self, message: Any) -> None:
         """Count a message to Storm (pystorm refuses those that are no dictionaries)."""
         command = message.get("command") if type(message) is dict else None
         if (command == "ack" or command == "fail") and self._count_acks:
-            with self._lock:
-                if self._ticks and message.get("id") in self._ticks:
-                    del self._ticks[message["id"]]
-                else:
-                    self._acked += 1
+            if self._ticks and message.get("id") in self._ticks:
+                self._ticks.pop(message["id"], None)
+            else:
+                self._acked += 1
 
     def values(self) -> dict[str, Any]:
         """The counters by their name in a report."""
@@ -89,7 +86,6 @@ class SpoutCounters:
         self._pending: dict[str | int, float] = {}
         self._give_up_s = give_up_s
         self._clock = clock
-        self._lock = threading.Lock()
 
     def message_sent(self, message: Any) -> None:
         """Count an emit with an id; one without is not tracked by Storm, and its receivers count it."""
@@ -98,10 +94,9 @@ class SpoutCounters:
         tuple_id = message.get("id")
         if tuple_id is None:
             return
-        with self._lock:
-            self._emitted += 1
-            if type(tuple_id) in (str, int) and (len(self._pending) < MAX_PENDING or tuple_id in self._pending):
-                self._pending[tuple_id] = self._clock()
+        self._emitted += 1
+        if type(tuple_id) in (str, int) and (len(self._pending) < MAX_PENDING or tuple_id in self._pending):
+            self._pending[tuple_id] = self._clock()
 
     def command_received(self, command: Mapping[str, Any], now_s: float) -> None:
         """Count an ack or a fail from Storm, read at `now_s` of the clock."""
@@ -117,13 +112,8 @@ class SpoutCounters:
 
     def values(self) -> dict[str, Any]:
         """The counters by their name in a report."""
-        expired_s = self._clock() - self._give_up_s
-        with self._lock:
-            while self._pending:
-                oldest = next(iter(self._pending))
-                if self._pending[oldest] > expired_s:
-                    break
-                del self._pending[oldest]
+        if len(self._pending) >= MAX_PENDING:
+            self._forget_old()
         return {
             "emitted": self._emitted,
             "completed": self._completed,
@@ -132,7 +122,10 @@ class SpoutCounters:
         }
 
     def _take(self, tuple_id: Any) -> float | None:
-        if type(tuple_id) not in (str, int):
-            return None
-        with self._lock:
-            return self._pending.pop(tuple_id, None)
+        return self._pending.pop(tuple_id, None) if type(tuple_id) in (str, int) else None
+
+    def _forget_old(self) -> None:
+        expired_s = self._clock() - self._give_up_s
+        for tuple_id, emitted_s in list(self._pending.items()):
+            if emitted_s <= expired_s:
+                self._pending.pop(tuple_id, None)
