@@ -151,7 +151,7 @@ def _run_maven(command: list[str], log: Path, progress: Progress) -> None:
             for raw in mvn.stdout:
                 line = raw.decode(errors="replace")
                 out.write(line)
-                if line.startswith("Downloaded ") and ".jar" in line:
+                if "Downloaded from" in line and ".jar" in line:
                     fetched += 1
                     if fetched % 10 == 0:
                         progress(f"assembling Storm {STORM_VERSION}: {fetched} jars fetched")

@@ -19,7 +19,7 @@ MAVEN = """#!/bin/sh
 echo run >> "$(dirname "$0")/runs"
 for a in "$@"; do case "$a" in -Dstorm.home=*) home=${a#-Dstorm.home=};; esac; done
 mkdir -p "$home/lib"
-for n in 1 2 3 4 5 6 7 8 9 10; do echo "Downloaded from somewhere: it/$n.jar (1 kB)"; done
+for n in 1 2 3 4 5 6 7 8 9 10; do echo "[INFO] Downloaded from somewhere: it/$n.jar (1 kB)"; done
 """
 FAILING_MAVEN = """#!/bin/sh
 echo "[INFO] trying"
