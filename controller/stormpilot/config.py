@@ -77,7 +77,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
     """What may be changed, and when it is worth it [A13 3.3].
 
     `mode` holds for topologies that `modes` does not list; `include` (empty: all) and `exclude` are shell
-    patterns of names.
+    patterns of names. A worker that restarts stands still for `restart_s`; what a plan saves must win that back within
+    `payback_s`.
     """
 
     mode: Mode = "advise"
@@ -89,6 +90,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
     gain_threshold_ratio: Ratio = 0.1
     consecutive_hits: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
     reschedule_timeout_s: SecondsOrZero = 180.0
+    restart_s: SecondsOrZero = 15.0
+    payback_s: Seconds = 300.0
     rejected_retry_s: SecondsOrZero = 30.0
     max_lost_supervisors_ratio: Ratio = 0.4
     lost_supervisor_grace_s: SecondsOrZero = 600.0

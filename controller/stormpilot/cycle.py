@@ -99,6 +99,7 @@ class Cycle:
                 plan=published.message if published else None,
                 plan_problem=seen.problems.get(path),
                 plan_written_ms=published.written_at_ms if published else 0,
+                unplaced_since_ms=self.memory.unplaced_since_ms.get(t.id),
                 status=seen.statuses.get(t.id),
             )
         return subjects

@@ -200,16 +200,15 @@ def _print(shown: dict[str, Any]) -> None:
 
 def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     print_table(
-        ["topology", "mode", "plan", "state", "inter-node tps", "share", "decision", "reports"],
+        ["topology", "mode", "plan", "state", "inter-node", "share", "reports"],
         [
             [
                 t["name"],
                 (t["mode"] or "-") + (" (paused)" if t["paused"] else ""),
                 t["plan"],
                 " ".join(x for x in (t["state"], t["code"] if t["code"] != "OK" else None) if x) or "-",
-                None if t["inter_node_tps"] is None else round(t["inter_node_tps"]),
+                "-" if t["inter_node_tps"] is None else f"{t['inter_node_tps']:,.0f} tps",
                 "-" if t["inter_node_share"] is None else f"{t['inter_node_share']:.0%}",
-                "-" if t["decision"] is None else f"{t['decision']['action']} {t['decision']['reason']}",
                 "-" if t["reports_age_s"] is None else f"{_age(t['reports_age_s'])} ago",
             ]
             for t in topologies
@@ -219,10 +218,10 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     for t in topologies:
         if t["text"]:
             _line(t["name"], f"plug-in: {t['text']}")
-        if t["decision"] is not None and t["decision"]["text"]:
-            opens = t["decision"]["opens_in_s"]
+        if (d := t["decision"]) is not None:
+            opens = d["opens_in_s"]
             later = f" (expected to change in {_age(opens)})" if opens is not None and opens > 0 else ""
-            _line(t["name"], f"controller: {t['decision']['text']}{later}")
+            _line(t["name"], f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
 
 
 def _line(head: str, text: str) -> None:

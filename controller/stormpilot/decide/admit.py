@@ -11,7 +11,7 @@ from stormpilot.model.messages import PlanMessage, StatusMessage
 from stormpilot.model.values import Topology
 
 ANSWER_MS = 60_000
-"""How long the scheduler plug-in may take to say something about a plan: a few of its rounds."""
+"""How long the scheduler plug-in may take to answer to a plan or to repair a placement: a few of its rounds."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Subject:
     """One topology as the gates see it.
 
     `not_ready` says what its load data lack (None: complete), `plan` is the published one, `plan_problem` why what is
-    published cannot be read.
+    published cannot be read, `unplaced_since_ms` since when executors run nowhere.
     """
 
     topology: Topology
@@ -31,6 +31,7 @@ class Subject:
     plan: PlanMessage | None = None
     plan_problem: str | None = None
     plan_written_ms: int = 0
+    unplaced_since_ms: int | None = None
     status: StatusMessage | None = None
 
     @property
@@ -71,7 +72,19 @@ def admit(subject: Subject, lost: list[str], known: int, config: DecideSection, 
         )
     if subject.new:
         return None  # nothing runs yet: nothing to measure, nothing to disturb
-    return _settling(subject, config, now_ms) or _unmeasured(subject)
+    return _settling(subject, config, now_ms) or _repaired_by_others(subject, now_ms) or _unmeasured(subject)
+
+
+def _repaired_by_others(subject: Subject, now_ms: int) -> Decision | None:
+    """Executors that lost their slot: the plug-in or its fallback place them at once, with the rest kept still."""
+    if subject.placed or not subject.topology.assignment or subject.unplaced_since_ms is None:
+        return None  # (where nothing runs there is nothing to keep still)
+    again_ms = subject.unplaced_since_ms + ANSWER_MS
+    if now_ms >= again_ms:
+        return None
+    lost = len(subject.topology.executors) - len(subject.topology.assignment)
+    text = f"{lost} executors have no slot on a live supervisor; the scheduler plug-in places them"
+    return hold(subject.topology.id, Reason.REPAIR_AWAITED, text, until_ms=again_ms)
 
 
 def _settling(subject: Subject, config: DecideSection, now_ms: int) -> Decision | None:

@@ -102,19 +102,37 @@ def _worth(
             text = "what was repaired is kept as the plan; nothing moves"
         kept = decide(Reason.REPAIR, text, act=True)
         return replace(kept, moved_executors=0, inter_node_tps=(now_tps, now_tps)), memory
-    if not moved:
+    if not moved or gain <= 0:
         return decide(Reason.NO_BETTER_PLAN, "the planner finds no better placement", act=False), memory.missed(t.id)
     falls = f"inter-node traffic falls by {gain:.0%}"
     if not worth:
         text = f"{falls}, less than {config.gain_threshold_ratio:.0%}"
         below = decide(Reason.GAIN_BELOW_THRESHOLD, text, act=False, value=gain, threshold=config.gain_threshold_ratio)
         return below, memory.missed(t.id)
+    saved, held_up = ((now_tps or 0.0) - new_tps) * config.payback_s, _held_up_tps(alone, t, plan) * config.restart_s
+    if saved < held_up and not subject.degraded:
+        text = f"{falls}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, {held_up:.0f} held up by restarts"
+        costly = decide(Reason.GAIN_BELOW_COST, text, act=False, value=saved, threshold=held_up)
+        return costly, memory.missed(t.id)
     memory = memory.hit(t.id, now_ms, hit_spacing_s)
     hits, wanted = memory.hits[t.id].count, config.consecutive_hits
     if hits < wanted and not subject.degraded:
         text = f"{falls}; seen {hits} of {wanted} times in a row"
         return decide(Reason.GAIN_NOT_LASTING, text, act=False, value=hits, threshold=wanted), memory
     return decide(Reason.GAIN, falls, act=True, value=gain, threshold=config.gain_threshold_ratio), memory
+
+
+def _held_up_tps(alone: Model, topology: Topology, plan: Plan) -> float:
+    """Tuples/s that arrive at executors in workers that would restart: those whose slot or set of executors changes."""
+    now = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in _as_it_runs(topology).workers}
+    restarting: set[int] = set()
+    for placement in plan.topologies:
+        if placement.id == topology.id:
+            for w in placement.workers:
+                executors = {start for start, _ in w.executors}
+                if now.get((w.supervisor, w.port)) != executors:
+                    restarting |= executors
+    return sum(e.rate for e in alone.traffic if e.to in restarting)
 
 
 def _alone(model: Model, topology: Topology) -> Model:

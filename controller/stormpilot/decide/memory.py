@@ -19,21 +19,28 @@ class Hits:
 
 @dataclass(frozen=True)
 class Memory:
-    """`hits` by topology id; since when nodes are overloaded, and when supervisors were last seen, by supervisor id."""
+    """What was seen before.
+
+    `hits` and since when executors run nowhere, by topology id; since when nodes are overloaded and when supervisors
+    were last seen, by supervisor id.
+    """
 
     hits: Mapping[str, Hits] = field(default_factory=dict)
     overloaded_since_ms: Mapping[str, int] = field(default_factory=dict)
     supervisors_seen_ms: Mapping[str, int] = field(default_factory=dict)
+    unplaced_since_ms: Mapping[str, int] = field(default_factory=dict)
 
     def look(self, model: Model, now_ms: int) -> Memory:
         """Take in who is there and which nodes have a load of B(n) or more [A13 3.3]."""
         load_mhz = node_load_mhz(model)
         over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
         live = {s.id: now_ms for s in model.supervisors}
+        unplaced = [t.id for t in model.topologies if len(t.assignment) < len(t.executors)]
         return replace(
             self,
             overloaded_since_ms={s: self.overloaded_since_ms.get(s, now_ms) for s in sorted(over)},
             supervisors_seen_ms={**self.supervisors_seen_ms, **live},
+            unplaced_since_ms={t: self.unplaced_since_ms.get(t, now_ms) for t in unplaced},
         )
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:

@@ -290,7 +290,7 @@ def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_
         short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
         return Readiness(
             ready=False,
-            text=f"{least_s:.0f} s of the {needed_s:.0f} s that are needed are measured ({len(short)} tasks are short)",
+            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)",
             missing=short,
             expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
             reports_age_s=age_s,

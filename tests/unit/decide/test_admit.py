@@ -129,6 +129,15 @@ def test_executors_without_a_slot_are_repaired_without_measurements() -> None:
     assert asked(who) is None
 
 
+def test_executors_that_lost_their_slot_are_left_to_the_plug_in_for_a_while() -> None:
+    """It knows at once, and keeps the rest still; a plan from scratch would restart everything in a crisis."""
+    decision = asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 59_000))
+    assert decision is not None
+    assert decision.reason is Reason.REPAIR_AWAITED
+    assert decision.until_ms == NOW_MS + 1000
+    assert asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 60_000)) is None
+
+
 def test_degraded_but_running_topology_waits_for_measurements() -> None:
     decision = asked(subject(plan=plan_message(age_s=20), status=status("degraded"), not_ready="thin"))
     assert decision is not None

@@ -55,11 +55,29 @@ def test_keeps_placement_when_gain_is_below_threshold() -> None:
 
 def test_worse_plan_is_never_published_whatever_the_threshold() -> None:
     config = DecideSection(gain_threshold_ratio=0.0, consecutive_hits=1)
-    assert one(judged([subject(topology(PAIRED))], SPREAD, config=config)).reason is Reason.GAIN_BELOW_THRESHOLD
+    assert one(judged([subject(topology(PAIRED))], SPREAD, config=config)).reason is Reason.NO_BETTER_PLAN
 
 
 def test_plan_that_moves_nothing_is_no_better_plan() -> None:
     assert one(judged([subject()], SPREAD)).reason is Reason.NO_BETTER_PLAN
+
+
+def test_gain_that_does_not_pay_for_the_restarts_is_left_alone() -> None:
+    """1000 tuples/s arrive at executors that would restart; 10 s of that are won back in 10 s, not in 9."""
+    for payback_s, reason in ((10.0, Reason.GAIN), (9.9, Reason.GAIN_BELOW_COST)):
+        config = DecideSection(consecutive_hits=1, restart_s=10, payback_s=payback_s)
+        assert one(judged([subject()], PAIRED, config=config)).reason is reason
+
+
+def test_only_workers_that_change_count_as_restarts() -> None:
+    """Executors 1 and 3 trade places with nobody: worker a:1 goes on, only 2 and 4 (200 tuples/s) start anew."""
+    running: Slots = {("a", 1): (1, 3), ("b", 1): (2,), ("c", 1): (4,)}
+    config = DecideSection(consecutive_hits=1, restart_s=10, payback_s=10)
+    verdict = judged([subject(topology(running))], {("a", 1): (1, 3), ("b", 1): (2, 4)}, config=config)
+    assert one(verdict).reason is Reason.GAIN
+    config = DecideSection(consecutive_hits=1, restart_s=10, payback_s=9)
+    held = one(judged([subject(topology(running))], {("a", 1): (1, 3), ("b", 1): (2, 4)}, config=config))
+    assert (held.reason, held.value, held.threshold) == (Reason.GAIN_BELOW_COST, 1800.0, 2000.0)
 
 
 def test_advises_where_the_mode_is_advise() -> None:
@@ -118,11 +136,12 @@ def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
 
 def test_short_overload_is_left_alone() -> None:
     decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
-    assert decision.reason is Reason.GAIN_BELOW_THRESHOLD
+    assert (decision.action, decision.reason) == ("hold", Reason.NO_BETTER_PLAN)
 
 
 def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
-    assert overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)}).reason is Reason.GAIN_BELOW_THRESHOLD
+    decision = overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)})
+    assert (decision.action, decision.reason) == ("hold", Reason.NO_BETTER_PLAN)
 
 
 def test_overload_that_ends_is_forgotten() -> None:
@@ -207,7 +226,7 @@ def test_plan_that_would_overload_a_node_with_what_another_topology_keeps_there_
     subjects = [subject(coming), subject(staying)]
     together: tuple[Slots, Slots] = ({("b", 1): (1, 3), ("a", 2): (2, 4)}, {("a", 1): (1, 3), ("c", 1): (2, 4)})
     verdict = judged(subjects, *together, on=on)
-    assert verdict.decisions["wordcount-1"].reason is Reason.GAIN_BELOW_THRESHOLD
+    assert verdict.decisions["wordcount-1"].reason is Reason.NO_BETTER_PLAN
     assert verdict.decisions["flights-1"].reason in (Reason.NODE_FULL, Reason.SLOT_HELD)
     full = judged(subjects, {("b", 1): (1, 3), ("a", 3): (2, 4)}, together[1], on=_with_third_slot(on))
     assert full.decisions["flights-1"].reason is Reason.NODE_FULL

@@ -219,7 +219,7 @@ def test_not_ready_while_too_little_of_the_window_is_measured_and_says_when_it_w
     short = {s: report(s) for s in (88.0, 100.0)}
     readiness = believe(cluster("a", "b"), topology(PLACE), short).readiness[TOPOLOGY]
     assert not readiness.ready
-    assert readiness.text.startswith("12 s of the 30 s that are needed are measured")
+    assert readiness.text.startswith("12.0 s of the 30.0 s that are needed are measured")
     assert readiness.expected_at_ms == T0_MS + 118_000
 
 
