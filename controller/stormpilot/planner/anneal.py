@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints, adjacency
 from stormpilot.planner import search
 from stormpilot.planner.layout import Frame, Layout
-from stormpilot.planner.search import Instance, State
+from stormpilot.planner.search import BOX, EXECUTOR, NODE, TOPOLOGY, WORKER, Space
 
 LeftS = Callable[[], float]
+NO_VIOLATION = 1e-6  # MHz
 COPY_EVERY_BEST_BELOW = 1500  # executors: beyond, copying each new best would cost more than the search
 
 
@@ -63,14 +64,21 @@ class Annealer:
     """Searches from one layout after another on the same problem."""
 
     def __init__(self, frame: Frame, objective: Objective, limits: Limits) -> None:
-        self.frame = frame
-        self.instance = instance_of(frame, objective, limits)
-        sent = self.instance.adj_tps
+        self.template = template(frame, objective, limits)
+        self.movable = len(self.template.movable)
         cpu = frame.compiled.cpu_mhz
         executors = max(len(cpu), 1)
-        scale = max(objective.distance) or 1.0
-        self._traffic = float(sent.sum()) / executors * scale or 1.0  # of an executor
-        self._mhz = float(cpu.mean()) if len(cpu) and cpu.any() else 1.0
+        # of an executor, in the mean: traffic x distance, and CPU
+        self._traffic = float(self.template.tps.sum()) / executors * (max(objective.distance) or 1.0) or 1.0
+        self._mhz = float(cpu.mean()) if cpu.any() else 1.0
+
+    def cost(self, layout: Layout) -> float:
+        """Traffic x distance + restart cost x restarted workers of a complete layout."""
+        return _cost(search.space(self.template, layout.worker, layout.node, 1))
+
+    def violation(self, layout: Layout) -> float:
+        """How far a complete layout is from keeping CPU, memory and forbidden nodes (MHz; 0 = it keeps them)."""
+        return float(search.space(self.template, layout.worker, layout.node, 1).box["violation"][0])
 
     def search(
         self,
@@ -87,52 +95,46 @@ class Annealer:
 
         The returned layout is the cheapest without violation that was seen, else the one with the least violation.
         """
-        p = self.instance
-        state = search.state_of(p, start.worker, start.node, int(rng.integers(1, 2**62)))
-        levels = max(min(tries // max(len(p.movable), 1), 120), 12)
+        g = search.space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
+        levels = max(min(tries // max(self.movable, 1), 120), 12)
         per_level = max(tries // levels, 1)
         cooling = (last_temperature / first_temperature) ** (1.0 / (levels - 1)) if first_temperature > 0 else 1.0
         temperature = first_temperature * self._traffic
         price = 0.5 * self._traffic / self._mhz
-        best = _Best(state, p)
-        every = len(state.worker) <= COPY_EVERY_BEST_BELOW
-        keep = (best.worker, best.node) if every else (best.worker[:0], best.node[:0])
+        best = _Best(g)
         done = 0
         cut = False
         for _ in range(levels):
             if left_s() <= 0:
                 cut = True
                 break
-            search.run(p, state, per_level, temperature, price, inside_nodes, *keep, best.cost)
+            search.run(g, per_level, temperature, price, inside_nodes, *best.copies, best.cost)
             done += per_level
-            search.measure(p, state)
-            best.see(state, p)
-            price = price * 1.4 if state.total[1] > 1e-6 else max(price / 1.2, 0.02 * self._traffic / self._mhz)
+            violated = best.see(g)
+            price = price * 1.4 if violated else max(price / 1.2, 0.02 * self._traffic / self._mhz)
             temperature *= cooling
-        done += self._settle(state, best, keep, price, inside_nodes)
+        done += self._settle(g, best, price, inside_nodes)
         return Found(Layout(best.worker.copy(), best.node.copy()), float(best.cost[0]), best.violation, done, cut)
 
-    def _settle(self, state: State, best: _Best, keep: tuple[Ints, Ints], price: float, inside_nodes: bool) -> int:
+    def _settle(self, g: Space, best: _Best, price: float, inside_nodes: bool) -> int:
         """Only improve, at a price that rises until nothing is violated; then from the best seen."""
-        p = self.instance
-        per_pass = 10 * max(len(p.movable), 20)
+        per_pass = 10 * max(self.movable, 20)
         done = 0
+        violated = best.see(g)
         for _ in range(24):
-            if state.total[1] <= 1e-6:
+            if not violated:
                 break
             price *= 2.0
-            search.run(p, state, per_pass, 0.0, price, inside_nodes, *keep, best.cost)
-            search.measure(p, state)
-            best.see(state, p)
+            search.run(g, per_pass, 0.0, price, inside_nodes, *best.copies, best.cost)
+            violated = best.see(g)
             done += per_pass
-        if best.violation > 1e-6:
+        if best.violation > NO_VIOLATION:
             return done
-        state = search.state_of(p, best.worker, best.node, int(state.random[0] >> np.uint64(2)))
+        g = search.space(self.template, best.worker, best.node, int(g.box["random"][0]))
         firm = 1e3 * self._traffic / self._mhz + price
         for _ in range(6):
-            accepted = search.run(p, state, per_pass, 0.0, firm, inside_nodes, *keep, best.cost)
-            search.measure(p, state)
-            best.see(state, p)
+            accepted = search.run(g, per_pass, 0.0, firm, inside_nodes, *best.copies, best.cost)
+            best.see(g)
             done += per_pass
             if not accepted:
                 break
@@ -140,69 +142,83 @@ class Annealer:
 
 
 class _Best:
-    """The best layout seen: least violation, then least cost."""
+    """The best layout seen: least violation, then least cost. The search itself keeps each new best in `copies`."""
 
-    def __init__(self, state: State, p: Instance) -> None:
-        self.worker = state.worker.copy()
-        self.node = state.node.copy()
-        self.violation = float(state.total[1])
-        self.cost = np.array([self._cost(state, p) if self.violation <= 1e-6 else math.inf])
+    def __init__(self, g: Space) -> None:
+        self.worker, self.node = search.layout_of(g)
+        self.violation = float(g.box["violation"][0])
+        self.cost = np.array([_cost(g) if self.violation <= NO_VIOLATION else math.inf])
+        every = len(self.worker) <= COPY_EVERY_BEST_BELOW
+        self.copies = (self.worker, self.node) if every else (self.worker[:0], self.node[:0])
 
-    def see(self, state: State, p: Instance) -> None:
-        """Keep the state if it is better."""
+    def see(self, g: Space) -> bool:
+        """Keep the layout if it is better; whether it breaks a constraint. Sums are computed anew."""
+        search.measure(g)
         if math.isfinite(self.cost[0]):
             self.violation = 0.0
-        violation = float(state.total[1])
-        feasible = violation <= 1e-6
-        if (feasible and self._cost(state, p) < self.cost[0]) or (not feasible and violation < self.violation):
-            self.worker[:] = state.worker
-            self.node[:] = state.node
+        violation = float(g.box["violation"][0])
+        feasible = violation <= NO_VIOLATION
+        if (feasible and _cost(g) < self.cost[0]) or (not feasible and violation < self.violation):
+            self.worker[:], self.node[:] = search.layout_of(g)
             self.violation = 0.0 if feasible else violation
             if feasible:
-                self.cost[0] = self._cost(state, p)
-
-    @staticmethod
-    def _cost(state: State, p: Instance) -> float:
-        return float(state.total[0] + p.restart_cost * state.total[2])
+                self.cost[0] = _cost(g)
+        return not feasible
 
 
-def instance_of(frame: Frame, objective: Objective, limits: Limits) -> Instance:
-    """The arrays of the search for a model, an objective and limits."""
+def _cost(g: Space) -> float:
+    return float(g.box["traffic"][0] + g.box["restart_cost"][0] * g.box["restarted"][0])
+
+
+def template(frame: Frame, objective: Objective, limits: Limits) -> Space:
+    """The search space of a model, an objective and limits, before anything is placed."""
     c = frame.compiled
-    if objective.pairs is None:
-        xadj, adj, tps = c.xadj, c.adj, c.adj_tps
-    else:
-        from stormpilot.model.compiled import adjacency
-
-        xadj, adj, tps = adjacency(c.executors, *objective.pairs)
+    xadj, adj, tps = (c.xadj, c.adj, c.adj_tps) if objective.pairs is None else adjacency(c.executors, *objective.pairs)
+    executors = np.zeros(c.executors, dtype=EXECUTOR)
+    for name, values in (
+        ("cpu", c.cpu_mhz),
+        ("memory", c.memory_mb),
+        ("topology", c.topology),
+        ("klass", c.klass),
+        ("home", frame.home),
+    ):
+        executors[name] = values
+    workers = np.zeros(frame.workers, dtype=WORKER)
+    workers["topology"] = frame.topology
+    workers["home_node"] = frame.home_node
+    workers["fixed"] = frame.fixed
+    nodes = np.zeros(c.nodes, dtype=NODE)
+    for name, values in (
+        ("limit", c.node_limit_mhz),
+        ("memory_limit", c.node_memory_mb),
+        ("host", c.node_host),
+        ("rack", c.node_rack),
+        ("slots", c.slots_per_node()),
+    ):
+        nodes[name] = values
+    topologies = np.zeros(c.topologies, dtype=TOPOLOGY)
+    topologies["first"] = frame.first_worker[:-1]
+    topologies["end"] = frame.first_worker[1:]
+    topologies["max_executors"] = limits.max_executors
+    topologies["keep_all_workers"] = limits.exact_workers
     mean_cpu = float(c.cpu_mhz.mean()) if c.executors and c.cpu_mhz.any() else 1.0
     mean_memory = float(c.memory_mb.mean()) if c.executors and c.memory_mb.any() else 1.0
-    at_home = frame.home != NOWHERE
-    return Instance(
+    box = np.zeros(1, dtype=BOX)
+    box["restart_cost"] = objective.restart_tps
+    box["mhz_per_mb"] = mean_cpu / mean_memory
+    box["mhz_per_forbidden"] = 4.0 * mean_cpu
+    return Space(
+        executors=executors,
+        workers=workers,
+        nodes=nodes,
+        topologies=topologies,
+        box=box,
         xadj=xadj,
         adj=adj,
-        adj_tps=tps,
-        topology=c.topology,
-        cpu=c.cpu_mhz,
-        memory=c.memory_mb,
-        klass=c.klass,
+        tps=tps,
         allowed=c.allowed,
-        movable=np.flatnonzero(~c.fixed),
-        node_limit=c.node_limit_mhz,
-        node_memory=c.node_memory_mb,
-        node_host=c.node_host,
-        node_rack=c.node_rack,
-        node_slots=c.slots_per_node(),
-        first_worker=frame.first_worker,
-        worker_topology=frame.topology,
-        fixed=frame.fixed,
-        max_executors=limits.max_executors,
-        keep_all_workers=limits.exact_workers,
-        home=frame.home,
-        home_size=np.bincount(frame.home[at_home], minlength=frame.workers).astype(np.int64),
-        home_node=frame.home_node,
         distance=np.array(objective.distance, dtype=np.float64),
-        restart_cost=float(objective.restart_tps),
-        mhz_per_mb=mean_cpu / mean_memory,
-        mhz_per_forbidden=4.0 * mean_cpu,
+        movable=np.flatnonzero(~c.fixed),
+        on_node=np.full((c.nodes, max(int(c.slots_per_node().max(initial=0)), 1)), NOWHERE, dtype=np.int64),
+        piece=np.zeros(max(c.executors, search.PIECE), dtype=np.int64),
     )

@@ -48,14 +48,19 @@ def caps(compiled: Compiled, alpha: float) -> Ints:
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
     """Both phases, then repair where the greedy found no room."""
-    compiled = frame.compiled
-    max_executors = caps(compiled, params.alpha)
+    exact = np.ones(frame.compiled.topologies, dtype=np.bool_)
+    limits = Limits(caps(frame.compiled, params.alpha), exact)
+    return repaired(frame, greedy(frame, params.alpha), limits, rng, left_s)
+
+
+def greedy(frame: Frame, alpha: float) -> Layout:
+    """Both phases as published; what finds no room is left without worker or node."""
     layout = empty_layout(frame)
-    for t in range(compiled.topologies):
+    max_executors = caps(frame.compiled, alpha)
+    for t in range(frame.compiled.topologies):
         _executors_to_workers(frame, t, int(max_executors[t]), layout)
     workers_to_nodes(frame, layout)
-    exact = np.ones(compiled.topologies, dtype=np.bool_)
-    return repaired(frame, layout, Limits(max_executors, exact), rng, left_s)
+    return layout
 
 
 def by_falling_traffic(a: Ints, b: Ints, tps: Floats) -> Ints:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
+from stormpilot.planner.jit import jit
 
 
 class Items(NamedTuple):
@@ -44,7 +44,7 @@ class Bins(NamedTuple):
     classes: Ints  # B x K: items of each class in the bin
 
 
-@njit(cache=True)
+@jit
 def fits(items: Items, bins: Bins, i: int, b: int) -> bool:
     """Whether bin b can take item i too."""
     if bins.held[b] >= bins.room[b]:
@@ -74,7 +74,7 @@ def fits(items: Items, bins: Bins, i: int, b: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@jit
 def put(items: Items, bins: Bins, bin_of: Ints, i: int, b: int) -> None:
     """Place item i in bin b."""
     bin_of[i] = b
@@ -84,7 +84,7 @@ def put(items: Items, bins: Bins, bin_of: Ints, i: int, b: int) -> None:
     bins.classes[b, items.klass[i]] += 1
 
 
-@njit(cache=True)
+@jit
 def take(items: Items, bins: Bins, bin_of: Ints, i: int) -> int:
     """Take item i out of its bin, if it is in one; which."""
     b = bin_of[i]
@@ -97,7 +97,7 @@ def take(items: Items, bins: Bins, bin_of: Ints, i: int) -> int:
     return b
 
 
-@njit(cache=True)
+@jit
 def least_loaded(items: Items, bins: Bins, i: int) -> int:
     """The bin with the least CPU load that can take item i (ties: lower number); -1 if none can."""
     best = NOWHERE
@@ -107,7 +107,7 @@ def least_loaded(items: Items, bins: Bins, i: int) -> int:
     return best
 
 
-@njit(cache=True)
+@jit
 def _affinity(items: Items, bin_of: Ints, i: int, b: int) -> float:
     """Traffic of item i with the items of bin b."""
     tps = 0.0
@@ -117,7 +117,6 @@ def _affinity(items: Items, bin_of: Ints, i: int, b: int) -> float:
     return tps
 
 
-@njit(cache=True)
 def place_pairs(items: Items, bins: Bins, bin_of: Ints, first: Ints, second: Ints, tps: Floats) -> None:
     """Go over the pairs (first[p], second[p]), which come by falling traffic, and place them as A13 does.
 
@@ -125,9 +124,21 @@ def place_pairs(items: Items, bins: Bins, bin_of: Ints, first: Ints, second: Int
     of {bin of one, bin of the other, least loaded bin} is tried; the feasible one that leaves the least traffic between
     bins is kept, the first found on a tie. What fits nowhere stays in `bin_of` as -1.
     """
-    candidates = np.empty(3, dtype=np.int64)
-    to_first = np.empty(3, dtype=np.float64)
-    to_second = np.empty(3, dtype=np.float64)
+    _place_pairs(items, bins, bin_of, first, second, tps, np.zeros(3, dtype=np.int64), np.zeros(3), np.zeros(3))
+
+
+@jit
+def _place_pairs(
+    items: Items,
+    bins: Bins,
+    bin_of: Ints,
+    first: Ints,
+    second: Ints,
+    tps: Floats,
+    candidates: Ints,
+    to_first: Floats,
+    to_second: Floats,
+) -> None:
     for p in range(len(first)):
         i, j = first[p], second[p]
         if not (items.movable[i] or items.movable[j]):
@@ -185,12 +196,12 @@ def place_pairs(items: Items, bins: Bins, bin_of: Ints, first: Ints, second: Int
             put(items, bins, bin_of, j, best_j)
 
 
-@njit(cache=True)
+@jit
 def _gain(movable: bool, tps: float) -> float:
     return tps if movable else 0.0
 
 
-@njit(cache=True)
+@jit
 def place_rest(items: Items, bins: Bins, bin_of: Ints) -> None:
     """Place what has no traffic (or found no room before) in the least loaded bin that takes it."""
     for i in range(len(bin_of)):
@@ -200,10 +211,13 @@ def place_rest(items: Items, bins: Bins, bin_of: Ints) -> None:
                 put(items, bins, bin_of, i, b)
 
 
-@njit(cache=True)
 def fill_empty(items: Items, bins: Bins, bin_of: Ints) -> None:
     """Give each empty bin the one item, of a bin with more than one, whose move costs least (ties: lower number)."""
-    inside = np.zeros(len(bin_of), dtype=np.float64)
+    _fill_empty(items, bins, bin_of, np.zeros(len(bin_of)))
+
+
+@jit
+def _fill_empty(items: Items, bins: Bins, bin_of: Ints, inside: Floats) -> None:
     for i in range(len(bin_of)):
         if bin_of[i] != NOWHERE:
             inside[i] = _affinity(items, bin_of, i, bin_of[i])

@@ -17,17 +17,10 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.layout import Frame, Layout, frame_of
+from stormpilot.planner.result import Result
 from stormpilot.planner.slots import to_slots
 
 Value = float | int | str | bool | None
-
-
-@dataclass(frozen=True)
-class Result:
-    """A layout with what the planner has to say about it (for `Plan.notes`)."""
-
-    layout: Layout
-    notes: tuple[str, ...] = ()
 
 
 Place = Callable[[Frame, Any, np.random.Generator, LeftS], "Layout | Result | Infeasible"]

@@ -1,7 +1,8 @@
 """Make an incomplete or overfull layout a plan, before a planner gives up.
 
 `completed` gives everything a place whose number of slots and workers is right; `repaired` then removes what is over
-CPU or memory limits or on forbidden nodes, by local search that starts where the planner stopped.
+CPU or memory limits or on forbidden nodes, by local search that starts where the planner stopped, and as a last resort
+by constraint programming, which on small models proves that nothing fits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from stormpilot.planner.layout import Frame, Layout
 
 TRIES_PER_EXECUTOR = (200, 1000, 4000)
 MOST_TRIES = 20_000_000
+PROOF_BELOW = 3000  # executors x nodes: small enough for a proof that nothing fits
+PROOF_S = 20.0
 
 
 def repaired(
@@ -45,6 +48,10 @@ def repaired(
         )
     if found.violation <= 0:
         return found.layout
+    if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0:
+        from stormpilot.planner.exact import any_layout
+
+        return any_layout(frame, limits, min(PROOF_S, left_s()))
     return given_up(frame, found.layout, cut=left_s() <= 0)
 
 

@@ -13,468 +13,510 @@ Moves: shift an executor, exchange executors of two nodes, shift a connected pie
 another node, exchange the nodes of two workers, merge a worker into another (algorithms.md, section 10).
 """
 
-# The compiled functions work on plain arrays; arguments are grouped in named tuples, which numba understands.
+# The compiled functions work on arrays of records (few arguments compile fast), grouped in a named tuple.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numba import njit
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
+from stormpilot.planner.jit import jit
 
 PIECE = 64  # executors in a connected piece, at most
+ONE = cast(int, np.int64(1))  # a number that is no literal: numba compiles a function anew for each literal argument
+STEPS = cast(int, np.int64(8))
 
 
-class Instance(NamedTuple):
-    """What does not change: see `anneal.instance_of`."""
+EXECUTOR = np.dtype(
+    [
+        ("worker", "i8"),
+        ("mark", "i8"),  # stamp of the last piece that the executor was in
+        ("cpu", "f8"),  # MHz
+        ("memory", "f8"),  # MB
+        ("topology", "i8"),
+        ("klass", "i8"),
+        ("home", "i8"),  # the worker that it is in now, or -1
+        ("after", "i8"),  # ring of the executors of a worker
+        ("before", "i8"),
+    ]
+)
+WORKER = np.dtype(
+    [
+        ("node", "i8"),  # -1 while empty
+        ("size", "i8"),
+        ("head", "i8"),  # an executor of the worker, -1 while empty
+        ("away", "i8"),  # executors in the worker but not at home there, plus those at home there but not in it
+        ("topology", "i8"),
+        ("home_node", "i8"),
+        ("place", "i8"),  # index in on_node
+        ("fixed", "i8"),
+    ]
+)
+NODE = np.dtype(
+    [
+        ("load", "f8"),  # MHz
+        ("limit", "f8"),
+        ("memory", "f8"),  # MB
+        ("memory_limit", "f8"),
+        ("host", "i8"),
+        ("rack", "i8"),
+        ("slots", "i8"),
+        ("used", "i8"),  # slots in use
+    ]
+)
+TOPOLOGY = np.dtype(
+    [
+        ("first", "i8"),  # its workers are first:end
+        ("end", "i8"),
+        ("used_workers", "i8"),
+        ("max_executors", "i8"),  # of a worker
+        ("keep_all_workers", "i8"),  # none may become empty
+    ]
+)
+BOX = np.dtype(
+    [
+        ("random", "u8"),
+        ("stamp", "i8"),
+        ("traffic", "f8"),  # x distance
+        ("violation", "f8"),  # MHz
+        ("restarted", "f8"),  # workers
+        ("restart_cost", "f8"),
+        ("mhz_per_mb", "f8"),  # what a MB above a memory limit counts in the violation
+        ("mhz_per_forbidden", "f8"),  # what an executor on a forbidden node counts in the violation
+    ]
+)
 
+
+class Space(NamedTuple):
+    """A layout with all that moves need to know; see the record types above. `box` holds what there is one of."""
+
+    executors: Any
+    workers: Any
+    nodes: Any
+    topologies: Any
+    box: Any
     xadj: Ints
     adj: Ints
-    adj_tps: Floats
-    topology: Ints  # E
-    cpu: Floats  # E, MHz
-    memory: Floats  # E, MB
-    klass: Ints  # E
-    allowed: Bools  # K x N
-    movable: Ints  # executors that may move
-    node_limit: Floats
-    node_memory: Floats
-    node_host: Ints
-    node_rack: Ints
-    node_slots: Ints
-    first_worker: Ints  # T + 1
-    worker_topology: Ints  # W
-    fixed: Bools  # W
-    max_executors: Ints  # T: executors per worker
-    keep_all_workers: Bools  # T: no worker may become empty
-    home: Ints  # E
-    home_size: Ints  # W
-    home_node: Ints  # W
+    tps: Floats
+    allowed: Bools  # classes x nodes
     distance: Floats  # [same node, same rack, other rack]
-    restart_cost: float
-    mhz_per_mb: float  # what a MB above a memory limit counts in the violation
-    mhz_per_forbidden: float  # what an executor on a forbidden node counts in the violation
+    movable: Ints  # executors that may move
+    on_node: Ints  # nodes x slots: workers
+    piece: Ints  # executors of the piece at hand
 
 
-class State(NamedTuple):
-    """What moves change."""
-
-    worker: Ints  # E
-    node: Ints  # W, -1 while empty
-    size: Ints  # W
-    head: Ints  # W: an executor of the worker, -1 while empty
-    after: Ints  # E: rings of the executors of a worker
-    before: Ints  # E
-    load: Floats  # N
-    memory: Floats  # N
-    on_node: Ints  # N x slots: workers
-    used: Ints  # N: how many
-    place: Ints  # W: index in on_node
-    used_workers: Ints  # T
-    away: Ints  # W: executors in the worker but not at home there, plus those at home there but not in it
-    mark: Ints  # E: stamp of the last piece that the executor was in
-    piece: Ints  # PIECE or E: executors of the piece at hand
-    stamp: Ints  # [1]
-    random: Any  # uint64[1]
-    total: Floats  # [traffic x distance, violation, restarted workers]
-
-
-@njit(cache=True)
-def _random(s: State) -> float:  # xorshift64*
-    x = s.random[0]
+@jit
+def _random(g: Space) -> float:  # xorshift64*
+    x = g.box[0].random
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
-    s.random[0] = x
+    g.box[0].random = x
     return ((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True)
-def _below(s: State, n: int) -> int:
-    return min(int(_random(s) * n), n - 1)
+@jit
+def _below(g: Space, n: int) -> int:
+    return min(int(_random(g) * n), n - 1)
 
 
-@njit(cache=True)
-def _node_distance(p: Instance, m: int, n: int) -> float:
-    if p.node_host[m] == p.node_host[n]:
-        return p.distance[0]
-    if p.node_rack[m] == p.node_rack[n]:
-        return p.distance[1]
-    return p.distance[2]
+@jit
+def _node_distance(g: Space, m: int, n: int) -> float:
+    if g.nodes[m].host == g.nodes[n].host:
+        return g.distance[0]
+    if g.nodes[m].rack == g.nodes[n].rack:
+        return g.distance[1]
+    return g.distance[2]
 
 
-@njit(cache=True)
-def _distance(p: Instance, s: State, a: int, b: int) -> float:
+@jit
+def _distance(g: Space, a: int, b: int) -> float:
     """Distance between workers."""
     if a == b:
         return 0.0
-    return _node_distance(p, s.node[a], s.node[b])
+    return _node_distance(g, g.workers[a].node, g.workers[b].node)
 
 
-@njit(cache=True)
-def _over(p: Instance, n: int, load: float, memory: float) -> float:
+@jit
+def _over(g: Space, n: int, load: float, memory: float) -> float:
     """Violation of node n at this load."""
     v = 0.0
-    limit = p.node_limit[n]
+    limit = g.nodes[n].limit
     if load > limit * (1.0 + 1e-9):
         v += load - limit
-    limit = p.node_memory[n]
+    limit = g.nodes[n].memory_limit
     if memory > limit * (1.0 + 1e-9):
-        v += (memory - limit) * p.mhz_per_mb
+        v += (memory - limit) * g.box[0].mhz_per_mb
     return v
 
 
-@njit(cache=True)
-def _restarted(p: Instance, s: State, w: int) -> bool:
-    return s.size[w] > 0 and (s.away[w] > 0 or s.node[w] != p.home_node[w])
+@jit
+def _restarted(g: Space, w: int) -> bool:
+    return g.workers[w].size > 0 and (g.workers[w].away > 0 or g.workers[w].node != g.workers[w].home_node)
 
 
-@njit(cache=True)
-def _seat(p: Instance, s: State, w: int, n: int) -> None:
+@jit
+def _seat(g: Space, w: int, n: int) -> None:
     """Put the empty worker w on node n."""
-    s.node[w] = n
-    s.place[w] = s.used[n]
-    s.on_node[n, s.used[n]] = w
-    s.used[n] += 1
+    g.workers[w].node = n
+    g.workers[w].place = g.nodes[n].used
+    g.on_node[n, g.nodes[n].used] = w
+    g.nodes[n].used += 1
 
 
-@njit(cache=True)
-def _unseat(p: Instance, s: State, w: int) -> None:
-    n = s.node[w]
-    s.used[n] -= 1
-    last = s.on_node[n, s.used[n]]
-    s.on_node[n, s.place[w]] = last
-    s.place[last] = s.place[w]
-    s.node[w] = NOWHERE
+@jit
+def _unseat(g: Space, w: int) -> None:
+    n = g.workers[w].node
+    g.nodes[n].used -= 1
+    last = g.on_node[n, g.nodes[n].used]
+    g.on_node[n, g.workers[w].place] = last
+    g.workers[last].place = g.workers[w].place
+    g.workers[w].node = NOWHERE
 
 
-@njit(cache=True)
-def _move(p: Instance, s: State, e: int, b: int) -> None:
+@jit
+def _move(g: Space, e: int, b: int) -> None:
     """Move executor e to worker b (which has a node); loads and rings, no cost. A worker left empty loses its node."""
-    a = s.worker[e]
-    h = p.home[e]
-    m, n = s.node[a], s.node[b]
-    s.worker[e] = b
-    s.load[m] -= p.cpu[e]
-    s.memory[m] -= p.memory[e]
-    s.load[n] += p.cpu[e]
-    s.memory[n] += p.memory[e]
-    s.away[a] += 1 if h == a else -1
-    s.away[b] += -1 if h == b else 1
-    if s.after[e] == e:
-        s.head[a] = NOWHERE
+    a = g.executors[e].worker
+    h = g.executors[e].home
+    m, n = g.workers[a].node, g.workers[b].node
+    g.executors[e].worker = b
+    g.nodes[m].load -= g.executors[e].cpu
+    g.nodes[m].memory -= g.executors[e].memory
+    g.nodes[n].load += g.executors[e].cpu
+    g.nodes[n].memory += g.executors[e].memory
+    g.workers[a].away += 1 if h == a else -1
+    g.workers[b].away += -1 if h == b else 1
+    if g.executors[e].after == e:
+        g.workers[a].head = NOWHERE
     else:
-        s.after[s.before[e]] = s.after[e]
-        s.before[s.after[e]] = s.before[e]
-        if s.head[a] == e:
-            s.head[a] = s.after[e]
-    if s.head[b] == NOWHERE:
-        s.head[b] = e
-        s.after[e] = e
-        s.before[e] = e
+        g.executors[g.executors[e].before].after = g.executors[e].after
+        g.executors[g.executors[e].after].before = g.executors[e].before
+        if g.workers[a].head == e:
+            g.workers[a].head = g.executors[e].after
+    if g.workers[b].head == NOWHERE:
+        g.workers[b].head = e
+        g.executors[e].after = e
+        g.executors[e].before = e
     else:
-        first = s.head[b]
-        last = s.before[first]
-        s.after[last] = e
-        s.before[e] = last
-        s.after[e] = first
-        s.before[first] = e
-    s.size[a] -= 1
-    s.size[b] += 1
+        first = g.workers[b].head
+        last = g.executors[first].before
+        g.executors[last].after = e
+        g.executors[e].before = last
+        g.executors[e].after = first
+        g.executors[first].before = e
+    g.workers[a].size -= 1
+    g.workers[b].size += 1
 
 
-@njit(cache=True)
-def _shift(p: Instance, s: State, k: int, b: int, price: float) -> float:
-    """Move the first k of s.piece (all of one worker, marked) to worker b; change of cost. The totals follow."""
-    a = s.worker[s.piece[0]]
-    m, n = s.node[a], s.node[b]
-    stamp = s.stamp[0]
+@jit
+def _shift(g: Space, k: int, b: int, price: float) -> float:
+    """Move the first k of the piece (all of one worker, marked) to worker b; change of cost. The totals follow."""
+    a = g.executors[g.piece[0]].worker
+    m, n = g.workers[a].node, g.workers[b].node
+    stamp = g.box[0].stamp
     traffic = 0.0
     forbidden = 0
     for i in range(k):
-        e = s.piece[i]
-        for j in range(p.xadj[e], p.xadj[e + 1]):
-            f = p.adj[j]
-            if s.mark[f] != stamp:
-                w = s.worker[f]
+        e = g.piece[i]
+        for j in range(g.xadj[e], g.xadj[e + 1]):
+            f = g.adj[j]
+            if g.executors[f].mark != stamp:
+                w = g.executors[f].worker
                 if w == a:
-                    traffic += p.adj_tps[j] * _distance(p, s, b, a)
+                    traffic += g.tps[j] * _distance(g, b, a)
                 elif w == b:
-                    traffic -= p.adj_tps[j] * _distance(p, s, a, b)
+                    traffic -= g.tps[j] * _distance(g, a, b)
                 elif m != n:
-                    traffic += p.adj_tps[j] * (_distance(p, s, b, w) - _distance(p, s, a, w))
+                    traffic += g.tps[j] * (_distance(g, b, w) - _distance(g, a, w))
         if m != n:
-            forbidden += int(p.allowed[p.klass[e], m]) - int(p.allowed[p.klass[e], n])
-    restarted = -int(_restarted(p, s, a)) - int(_restarted(p, s, b))
+            forbidden += int(g.allowed[g.executors[e].klass, m]) - int(g.allowed[g.executors[e].klass, n])
+    restarted = -int(_restarted(g, a)) - int(_restarted(g, b))
     over = 0.0
     if m != n:
-        over -= _over(p, m, s.load[m], s.memory[m]) + _over(p, n, s.load[n], s.memory[n])
+        over -= _over(g, m, g.nodes[m].load, g.nodes[m].memory) + _over(g, n, g.nodes[n].load, g.nodes[n].memory)
     for i in range(k):
-        _move(p, s, s.piece[i], b)
+        _move(g, g.piece[i], b)
     if m != n:
-        over += _over(p, m, s.load[m], s.memory[m]) + _over(p, n, s.load[n], s.memory[n])
-        over += forbidden * p.mhz_per_forbidden
-    restarted += int(_restarted(p, s, a)) + int(_restarted(p, s, b))
-    s.total[0] += traffic
-    s.total[1] += over
-    s.total[2] += restarted
-    return traffic + price * over + p.restart_cost * restarted
+        over += _over(g, m, g.nodes[m].load, g.nodes[m].memory) + _over(g, n, g.nodes[n].load, g.nodes[n].memory)
+        over += forbidden * g.box[0].mhz_per_forbidden
+    restarted += int(_restarted(g, a)) + int(_restarted(g, b))
+    g.box[0].traffic += traffic
+    g.box[0].violation += over
+    g.box[0].restarted += restarted
+    return traffic + price * over + g.box[0].restart_cost * restarted
 
 
-@njit(cache=True)
-def _close(p: Instance, s: State, w: int) -> None:
+@jit
+def _close(g: Space, w: int) -> None:
     """Give up the slot of a worker that a move left empty."""
-    if s.size[w] == 0 and s.node[w] != NOWHERE:
-        _unseat(p, s, w)
-        s.used_workers[p.worker_topology[w]] -= 1
+    if g.workers[w].size == 0 and g.workers[w].node != NOWHERE:
+        _unseat(g, w)
+        g.topologies[g.workers[w].topology].used_workers -= 1
 
 
-@njit(cache=True)
-def _open(p: Instance, s: State, t: int, n: int) -> int:
+@jit
+def _open(g: Space, t: int, n: int) -> int:
     """An empty worker of topology t, now on node n; -1 where t has none left or n no slot."""
-    if s.used[n] >= p.node_slots[n] or s.used_workers[t] >= p.first_worker[t + 1] - p.first_worker[t]:
+    if (
+        g.nodes[n].used >= g.nodes[n].slots
+        or g.topologies[t].used_workers >= g.topologies[t].end - g.topologies[t].first
+    ):
         return NOWHERE
-    for w in range(p.first_worker[t], p.first_worker[t + 1]):
-        if s.node[w] == NOWHERE and p.home_node[w] == n:
+    for w in range(g.topologies[t].first, g.topologies[t].end):
+        if g.workers[w].node == NOWHERE and g.workers[w].home_node == n:
             break
     else:
-        for w in range(p.first_worker[t], p.first_worker[t + 1]):
-            if s.node[w] == NOWHERE:
+        for w in range(g.topologies[t].first, g.topologies[t].end):
+            if g.workers[w].node == NOWHERE:
                 break
-    _seat(p, s, w, n)
-    s.used_workers[t] += 1
+    _seat(g, w, n)
+    g.topologies[t].used_workers += 1
     return w
 
 
-@njit(cache=True)
-def _worker_at(p: Instance, s: State, t: int, n: int, room: int, avoid: int) -> int:
+@jit
+def _worker_at(g: Space, t: int, n: int, room: int, avoid: int) -> int:
     """A worker of topology t on node n that can take `room` more executors, opened if need be; -1 if there is none."""
-    for i in range(s.used[n]):
-        w = s.on_node[n, i]
-        if p.worker_topology[w] == t and w != avoid and not p.fixed[w] and s.size[w] + room <= p.max_executors[t]:
+    for i in range(g.nodes[n].used):
+        w = g.on_node[n, i]
+        if (
+            g.workers[w].topology == t
+            and w != avoid
+            and not g.workers[w].fixed
+            and g.workers[w].size + room <= g.topologies[t].max_executors
+        ):
             return w
-    return _open(p, s, t, n)
+    return _open(g, t, n)
 
 
-@njit(cache=True)
-def _target(p: Instance, s: State, e: int, k: int, near: bool) -> int:
+@jit
+def _target(g: Space, e: int, k: int, near: bool) -> int:
     """A worker for the piece around e: by a neighbour's node, or (not near, or no neighbour elsewhere) anywhere."""
-    a = s.worker[e]
-    t = p.topology[e]
+    a = g.executors[e].worker
+    t = g.executors[e].topology
     if near:
-        degree = p.xadj[e + 1] - p.xadj[e]
+        degree = g.xadj[e + 1] - g.xadj[e]
         for _ in range(3):
-            f = p.adj[p.xadj[e] + _below(s, degree)] if degree else e
-            w = s.worker[f]
+            f = g.adj[g.xadj[e] + _below(g, degree)] if degree else e
+            w = g.executors[f].worker
             if w != a:
-                if not p.fixed[w] and s.size[w] + k <= p.max_executors[t]:
+                if not g.workers[w].fixed and g.workers[w].size + k <= g.topologies[t].max_executors:
                     return w
-                return _worker_at(p, s, t, s.node[w], k, a)
+                return _worker_at(g, t, g.workers[w].node, k, a)
         return NOWHERE
-    if _random(s) < 0.5:
-        w = p.first_worker[t] + _below(s, p.first_worker[t + 1] - p.first_worker[t])
-        if w != a and s.node[w] != NOWHERE and not p.fixed[w] and s.size[w] + k <= p.max_executors[t]:
+    if _random(g) < 0.5:
+        w = g.topologies[t].first + _below(g, g.topologies[t].end - g.topologies[t].first)
+        if (
+            w != a
+            and g.workers[w].node != NOWHERE
+            and not g.workers[w].fixed
+            and g.workers[w].size + k <= g.topologies[t].max_executors
+        ):
             return w
-    n = _below(s, len(p.node_slots))
-    return _worker_at(p, s, t, n, k, a)
+    n = _below(g, len(g.nodes))
+    return _worker_at(g, t, n, k, a)
 
 
-@njit(cache=True)
-def _grow(p: Instance, s: State, e: int, most: int) -> int:
-    """Fill s.piece with a connected piece of e's worker around e, marked; its size."""
-    s.stamp[0] += 1
-    stamp = s.stamp[0]
-    a = s.worker[e]
-    s.piece[0] = e
-    s.mark[e] = stamp
+@jit
+def _grow(g: Space, e: int, most: int) -> int:
+    """Fill the piece with a connected piece of e's worker around e, marked; its size."""
+    g.box[0].stamp += 1
+    stamp = g.box[0].stamp
+    a = g.executors[e].worker
+    g.piece[0] = e
+    g.executors[e].mark = stamp
     k = 1
     misses = 0
     while k < most and misses < 4:
-        g = s.piece[_below(s, k)]
-        degree = p.xadj[g + 1] - p.xadj[g]
+        m = g.piece[_below(g, k)]
+        degree = g.xadj[m + 1] - g.xadj[m]
         if degree == 0:
             break
-        f = p.adj[p.xadj[g] + _below(s, degree)]
-        if s.worker[f] == a and s.mark[f] != stamp:
-            s.mark[f] = stamp
-            s.piece[k] = f
+        f = g.adj[g.xadj[m] + _below(g, degree)]
+        if g.executors[f].worker == a and g.executors[f].mark != stamp:
+            g.executors[f].mark = stamp
+            g.piece[k] = f
             k += 1
         else:
             misses += 1
     return k
 
 
-@njit(cache=True)
-def _whole(p: Instance, s: State, w: int) -> int:
-    """Fill s.piece with all executors of w, marked; how many."""
-    s.stamp[0] += 1
+@jit
+def _whole(g: Space, w: int) -> int:
+    """Fill the piece with all executors of w, marked; how many."""
+    g.box[0].stamp += 1
     k = 0
-    e = s.head[w]
-    while k < s.size[w]:
-        s.piece[k] = e
-        s.mark[e] = s.stamp[0]
-        e = s.after[e]
+    e = g.workers[w].head
+    while k < g.workers[w].size:
+        g.piece[k] = e
+        g.executors[e].mark = g.box[0].stamp
+        e = g.executors[e].after
         k += 1
     return k
 
 
-@njit(cache=True)
-def _relocation(p: Instance, s: State, w: int, n: int, other: int) -> float:
+@jit
+def _relocation(g: Space, w: int, n: int, other: int) -> float:
     """Change of traffic x distance if w went to node n, edges to worker `other` left out."""
-    m = s.node[w]
+    m = g.workers[w].node
     traffic = 0.0
-    e = s.head[w]
-    for _ in range(s.size[w]):
-        for j in range(p.xadj[e], p.xadj[e + 1]):
-            v = s.worker[p.adj[j]]
+    e = g.workers[w].head
+    for _ in range(g.workers[w].size):
+        for j in range(g.xadj[e], g.xadj[e + 1]):
+            v = g.executors[g.adj[j]].worker
             if v != w and v != other:
-                o = s.node[v]
-                traffic += p.adj_tps[j] * (_node_distance(p, n, o) - _node_distance(p, m, o))
-        e = s.after[e]
+                o = g.workers[v].node
+                traffic += g.tps[j] * (_node_distance(g, n, o) - _node_distance(g, m, o))
+        e = g.executors[e].after
     return traffic
 
 
-@njit(cache=True)
-def _contents(p: Instance, s: State, w: int, m: int, n: int) -> tuple[float, float, int]:
+@jit
+def _contents(g: Space, w: int, m: int, n: int) -> tuple[float, float, int]:
     """CPU and memory of worker w, and how many more of its executors are forbidden on n than on m."""
     cpu = 0.0
     memory = 0.0
     forbidden = 0
-    e = s.head[w]
-    for _ in range(s.size[w]):
-        cpu += p.cpu[e]
-        memory += p.memory[e]
-        forbidden += int(p.allowed[p.klass[e], m]) - int(p.allowed[p.klass[e], n])
-        e = s.after[e]
+    e = g.workers[w].head
+    for _ in range(g.workers[w].size):
+        cpu += g.executors[e].cpu
+        memory += g.executors[e].memory
+        forbidden += int(g.allowed[g.executors[e].klass, m]) - int(g.allowed[g.executors[e].klass, n])
+        e = g.executors[e].after
     return cpu, memory, forbidden
 
 
-@njit(cache=True)
-def _accept(s: State, delta: float, temperature: float) -> bool:
-    return delta <= 0.0 or (temperature > 0.0 and _random(s) < np.exp(-delta / temperature))
+@jit
+def _accept(g: Space, delta: float, temperature: float) -> bool:
+    return delta <= 0.0 or (temperature > 0.0 and _random(g) < np.exp(-delta / temperature))
 
 
-@njit(cache=True)
-def _try_relocate(p: Instance, s: State, w: int, n: int, temperature: float, price: float) -> bool:
+@jit
+def _try_relocate(g: Space, w: int, n: int, temperature: float, price: float) -> bool:
     """Move worker w to node n, or exchange its node with a worker of n where n has no free slot."""
-    m = s.node[w]
+    m = g.workers[w].node
     if n == m:
         return False
     other = NOWHERE
-    if s.used[n] >= p.node_slots[n] or _random(s) < 0.3:
-        if s.used[n] == 0:
+    if g.nodes[n].used >= g.nodes[n].slots or _random(g) < 0.3:
+        if g.nodes[n].used == 0:
             return False
-        other = s.on_node[n, _below(s, s.used[n])]
-        if p.fixed[other]:
+        other = g.on_node[n, _below(g, g.nodes[n].used)]
+        if g.workers[other].fixed:
             return False
-    cpu, memory, forbidden = _contents(p, s, w, m, n)
-    traffic = _relocation(p, s, w, n, other)
-    restarted = -int(_restarted(p, s, w))
+    cpu, memory, forbidden = _contents(g, w, m, n)
+    traffic = _relocation(g, w, n, other)
+    restarted = -int(_restarted(g, w))
     if other != NOWHERE:
-        cpu_back, memory_back, forbidden_back = _contents(p, s, other, n, m)
+        cpu_back, memory_back, forbidden_back = _contents(g, other, n, m)
         cpu -= cpu_back
         memory -= memory_back
         forbidden += forbidden_back
-        traffic += _relocation(p, s, other, m, w)
-        restarted -= int(_restarted(p, s, other))
+        traffic += _relocation(g, other, m, w)
+        restarted -= int(_restarted(g, other))
     over = (
-        _over(p, m, s.load[m] - cpu, s.memory[m] - memory)
-        + _over(p, n, s.load[n] + cpu, s.memory[n] + memory)
-        - _over(p, m, s.load[m], s.memory[m])
-        - _over(p, n, s.load[n], s.memory[n])
-        + forbidden * p.mhz_per_forbidden
+        _over(g, m, g.nodes[m].load - cpu, g.nodes[m].memory - memory)
+        + _over(g, n, g.nodes[n].load + cpu, g.nodes[n].memory + memory)
+        - _over(g, m, g.nodes[m].load, g.nodes[m].memory)
+        - _over(g, n, g.nodes[n].load, g.nodes[n].memory)
+        + forbidden * g.box[0].mhz_per_forbidden
     )
-    restarted += int(s.away[w] > 0 or p.home_node[w] != n)
+    restarted += int(g.workers[w].away > 0 or g.workers[w].home_node != n)
     if other != NOWHERE:
-        restarted += int(s.away[other] > 0 or p.home_node[other] != m)
-    if not _accept(s, traffic + price * over + p.restart_cost * restarted, temperature):
+        restarted += int(g.workers[other].away > 0 or g.workers[other].home_node != m)
+    if not _accept(g, traffic + price * over + g.box[0].restart_cost * restarted, temperature):
         return False
-    _unseat(p, s, w)
+    _unseat(g, w)
     if other != NOWHERE:
-        _unseat(p, s, other)
-        _seat(p, s, other, m)
-    _seat(p, s, w, n)
-    s.load[m] -= cpu
-    s.memory[m] -= memory
-    s.load[n] += cpu
-    s.memory[n] += memory
-    s.total[0] += traffic
-    s.total[1] += over
-    s.total[2] += restarted
+        _unseat(g, other)
+        _seat(g, other, m)
+    _seat(g, w, n)
+    g.nodes[m].load -= cpu
+    g.nodes[m].memory -= memory
+    g.nodes[n].load += cpu
+    g.nodes[n].memory += memory
+    g.box[0].traffic += traffic
+    g.box[0].violation += over
+    g.box[0].restarted += restarted
     return True
 
 
-@njit(cache=True)
-def _undo(p: Instance, s: State, k: int, a: int, node_a: int, b: int) -> None:
-    """Bring the first k of s.piece back from b to a."""
-    if s.node[a] == NOWHERE:
-        _seat(p, s, a, node_a)
-        s.used_workers[p.worker_topology[a]] += 1
+@jit
+def _undo(g: Space, k: int, a: int, node_a: int, b: int) -> None:
+    """Bring the first k of the piece back from b to a."""
+    if g.workers[a].node == NOWHERE:
+        _seat(g, a, node_a)
+        g.topologies[g.workers[a].topology].used_workers += 1
     for i in range(k):
-        _move(p, s, s.piece[i], a)
-    _close(p, s, b)
+        _move(g, g.piece[i], a)
+    _close(g, b)
 
 
-@njit(cache=True)
-def _try_piece(p: Instance, s: State, k: int, b: int, exchange: bool, temperature: float, price: float) -> bool:
+@jit
+def _try_piece(g: Space, k: int, b: int, exchange: bool, temperature: float, price: float) -> bool:
     """Shift the piece to worker b; with `exchange`, an executor of b's node comes back to the node that it left."""
-    a = s.worker[s.piece[0]]
-    t = p.worker_topology[a]
-    if a == b or (p.keep_all_workers[t] and s.size[a] <= k and not exchange):
-        _close(p, s, b)
+    a = g.executors[g.piece[0]].worker
+    t = g.workers[a].topology
+    if a == b or (g.topologies[t].keep_all_workers and g.workers[a].size <= k and not exchange):
+        _close(g, b)
         return False
-    m, n = s.node[a], s.node[b]
-    t0, t1, t2 = s.total[0], s.total[1], s.total[2]
-    delta = _shift(p, s, k, b, price)
+    m, n = g.workers[a].node, g.workers[b].node
+    t0, t1, t2 = g.box[0].traffic, g.box[0].violation, g.box[0].restarted
+    delta = _shift(g, k, b, price)
     back = NOWHERE
     c = NOWHERE
-    f = s.piece[0]
+    f = g.piece[0]
     if exchange:
         # any executor of node n that was not in the piece, for a worker of its topology on node m
-        v = s.on_node[n, _below(s, s.used[n])]
-        u = p.worker_topology[v]
-        if s.size[v] > 0:  # the piece may have emptied a worker of this node
-            f = s.head[v]
-            for _ in range(_below(s, 8)):
-                f = s.after[f]
-            s.head[v] = f
-        if s.mark[f] != s.stamp[0] and not p.fixed[v] and not (p.keep_all_workers[u] and s.size[v] == 1):
-            c = a if u == t and s.size[a] + 1 <= p.max_executors[t] else _worker_at(p, s, u, m, 1, v)
+        v = g.on_node[n, _below(g, g.nodes[n].used)]
+        u = g.workers[v].topology
+        if g.workers[v].size > 0:  # the piece may have emptied a worker of this node
+            f = g.workers[v].head
+            for _ in range(_below(g, STEPS)):
+                f = g.executors[f].after
+            g.workers[v].head = f
+        if (
+            g.executors[f].mark != g.box[0].stamp
+            and not g.workers[v].fixed
+            and not (g.topologies[u].keep_all_workers and g.workers[v].size == 1)
+        ):
+            c = a if u == t and g.workers[a].size + 1 <= g.topologies[t].max_executors else _worker_at(g, u, m, ONE, v)
             if c != NOWHERE:
-                first = s.piece[0]
-                old = s.stamp[0]
-                s.stamp[0] += 1
-                s.mark[f] = s.stamp[0]
-                s.piece[0] = f
-                delta += _shift(p, s, 1, c, price)
-                s.piece[0] = first
-                s.mark[f] = 0
-                s.stamp[0] = old
+                first = g.piece[0]
+                old = g.box[0].stamp
+                g.box[0].stamp += 1
+                g.executors[f].mark = g.box[0].stamp
+                g.piece[0] = f
+                delta += _shift(g, ONE, c, price)
+                g.piece[0] = first
+                g.executors[f].mark = 0
+                g.box[0].stamp = old
                 back = v
-    emptied = p.keep_all_workers[t] and s.size[a] == 0
-    if not emptied and _accept(s, delta, temperature):
-        _close(p, s, a)
+    emptied = g.topologies[t].keep_all_workers and g.workers[a].size == 0
+    if not emptied and _accept(g, delta, temperature):
+        _close(g, a)
         if back != NOWHERE:
-            _close(p, s, back)
-        s.stamp[0] += 1
+            _close(g, back)
+        g.box[0].stamp += 1
         return True
     if back != NOWHERE:
-        first = s.piece[0]
-        s.piece[0] = f
-        _undo(p, s, 1, back, n, c)
-        s.piece[0] = first
-    _undo(p, s, k, a, m, b)
-    s.total[0], s.total[1], s.total[2] = t0, t1, t2
-    s.stamp[0] += 1
+        first = g.piece[0]
+        g.piece[0] = f
+        _undo(g, ONE, back, n, c)
+        g.piece[0] = first
+    _undo(g, k, a, m, b)
+    g.box[0].traffic, g.box[0].violation, g.box[0].restarted = t0, t1, t2
+    g.box[0].stamp += 1
     return False
 
 
-@njit(cache=True)
+@jit
 def run(
-    p: Instance,
-    s: State,
+    g: Space,
     tries: int,
     temperature: float,
     price: float,
@@ -489,169 +531,158 @@ def run(
     than `best[0]` (traffic x distance + restart cost) is copied to `best_worker`, `best_node`, if these are not empty.
     """
     accepted = 0
-    nodes = len(p.node_slots)
-    if len(p.movable) == 0:
+    if len(g.movable) == 0:
         return 0
     for _ in range(tries):
-        e = p.movable[_below(s, len(p.movable))]
-        a = s.worker[e]
-        t = p.topology[e]
-        kind = _random(s)
-        done = False
-        if inside_nodes:
-            s.stamp[0] += 1
-            s.mark[e] = s.stamp[0]
-            s.piece[0] = e
-            n = s.node[a]
-            b = s.on_node[n, _below(s, s.used[n])]
-            if b != a and p.worker_topology[b] == t and not p.fixed[b]:
-                if s.size[b] >= p.max_executors[t]:
-                    done = _swap_full(p, s, e, b, temperature, price)
-                else:
-                    done = _try_piece(p, s, 1, b, kind < 0.5, temperature, price)
-        elif kind < 0.45:
-            s.stamp[0] += 1
-            s.mark[e] = s.stamp[0]
-            s.piece[0] = e
-            b = _target(p, s, e, 1, _random(s) < 0.85)
+        e = g.movable[_below(g, len(g.movable))]
+        a = g.executors[e].worker
+        t = g.executors[e].topology
+        kind = _random(g)
+        near = _random(g) < 0.85
+        if kind >= 0.92 and (inside_nodes or _random(g) * (8 + g.workers[a].size) >= 16.0):
+            continue  # moves of whole workers cost their size: tried the less, the larger
+        if kind >= 0.96:
+            degree = g.xadj[e + 1] - g.xadj[e]
+            if near and degree:
+                n = g.workers[g.executors[g.adj[g.xadj[e] + _below(g, degree)]].worker].node
+            else:
+                n = _below(g, len(g.nodes))
+            done = _try_relocate(g, a, n, temperature, price)
+        else:
+            exchange = False
+            if kind >= 0.92:
+                k = _whole(g, a)
+            else:
+                most = ONE
+                if kind >= 0.70:
+                    most += 1
+                    while most < PIECE and _random(g) < 0.75:
+                        most += 1 + most // 4
+                    exchange = _random(g) < 0.3
+                elif kind >= 0.45:
+                    exchange = True
+                k = _grow(g, e, min(most, PIECE))
+            if inside_nodes:
+                n = g.workers[a].node
+                b = g.on_node[n, _below(g, g.nodes[n].used)]
+                if b == a or g.workers[b].topology != t or g.workers[b].fixed:
+                    b = NOWHERE
+            else:
+                b = _target(g, g.piece[_below(g, k)], k if not exchange else k - 1, near)
+            done = False
             if b != NOWHERE:
-                done = _try_piece(p, s, 1, b, False, temperature, price)
-        elif kind < 0.70:
-            s.stamp[0] += 1
-            s.mark[e] = s.stamp[0]
-            s.piece[0] = e
-            b = _target(p, s, e, 0, _random(s) < 0.85)
-            if b != NOWHERE:
-                if s.size[b] + 1 > p.max_executors[t]:
-                    done = _swap_full(p, s, e, b, temperature, price)
+                if g.workers[b].size + k <= g.topologies[t].max_executors:
+                    done = _try_piece(g, k, b, exchange, temperature, price)
+                elif k == 1:
+                    done = _swap_full(g, e, b, temperature, price)
                 else:
-                    done = _try_piece(p, s, 1, b, True, temperature, price)
-        elif kind < 0.92:
-            most = 2
-            while most < PIECE and _random(s) < 0.75:
-                most += 1 + most // 4
-            k = _grow(p, s, e, min(most, PIECE))
-            g = s.piece[_below(s, k)]
-            b = _target(p, s, g, k, _random(s) < 0.85)
-            if b != NOWHERE:
-                done = _try_piece(p, s, k, b, _random(s) < 0.3, temperature, price)
-        elif _random(s) * (8 + s.size[a]) < 16.0:
-            if kind < 0.96:
-                degree = p.xadj[e + 1] - p.xadj[e]
-                if degree and _random(s) < 0.7:
-                    n = s.node[s.worker[p.adj[p.xadj[e] + _below(s, degree)]]]
-                else:
-                    n = _below(s, nodes)
-                done = _try_relocate(p, s, a, n, temperature, price)
-            elif not p.keep_all_workers[t]:
-                b = _target(p, s, e, s.size[a], True)
-                if b != NOWHERE:
-                    k = _whole(p, s, a)
-                    done = _try_piece(p, s, k, b, False, temperature, price)
+                    _close(g, b)
         if done:
             accepted += 1
-            if len(best_worker) and s.total[1] <= 1e-6:
-                cost = s.total[0] + p.restart_cost * s.total[2]
+            if len(best_worker) and g.box[0].violation <= 1e-6:
+                cost = g.box[0].traffic + g.box[0].restart_cost * g.box[0].restarted
                 if cost < best[0] - 1e-9 * (1.0 + abs(best[0])):
                     best[0] = cost
-                    best_worker[:] = s.worker
-                    best_node[:] = s.node
+                    for i in range(len(best_worker)):
+                        best_worker[i] = g.executors[i].worker
+                    for i in range(len(best_node)):
+                        best_node[i] = g.workers[i].node
     return accepted
 
 
-@njit(cache=True)
-def _swap_full(p: Instance, s: State, e: int, b: int, temperature: float, price: float) -> bool:
+@jit
+def _swap_full(g: Space, e: int, b: int, temperature: float, price: float) -> bool:
     """Exchange e with an executor of the full worker b of the same topology."""
-    a = s.worker[e]
-    f = s.head[b]
-    for _ in range(_below(s, 8)):
-        f = s.after[f]
-    s.head[b] = f
-    t0, t1, t2 = s.total[0], s.total[1], s.total[2]
-    m, n = s.node[a], s.node[b]
-    delta = _shift(p, s, 1, b, price)
-    s.mark[e] = 0
-    s.stamp[0] += 1
-    s.mark[f] = s.stamp[0]
-    s.piece[0] = f
-    delta += _shift(p, s, 1, a, price)
-    if _accept(s, delta, temperature):
+    a = g.executors[e].worker
+    f = g.workers[b].head
+    for _ in range(_below(g, STEPS)):
+        f = g.executors[f].after
+    g.workers[b].head = f
+    t0, t1, t2 = g.box[0].traffic, g.box[0].violation, g.box[0].restarted
+    m, n = g.workers[a].node, g.workers[b].node
+    delta = _shift(g, ONE, b, price)
+    g.executors[e].mark = 0
+    g.box[0].stamp += 1
+    g.executors[f].mark = g.box[0].stamp
+    g.piece[0] = f
+    delta += _shift(g, ONE, a, price)
+    if _accept(g, delta, temperature):
         return True
-    _undo(p, s, 1, b, n, a)
-    s.piece[0] = e
-    _undo(p, s, 1, a, m, b)
-    s.total[0], s.total[1], s.total[2] = t0, t1, t2
+    _undo(g, ONE, b, n, a)
+    g.piece[0] = e
+    _undo(g, ONE, a, m, b)
+    g.box[0].traffic, g.box[0].violation, g.box[0].restarted = t0, t1, t2
     return False
 
 
-@njit(cache=True)
-def measure(p: Instance, s: State) -> None:
+@jit
+def measure(g: Space) -> None:
     """Compute the totals anew."""
     traffic = 0.0
     violation = 0.0
     restarted = 0
-    s.load[:] = 0.0
-    s.memory[:] = 0.0
-    for e in range(len(s.worker)):
-        a = s.worker[e]
-        n = s.node[a]
-        s.load[n] += p.cpu[e]
-        s.memory[n] += p.memory[e]
-        if not p.fixed[a] and not p.allowed[p.klass[e], n]:
-            violation += p.mhz_per_forbidden
-        for j in range(p.xadj[e], p.xadj[e + 1]):
-            if p.adj[j] > e:
-                traffic += p.adj_tps[j] * _distance(p, s, a, s.worker[p.adj[j]])
-    for n in range(len(p.node_slots)):
-        violation += _over(p, n, s.load[n], s.memory[n])
-    for w in range(len(s.node)):
-        restarted += int(_restarted(p, s, w))
-    s.total[0], s.total[1], s.total[2] = traffic, violation, restarted
+    for n in range(len(g.nodes)):
+        g.nodes[n].load = 0.0
+        g.nodes[n].memory = 0.0
+    for e in range(len(g.executors)):
+        a = g.executors[e].worker
+        n = g.workers[a].node
+        g.nodes[n].load += g.executors[e].cpu
+        g.nodes[n].memory += g.executors[e].memory
+        if not g.workers[a].fixed and not g.allowed[g.executors[e].klass, n]:
+            violation += g.box[0].mhz_per_forbidden
+        for j in range(g.xadj[e], g.xadj[e + 1]):
+            if g.adj[j] > e:
+                traffic += g.tps[j] * _distance(g, a, g.executors[g.adj[j]].worker)
+    for n in range(len(g.nodes)):
+        violation += _over(g, n, g.nodes[n].load, g.nodes[n].memory)
+    for w in range(len(g.workers)):
+        restarted += int(_restarted(g, w))
+    g.box[0].traffic, g.box[0].violation, g.box[0].restarted = traffic, violation, restarted
 
 
-def state_of(p: Instance, worker: Ints, node: Ints, seed: int) -> State:
-    """Search state of a complete layout whose workers all fit in their nodes' slots."""
-    executors, workers, nodes = len(worker), len(node), len(p.node_slots)
-    size = np.bincount(worker, minlength=workers).astype(np.int64)
-    head = np.full(workers, NOWHERE, dtype=np.int64)
-    after = np.zeros(executors, dtype=np.int64)
-    before = np.zeros(executors, dtype=np.int64)
-    order = np.argsort(worker, kind="stable")
-    cuts = np.concatenate([[0], np.cumsum(size)])
-    for w in np.flatnonzero(size):
-        ring = order[cuts[w] : cuts[w + 1]]
-        head[w] = ring[0]
-        after[ring] = np.roll(ring, -1)
-        before[ring] = np.roll(ring, 1)
-    on_node = np.full((nodes, max(int(p.node_slots.max(initial=0)), 1)), NOWHERE, dtype=np.int64)
-    used = np.zeros(nodes, dtype=np.int64)
-    place = np.zeros(workers, dtype=np.int64)
-    where = np.where(size > 0, node, NOWHERE)
-    for w in np.flatnonzero(size):
-        n = where[w]
-        on_node[n, used[n]] = w
-        place[w] = used[n]
-        used[n] += 1
-    at_home = np.bincount(worker[p.home == worker], minlength=workers)
-    state = State(
-        worker=worker.copy(),
-        node=where.astype(np.int64),
-        size=size,
-        head=head,
-        after=after,
-        before=before,
-        load=np.zeros(nodes),
-        memory=np.zeros(nodes),
-        on_node=on_node,
-        used=used,
-        place=place,
-        used_workers=np.bincount(p.worker_topology[size > 0], minlength=len(p.max_executors)).astype(np.int64),
-        away=(size - at_home) + (p.home_size - at_home),
-        mark=np.zeros(executors, dtype=np.int64),
-        piece=np.zeros(max(executors, PIECE), dtype=np.int64),
-        stamp=np.ones(1, dtype=np.int64),
-        random=np.array([(seed * 2 + 1) & (2**64 - 1)], dtype=np.uint64),
-        total=np.zeros(3),
+def space(template: Space, worker: Ints, node: Ints, seed: int) -> Space:
+    """A search space for a complete layout whose workers all fit in their nodes' slots; `template` is not changed."""
+    g = template._replace(
+        executors=template.executors.copy(),
+        workers=template.workers.copy(),
+        nodes=template.nodes.copy(),
+        topologies=template.topologies.copy(),
+        box=template.box.copy(),
+        on_node=np.full_like(template.on_node, NOWHERE),
+        piece=np.zeros_like(template.piece),
     )
-    measure(p, state)
-    return state
+    workers = len(node)
+    size = np.bincount(worker, minlength=workers)
+    order = np.argsort(worker, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(size)])
+    after, before = np.roll(order, -1), np.roll(order, 1)
+    used = np.flatnonzero(size)
+    after[starts[used + 1] - 1] = order[starts[used]]
+    before[starts[used]] = order[starts[used + 1] - 1]
+    g.executors["worker"] = worker
+    g.executors["after"][order] = after
+    g.executors["before"][order] = before
+    home = g.executors["home"]
+    at_home = np.bincount(worker[home == worker], minlength=workers)
+    g.workers["size"] = size
+    g.workers["head"] = NOWHERE
+    g.workers["head"][used] = order[starts[used]]
+    g.workers["node"] = np.where(size > 0, node, NOWHERE)
+    g.workers["away"] = size + np.bincount(home[home != NOWHERE], minlength=workers) - 2 * at_home
+    for w in used.tolist():
+        n = int(node[w])
+        place = int(g.nodes["used"][n])
+        g.on_node[n, place] = w
+        g.workers["place"][w] = place
+        g.nodes["used"][n] = place + 1
+    g.topologies["used_workers"] = np.bincount(g.workers["topology"][used], minlength=len(g.topologies))
+    g.box["random"] = seed
+    g.box["stamp"] = 1
+    measure(g)
+    return g
+
+
+def layout_of(g: Space) -> tuple[Ints, Ints]:
+    """Copies of worker per executor and node per worker."""
+    return g.executors["worker"].copy(), g.workers["node"].copy()

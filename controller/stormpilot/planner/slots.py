@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE, Compiled, Ints
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Ints
 from stormpilot.planner.layout import Frame, Layout
 
 
@@ -64,3 +64,61 @@ def _present(compiled: Compiled) -> dict[tuple[int, int], Ints]:
         for part in np.split(order, cuts)
         if len(part)
     }
+
+
+def keep_nodes(frame: Frame, layout: Layout, *, across_racks: bool = True) -> Layout:
+    """The same layout with the contents of nodes exchanged so that most workers (then executors) stay where they are.
+
+    Contents go only to nodes that may run them and have the CPU, memory and slots; nodes that share a host or hold
+    fixed workers keep theirs, and with `across_racks` False nothing leaves its rack. Solved as an assignment problem.
+    """
+    from ortools.graph.python import linear_sum_assignment
+
+    c = frame.compiled
+    node = layout.node_of_executors()
+    if (c.current == NOWHERE).all():
+        return layout
+    gain = np.zeros((c.nodes, c.nodes), dtype=np.int64)
+    here = c.current != NOWHERE
+    np.add.at(gain, (node[here], c.slot_node[c.current[here]]), 1)
+    present = _present(c)
+    most = c.executors + 1
+    for w, executors in _members(layout).items():
+        slot = int(c.current[executors[0]])
+        if slot != NOWHERE and np.array_equal(present[(int(frame.topology[w]), slot)], executors):
+            gain[layout.node[w], c.slot_node[slot]] += most
+    fits = _may_exchange(frame, layout, node, across_racks)
+    solver = linear_sum_assignment.SimpleLinearSumAssignment()
+    rows, columns = np.nonzero(fits)
+    solver.add_arcs_with_cost(rows, columns, -gain[rows, columns])
+    if solver.solve() != solver.OPTIMAL:
+        return layout
+    target = np.array([solver.right_mate(n) for n in range(c.nodes)], dtype=np.int64)
+    if gain[np.arange(c.nodes), target].sum() <= np.trace(gain):
+        return layout
+    moved = np.where(layout.node == NOWHERE, NOWHERE, target[np.maximum(layout.node, 0)])
+    return Layout(layout.worker.copy(), moved)
+
+
+def _may_exchange(frame: Frame, layout: Layout, node: Ints, across_racks: bool) -> Bools:
+    """N x N: whether what is on the first node may go to the second."""
+    c = frame.compiled
+    cpu = np.bincount(node, c.cpu_mhz, c.nodes)
+    memory = np.bincount(node, c.memory_mb, c.nodes)
+    workers = np.bincount(layout.node[layout.node != NOWHERE], minlength=c.nodes)
+    has = np.zeros((c.nodes, len(c.allowed)), dtype=np.int64)
+    has[node, c.klass] = 1
+    fits = (
+        (cpu[:, None] <= c.node_limit_mhz[None, :] * (1 + 1e-9))
+        & (memory[:, None] <= c.node_memory_mb[None, :] * (1 + 1e-9))
+        & (workers[:, None] <= c.slots_per_node()[None, :])
+        & (has @ (~c.allowed).astype(np.int64) == 0)
+    )
+    stays = np.bincount(c.node_host, minlength=c.nodes)[c.node_host] > 1
+    stays[frame.home_node[frame.fixed]] = True
+    fits[stays, :] = False
+    fits[:, stays] = False
+    if not across_racks:
+        fits &= c.node_rack[:, None] == c.node_rack[None, :]
+    np.fill_diagonal(fits, True)
+    return np.asarray(fits)

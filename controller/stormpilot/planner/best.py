@@ -1,0 +1,224 @@
+"""`best`: the cheapest feasible plan of a portfolio, never dearer than the present placement.
+
+Starts are the present placement, `online` at several caps, and (if the library is there and the model is large)
+`partition`; each is improved by annealing on the true objective, in runs of growing length, later ones from the best so
+far. The number of moves tried is fixed by the size of the model or `iterations`, so that the same seed gives the
+same plan; only the clock can cut it shorter, and the plan then says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from stormpilot.errors import UsageError
+from stormpilot.model.compiled import NOWHERE
+from stormpilot.model.values import Infeasible
+from stormpilot.planner import online
+from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
+from stormpilot.planner.feasibility import refuted
+from stormpilot.planner.layout import Frame, Layout, empty_layout, relabel
+from stormpilot.planner.repair import completed, given_up, repaired, wrong
+from stormpilot.planner.result import Result
+from stormpilot.planner.slots import keep_nodes
+
+TIE = 1e-9  # of all traffic: what a restart costs at least, so that of equal plans the one with fewest restarts wins
+SECOND = 1e-4  # weight of inter-worker traffic, which decides between plans of equal inter-node traffic
+FIRST_RUN_TRIES = 400  # per executor
+
+
+@dataclass(frozen=True)
+class Params:
+    """What is minimised and for how long.
+
+    `objective`: `inter_node` (tuples/s between nodes, then between workers) or `network_cost` (tuples/s weighted by
+    distance: 1 same node, 2 same rack, 3 other rack). `restart_tps`: lambda, what the restart of one worker may cost in
+    the objective's unit. `iterations`: moves to try; None = by the size of the model. `exact_workers`: use all
+    min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present placement stays.
+    """
+
+    objective: Literal["inter_node", "network_cost"] = "inter_node"
+    restart_tps: float = 0.0
+    iterations: int | None = None
+    exact_workers: bool = False
+    min_gain: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("inter_node", "network_cost"):
+            raise UsageError(f"objective is {self.objective!r}, expected inter_node or network_cost")
+        if not 0 <= self.restart_tps < math.inf:
+            raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
+        if self.iterations is not None and self.iterations < 0:
+            raise UsageError(f"iterations is {self.iterations}, expected a number >= 0")
+        if not 0 <= self.min_gain < 1:
+            raise UsageError(f"min_gain is {self.min_gain}, expected a part from 0 to 1")
+
+    @property
+    def distance(self) -> tuple[float, float, float]:
+        """Cost of a tuple between workers on the same node, in the same rack, in another rack."""
+        return (SECOND, 1.0, 1.0) if self.objective == "inter_node" else (1.0, 2.0, 3.0)
+
+
+def default_iterations(executors: int) -> int:
+    """Moves that are enough for a model of this size: some seconds."""
+    return min(max(12_000 * executors, 300_000), 40_000_000)
+
+
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
+    """Run the portfolio."""
+    c = frame.compiled
+    reason = refuted(frame, exact_workers=params.exact_workers)
+    if reason is not None:
+        return reason
+    limits = no_limits(c, exact_workers=params.exact_workers)
+    restart = max(params.restart_tps, TIE * c.total_tps)
+    search = Portfolio(frame, Objective(params.distance, restart), limits, rng, left_s)
+    search.run(default_iterations(c.executors) if params.iterations is None else params.iterations)
+    if search.best is None:
+        return _last_resort(frame, search, limits, rng, left_s, params)
+    kept = search.keep_present(params.min_gain)
+    notes = [f"the clock cut the search short after {search.tries} moves tried"] if search.cut else []
+    if kept:
+        notes.append("the present placement stays: nothing found is better by more than min_gain")
+    return Result(search.best, tuple(notes))
+
+
+def _last_resort(
+    frame: Frame, search: Portfolio, limits: Limits, rng: np.random.Generator, left_s: LeftS, params: Params
+) -> Result | Infeasible:
+    """Nothing feasible was met: repair the least bad layout, which may end in a proof that nothing fits."""
+    if search.least_bad is None:
+        return Infeasible(constraint="workers", text="no worker has room for every executor", executors=[])
+    if search.cut and left_s() <= 0:
+        return given_up(frame, search.least_bad, cut=True)
+    answer = repaired(frame, search.least_bad, limits, rng, left_s, params.distance)
+    return answer if isinstance(answer, Infeasible) else Result(answer)
+
+
+class Portfolio:
+    """The best layout so far and what it took."""
+
+    def __init__(
+        self, frame: Frame, objective: Objective, limits: Limits, rng: np.random.Generator, left_s: LeftS
+    ) -> None:
+        self.frame = frame
+        self.objective = objective
+        self.limits = limits
+        self.rng = rng
+        self.left_s = left_s
+        self.annealer = Annealer(frame, objective, limits)
+        self.best: Layout | None = None
+        self.least_bad: Layout | None = None
+        self.cost = math.inf
+        self.violation = math.inf
+        self.tries = 0
+        self.cut = False
+        self.present = self._present()
+
+    def run(self, iterations: int) -> None:
+        """Search from every start, then on from the best, until `iterations` moves were tried."""
+        movable = int((~self.frame.compiled.fixed).sum())
+        if self.present is not None:
+            self._consider(self.present)
+        starts = list(self._starts())
+        for start in starts:
+            self._consider(start)
+        if not movable or not starts:
+            return
+        length = max(FIRST_RUN_TRIES * movable, iterations // 40)
+        run = 0
+        while self.tries < iterations and not self.cut:
+            tries = min(length, iterations - self.tries)
+            if run < len(starts):
+                self._anneal(starts[run], tries, 1.0)
+            else:
+                hot = run % 2 == 0 or self.best is None
+                start = starts[run % len(starts)] if hot or self.best is None else self.best
+                self._anneal(start, tries, 1.0 if hot else 0.15)
+                length = int(length * 1.5)
+            run += 1
+        if self.best is not None:
+            self._tidy(movable)
+
+    def keep_present(self, min_gain: float) -> bool:
+        """Whether the present placement stays, because what was found is not better by more than `min_gain` of it."""
+        if self.present is None or wrong(self.frame, self.present).any():
+            return False
+        now = self._cost(self.present)
+        if self.best is None or self.cost > now - min_gain * abs(now):
+            self.best, self.cost = self.present, now
+            return True
+        return False
+
+    def _present(self) -> Layout | None:
+        """The present placement, where it is complete and keeps to slots and numbers of workers."""
+        f, c = self.frame, self.frame.compiled
+        if (f.home == NOWHERE).any() or not c.executors:
+            return None
+        used = np.bincount(f.home, minlength=f.workers) > 0
+        if (self.limits.exact_workers & (np.bincount(f.topology[used], minlength=c.topologies) < c.workers)).any():
+            return None
+        return Layout(f.home.copy(), np.where(used, f.home_node, NOWHERE))
+
+    def _starts(self) -> Iterator[Layout]:
+        f = self.frame
+        present = empty_layout(f)
+        home = f.home != NOWHERE
+        present.worker[home] = f.home[home]
+        used = np.bincount(f.home[home], minlength=f.workers) > 0
+        present.node = np.where(used, f.home_node, NOWHERE)
+        layouts = [present] if home.any() else []
+        for alpha in (0.0, 0.3):
+            answer = online.greedy(f, alpha)
+            layouts.append(answer)
+        for layout in layouts:
+            whole = completed(f, layout, self.limits)
+            if not isinstance(whole, Infeasible):
+                yield relabel(f, whole)
+
+    def _anneal(self, start: Layout, tries: int, temperature: float) -> None:
+        found = self.annealer.search(start, self.rng, tries, self.left_s, first_temperature=temperature)
+        self.tries += found.tries
+        self.cut = self.cut or found.cut
+        self._consider(found.layout)
+
+    def _consider(self, layout: Layout) -> None:
+        bad = wrong(self.frame, layout).any()
+        if bad:
+            violation = self.annealer.violation(layout)
+            if violation < self.violation:
+                self.least_bad, self.violation = layout, violation
+            return
+        cost = self._cost(layout)
+        if cost < self.cost:
+            self.best, self.cost = layout, cost
+
+    def _cost(self, layout: Layout) -> float:
+        return self.annealer.cost(layout)
+
+    def _tidy(self, movable: int) -> None:
+        """Of plans that cost the same, one that moves less: alike nodes exchanged, then improved at zero temperature.
+
+        Where topologies have several workers on a node, inter-worker traffic is then searched inside the nodes.
+        """
+        assert self.best is not None
+        f = self.frame
+        across = self.objective.distance[1] == self.objective.distance[2]
+        self._consider(relabel(f, keep_nodes(f, self.best, across_racks=across)))
+        if self.limits.exact_workers.any() and not self.cut:
+            found = self.annealer.search(
+                self.best,
+                self.rng,
+                min(1000 * movable, 5_000_000),
+                self.left_s,
+                first_temperature=self.objective.distance[0],
+                last_temperature=self.objective.distance[0] * 1e-3,
+                inside_nodes=True,
+            )
+            self._consider(found.layout)
+        found = self.annealer.search(self.best, self.rng, 0, self.left_s, first_temperature=0.0)
+        self._consider(found.layout)
