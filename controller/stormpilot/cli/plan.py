@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True)
+from stormpilot.cli import live_plan
 
-
-@app.callback()
-def _group() -> None:
-    pass
+app = typer.Typer(no_args_is_help=True, help="Plans: what the controller wants, and what that would move.")
+app.command("show")(live_plan.show)
+app.command("diff")(live_plan.diff)

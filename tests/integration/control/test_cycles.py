@@ -12,6 +12,8 @@ import pytest
 
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, supervisor, topology
+from stormpilot.cli.live import Place, published_plan
+from stormpilot.cli.live_plan import moved
 from stormpilot.config import Config, CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import (
@@ -113,8 +115,12 @@ def test_advice_is_written_beside_and_nothing_is_published(
     assert shim.client.get_children(shim.paths.plan()) == []
     advice: HistoryEntry = message(shim, shim.paths.advice(ID), HistoryEntry)
     assert advice.plan.topology_id == ID
+    shown = published_plan(Place(shared_zookeeper.hosts, shim.paths, None), "flights")
+    assert shown.advice
+    assert len(moved(shown)) == advice.moved_executors
     shim.client.set(shim.paths.mode("flights"), encode(ModeSetting(mode="act")))
     until(lambda: shim.applied, "the plan, once the operator lets it act")
+    until(lambda: not moved(published_plan(Place(shared_zookeeper.hosts, shim.paths, None), ID)), "it to be in force")
 
 
 def test_pause_and_off_hold_at_once_and_resume_lets_go(
