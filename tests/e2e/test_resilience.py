@@ -99,6 +99,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         config.write_text(
             f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 2, poll_s: 1}\n"
+            "planner: {name: online, first_plan: default}\n"
             "decide: {mode: act, reschedule_timeout_s: 3600}\n"
         )
         scene = Scene(cluster, "", config, None)  # type: ignore[arg-type]
