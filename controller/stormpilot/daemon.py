@@ -115,7 +115,10 @@ class Daemon:
         started_s = time.monotonic()
         for planner in {self._planner, self._first_planner}:
             params = self._config.planner.params if planner == self._planner else {}
-            self._compute(TINY, planner, params, seed=0, left_s=lambda: 1.0)
+            try:
+                self._compute(TINY, planner, params, seed=0, left_s=lambda: 1.0)
+            except Exception:
+                log.exception("planner failed on a tiny model", planner=planner)
         if (took_s := time.monotonic() - started_s) > 1:
             log.info("planners are compiled", took_s=round(took_s, 1))
 
