@@ -247,7 +247,9 @@ class LocalCluster:
             raise UnreachableError(f"cluster {self.name}: could not end process {', '.join(str(p.pid) for p in left)}")
         shutil.rmtree(self.layout.data, ignore_errors=True)
         if purge:
-            shutil.rmtree(self.layout.directory, ignore_errors=True)
+            with suppress(RefusedError), _one_start_at_a_time(self.layout) as lock:
+                shutil.rmtree(self.layout.directory, ignore_errors=True)
+                lock.unlink()
 
     def _start(self, ports: Reservation, progress: Progress, deadline: float) -> None:
         lifeline, theirs = socket.socketpair()
@@ -361,17 +363,18 @@ class LocalCluster:
 
 
 @contextmanager
-def _one_start_at_a_time(layout: Layout) -> Iterator[None]:
+def _one_start_at_a_time(layout: Layout) -> Iterator[Path]:
+    lock = layout.directory.parent / f".{layout.directory.name}.lock"
     try:
         layout.directory.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise UsageError(f"cannot make {e.filename} ({e.strerror}); STORMPILOT_STATE names another place") from None
-    with (layout.directory.parent / f".{layout.directory.name}.lock").open("w") as file:
+    with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RefusedError(f"local cluster {layout.directory.name} is being started by another command") from None
-        yield
+        yield lock
 
 
 def _refuse_if_running(layout: Layout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -82,6 +83,16 @@ def test_logs_show_daemons_and_workers(small: LocalCluster) -> None:
     unknown = stormpilot("local", "logs", small.name, "--daemon", "supervisor-99")
     assert unknown.returncode == 2
     assert "supervisor-02" in unknown.stderr
+
+
+def test_submit_goes_to_the_nimbus_of_the_cluster(small: LocalCluster) -> None:
+    project = Path(__file__).parents[3] / "topologies"
+    dry_run = stormpilot(
+        *("local", "submit", "--cluster", small.name, "--project", str(project)),
+        *("-e", "local", "-n", "wordcount_comm", "--dry-run", "-f", "json"),
+    )
+    assert dry_run.returncode == 0, dry_run.stderr
+    assert json.loads(dry_run.stdout)["nimbus"] == str(small.nimbus_address)
 
 
 def test_killed_topology_leaves_no_worker(small: LocalCluster) -> None:

@@ -111,6 +111,13 @@ def test_ends_everything_on_sigterm(kept: Kept) -> None:
     assert [d.pid for d in recorded.daemons.values()] == [None, None]
 
 
+def test_purge_leaves_no_file(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.cluster.down(purge=True)
+    assert list(kept.layout.directory.parent.iterdir()) == []
+
+
 def test_daemons_end_with_a_killed_keeper_and_down_finds_the_rest(kept: Kept) -> None:
     kept.wait_started()
     kept.keep()
