@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import control, local, plan, submit
+from stormpilot.cli import compute, control, local, plan, submit
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 control.register(app)
 submit.register(app)
+app.command("planners")(compute.planners)
 app.add_typer(plan.app, name="plan")
 app.add_typer(local.app, name="local")
 
