@@ -27,18 +27,31 @@ from stormpilot.planner.slots import to_slots
 
 UNITS = 1_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2
+IMBALANCE = 0.03
 
 
 def mt_kahypar(c: Compiled, seed: int) -> Ints:
-    """E -> node: Mt-KaHyPar (quality preset) with the nodes' limits as the blocks' largest weights."""
+    """E -> node: Mt-KaHyPar (quality preset), a block may be as heavy as its node's limit."""
+    _, limit = _integer_loads(c)
+    return _mt_kahypar(c, seed, limit)
+
+
+def mt_kahypar_balanced(c: Compiled, seed: int) -> Ints:
+    """The same with blocks in proportion to the nodes' limits and the customary imbalance of 3%."""
+    weight, limit = _integer_loads(c)
+    share = np.ceil((1 + IMBALANCE) * weight.sum() * (limit / limit.sum())).astype(np.int64)
+    return _mt_kahypar(c, seed, np.minimum(np.maximum(share, weight.max()), limit))
+
+
+def _mt_kahypar(c: Compiled, seed: int, largest: Ints) -> Ints:
     import mtkahypar
 
     mtk = mtkahypar.initialize(THREADS, False)
     mtkahypar.set_seed(seed)
-    weight, limit = _integer_loads(c)
+    weight, _ = _integer_loads(c)
     context = mtk.context_from_preset(mtkahypar.PresetType.QUALITY)
-    context.set_partitioning_parameters(c.nodes, 0.03, mtkahypar.Objective.CUT)
-    context.set_individual_target_block_weights(limit.tolist())
+    context.set_partitioning_parameters(c.nodes, IMBALANCE, mtkahypar.Objective.CUT)
+    context.set_individual_target_block_weights(largest.tolist())
     context.logging = False
     edges = list(zip(c.pair_a.tolist(), c.pair_b.tolist(), strict=True))
     graph = mtk.create_graph(context, c.executors, len(edges), edges, weight.tolist(), _integer_traffic(c).tolist())
@@ -204,6 +217,7 @@ BASELINES: dict[str, tuple[Callable[[Compiled, int], Ints], bool]] = {
     "mt-kahypar": (mt_kahypar, False),
     "metis": (metis, False),
     "mt-kahypar+climb": (mt_kahypar, True),
+    "mt-kahypar balanced+climb": (mt_kahypar_balanced, True),
 }
 
 

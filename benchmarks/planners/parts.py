@@ -30,9 +30,12 @@ def small(bench: Bench) -> None:
 def medium_instances(bench: Bench) -> list[Instance]:
     """Loaded clusters of 200 to 2,000 executors."""
     if bench.quick:
-        return [bench.instances.loaded(200, 3, 0.7, 0), bench.instances.loaded(500, 4, 0.6, 0)]
-    sizes = ((200, 3, 0.6), (200, 3, 0.8), (500, 4, 0.7), (1000, 6, 0.6), (1000, 6, 0.8), (2000, 8, 0.7))
-    return [bench.instances.loaded(*size, seed) for size in sizes for seed in range(3)]
+        return [bench.instances.loaded(200, 3, 0.7, 0), bench.instances.loaded(500, 20, 0.85, 0)]
+    sizes = (
+        *((200, 3, 0.6), (200, 8, 0.85), (500, 5, 0.7), (500, 20, 0.85)),
+        *((1000, 6, 0.6), (1000, 40, 0.85), (2000, 8, 0.7), (2000, 80, 0.8)),
+    )
+    return [bench.instances.loaded(*size, seed) for size in sizes for seed in range(2)]
 
 
 def medium(bench: Bench) -> None:
@@ -82,7 +85,7 @@ def production(bench: Bench) -> None:
 
 def budget(bench: Bench) -> None:
     """Quality against time: what more seconds buy."""
-    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
+    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[4::4]
     for instance in chosen:
         for budget_s in BUDGETS_S[:3] if bench.quick else BUDGETS_S:
             bench.ours("budget", instance, best_for(budget_s, _executors(instance)))
@@ -92,7 +95,7 @@ def budget(bench: Bench) -> None:
 
 def moves(bench: Bench) -> None:
     """Migration-aware plans of running topologies: restarts against the traffic that is left."""
-    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[6::5]
+    chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[4::4]
     for base in chosen:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))
         mean_tps = sum(e.rate for e in base.model.traffic) / _executors(base)

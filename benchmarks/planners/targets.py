@@ -16,7 +16,10 @@ RAS = "ras_network_metric"
 NEAR = 1e-6
 KINDS = ("ours", "baseline", "storm")
 BEST, BEST_LONG, BEST_SMALL = "best 10 s", "best 60 s", "best 2 s"
-CLIMB = "mt-kahypar+climb"
+CLIMBS = {
+    "mt-kahypar balanced+climb": "Mt-KaHyPar (3% imbalance) plus hill climbing",
+    "mt-kahypar+climb": "Mt-KaHyPar (blocks up to the nodes' limits) plus hill climbing",
+}
 
 
 @dataclass(frozen=True)
@@ -200,13 +203,10 @@ def _production(table: Table) -> list[Target]:
 def _medium(table: Table) -> list[Target]:
     short, long = table.held("medium", BEST), table.held("medium", BEST_LONG)
     gaps = [excess(short[i], long[i]) for i in short if i in long]
-    climb = table.held("medium", CLIMB)
-    gains = [1 - short[i] / climb[i] for i in short if climb.get(i, 0.0) > 0]
     online, default = table.held("medium", "online"), table.median("medium", "storm default", _cost)
     wins = [online[i] < default[i] for i in online if i in default]
     lost, against = losses(table)
     most = max(gaps, default=0.0)
-    saved = median(gains) if gains else 0.0
     return [
         _target(
             "medium instances: `best` in 10 s above what it finds in 60 s",
@@ -215,13 +215,7 @@ def _medium(table: Table) -> list[Target]:
             most <= 0.03,
             len(gaps),
         ),
-        _target(
-            "medium instances: `best` below Mt-KaHyPar plus hill climbing, median",
-            "at least 20%",
-            f"{saved:.1%} (from {min(gains, default=0):.1%} to {max(gains, default=0):.1%})",
-            saved >= 0.20,
-            len(gains),
-        ),
+        *(_climbing(short, table.held("medium", contestant), name) for contestant, name in CLIMBS.items()),
         _target(
             "`best` never loses to another planner that holds all constraints",
             "no loss",
@@ -237,6 +231,14 @@ def _medium(table: Table) -> list[Target]:
             len(wins),
         ),
     ]
+
+
+def _climbing(best: dict[str, float], climb: dict[str, float], name: str) -> Target:
+    gains = [1 - best[i] / climb[i] for i in best if climb.get(i, 0.0) > 0]
+    saved = median(gains) if gains else 0.0
+    figure = f"{saved:.1%} (from {min(gains, default=0):.1%} to {max(gains, default=0):.1%})"
+    what = f"medium instances: `best` below {name}, median"
+    return _target(what, "at least 20%", figure, saved >= 0.20, len(gains))
 
 
 def losses(table: Table) -> tuple[list[str], int]:
