@@ -149,7 +149,7 @@ class Portfolio:
         if self.present is None or wrong(self.frame, self.present).any():
             return False
         now = self._cost(self.present)
-        if self.best is None or self.cost > now - min_gain * abs(now):
+        if self.best is None or self.cost >= now - min_gain * abs(now):
             self.best, self.cost = self.present, now
             return True
         return False

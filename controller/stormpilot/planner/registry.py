@@ -93,6 +93,9 @@ def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if type(None) in options:
             return None
+    elif typing.get_origin(kind) is typing.Literal:
+        if value in options:
+            return value
     elif bool in options:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if str(value).lower() in words:

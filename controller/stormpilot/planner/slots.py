@@ -50,7 +50,8 @@ def _members(layout: Layout) -> dict[int, Ints]:
     """Worker -> its executors in rising order; only workers that have some, in rising order."""
     order = np.argsort(layout.worker, kind="stable")
     used, starts = np.unique(layout.worker[order], return_index=True)
-    return {int(w): part for w, part in zip(used, np.split(order, starts[1:]), strict=True)}
+    ends = [*starts[1:], len(order)]
+    return {int(w): order[a:b] for w, a, b in zip(used, starts, ends, strict=False)}
 
 
 def _present(compiled: Compiled) -> dict[tuple[int, int], Ints]:

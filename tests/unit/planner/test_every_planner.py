@@ -1,0 +1,176 @@
+"""What holds for every planner of the registry, on random models with every kind of constraint."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+
+from builders import assigned, located, supervisor, topology, two_chains, two_sites
+from random_models import models
+from stormpilot.errors import UsageError
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner import PLANNERS, compute, planner_named
+from stormpilot.planner.check import violations
+
+PARAMS = {"best": {"iterations": 15_000}, "exact": {"budget_s": 20.0, "threads": 1}}
+SLOW = {"exact": 10}  # examples; each of the others is cheap
+
+each_planner = pytest.mark.parametrize("name", PLANNERS)
+
+
+def plan(model: Model, name: str, seed: int = 1) -> Plan | Infeasible:
+    return compute(model, name, PARAMS.get(name), seed=seed)
+
+
+def some(name: str, examples: int = 40) -> settings:
+    return settings(max_examples=SLOW.get(name, examples), deadline=None)
+
+
+@each_planner
+def test_a_plan_keeps_every_hard_constraint_and_metrics_are_its_own(name):
+    @some(name)
+    @given(models())
+    def check(model):
+        answer = plan(model, name)
+        if isinstance(answer, Plan):
+            assert violations(model, answer, exact_workers=PLANNERS[name].exact_workers) == []
+            assert answer.metrics == evaluate(model, answer)
+            assert (answer.planner, answer.seed) == (name, 1)
+        else:
+            assert answer.constraint
+            assert answer.text
+
+    check()
+
+
+@each_planner
+def test_same_model_and_seed_give_the_same_plan(name):
+    @some(name, 15)
+    @given(models())
+    def check(model):
+        assert plan(model, name, seed=7) == plan(model, name, seed=7)
+
+    check()
+
+
+@each_planner
+def test_planning_from_its_own_result_moves_nothing(name):
+    @some(name, 25)
+    @given(models())
+    def check(model):
+        first = plan(model, name)
+        if isinstance(first, Plan):
+            again = plan(assigned(first, model), name)
+            assert isinstance(again, Plan)
+            assert again.metrics["moved_executors"] == 0
+            assert again.metrics["restarted_workers"] == 0
+            assert again.topologies == first.topologies
+
+    check()
+
+
+@each_planner
+def test_proved_infeasible_is_never_said_where_another_planner_finds_a_plan(name):
+    """A planner that must use all workers may refuse more than one that need not."""
+
+    @some(name, 25)
+    @given(models())
+    def check(model):
+        answer = plan(model, name)
+        if isinstance(answer, Infeasible) and answer.proved:
+            for other in ("best", "online"):
+                found = plan(model, other)
+                if isinstance(found, Plan) and not violations(model, found, exact_workers=PLANNERS[name].exact_workers):
+                    raise AssertionError(f"{name} says {answer.text}; {other} found a plan")
+
+    check()
+
+
+@each_planner
+def test_unconstrained_models_with_room_are_always_planned(name):
+    roomy = Model(
+        supervisors=[supervisor(f"n{i}", 4) for i in range(3)],
+        topologies=[topology("t", {"a": 3, "b": 4}, workers=4, streams=[("a", "b")])],
+    )
+    assert isinstance(plan(roomy, name), Plan)
+
+
+@each_planner
+def test_a_model_without_topologies_gives_an_empty_plan(name):
+    answer = plan(Model(supervisors=[supervisor("n1")], topologies=[]), name)
+    assert isinstance(answer, Plan)
+    assert answer.topologies == []
+
+
+@each_planner
+def test_sites_bind_components_and_leave_the_others_free(name):
+    answer = plan(two_sites(), name)
+    assert isinstance(answer, Plan)
+    where = located(answer)
+    assert {where[1][0], where[2][0]} == {"e"}
+    assert {where[5][0], where[6][0]} == {"w"}
+
+
+@each_planner
+def test_an_executor_too_large_for_every_node_is_named_and_proved(name):
+    heavy = topology("t", {"a": 2, "big": 1}, cpu_mhz={"a": 10.0, "big": 20_000.0})
+    answer = plan(Model(supervisors=[supervisor("n1"), supervisor("n2")], topologies=[heavy]), name)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert answer.constraint == "cpu"
+    assert answer.executors == [("t", 3)]
+    assert "big" in answer.text
+
+
+@each_planner
+def test_too_few_slots_for_the_topologies_is_proved(name):
+    many = [topology(f"t{i}", {"a": 1}, workers=1) for i in range(3)]
+    answer = plan(Model(supervisors=[supervisor("n1", 2)], topologies=many), name)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert answer.constraint == "slots"
+
+
+@each_planner
+def test_missing_site_names_site_and_component(name):
+    lost = topology("t", {"a": 1, "b": 1}, sites={"b": "mars"})
+    answer = plan(Model(supervisors=[supervisor("n1")], topologies=[lost]), name)
+    assert isinstance(answer, Infeasible)
+    assert answer.constraint == "site"
+    assert "mars" in answer.text
+    assert "b" in answer.text
+
+
+@each_planner
+def test_unknown_parameters_are_refused_by_name(name):
+    with pytest.raises(UsageError, match="no parameter 'speed'"):
+        compute(two_chains(), name, {"speed": 3})
+
+
+def test_unknown_planner_lists_those_there_are():
+    with pytest.raises(UsageError, match="default, online"):
+        planner_named("magic")
+
+
+def test_every_planner_says_what_it_is_and_where_it_comes_from():
+    for name, planner in PLANNERS.items():
+        assert planner.name == name
+        assert planner.summary
+        assert planner.source
+        planner.params()  # every parameter has a default
+
+
+def test_traffic_of_a_plan_between_planners_is_ordered_as_it_must_be():
+    """On the same model: exact <= best <= each of the others."""
+    model = two_chains()
+    cost = {}
+    for name in PLANNERS:
+        answer = plan(model, name)
+        assert isinstance(answer, Plan)
+        cost[name] = answer.metrics["inter_node_tps"]
+    assert cost["exact"] == pytest.approx(2.0)
+    for a, b in itertools.product(("exact", "best"), PLANNERS):
+        assert cost[a] <= cost[b] + 1e-9

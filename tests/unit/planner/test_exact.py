@@ -1,0 +1,124 @@
+"""`exact` against every placement tried out, and its bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+
+from builders import supervisor, topology, traffic, triangle_too_heavy, two_chains
+from random_models import models
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
+from stormpilot.planner import compute
+from stormpilot.planner.bound import relaxation
+from stormpilot.planner.check import violations
+from stormpilot.planner.exact import optimum
+
+
+def least_by_trying_all(model: Model) -> float:
+    """Least inter-node traffic over all assignments of executors to nodes, one worker per topology and node."""
+    host = {s.id: s.host for s in model.supervisors}
+    everyone = [(t.id, e) for t in model.topologies for e in t.executors]
+    least = math.inf
+    for nodes in itertools.product([s.id for s in model.supervisors], repeat=len(everyone)):
+        where = {(t, e.start): n for (t, e), n in zip(everyone, nodes, strict=True)}
+        cost = sum(x.rate for x in model.traffic if host[where[x.topology, x.from_]] != host[where[x.topology, x.to]])
+        if cost < least and not violations(model, _plan(model, everyone, where)):
+            least = cost
+    return least
+
+
+def _plan(model, everyone, where):
+    ports = {s.id: iter(s.slots) for s in model.supervisors}
+    held: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for t, e in everyone:
+        held.setdefault((t, where[t, e.start]), []).append((e.start, e.end))
+    plans: dict[str, list[Worker]] = {t.id: [] for t in model.topologies}
+    for (t, node), executors in held.items():
+        plans[t].append(Worker(supervisor=node, port=next(ports[node], -1), executors=executors))
+    return Plan(topologies=[TopologyPlan(id=t, workers=workers) for t, workers in plans.items()])
+
+
+def small(model: Model) -> bool:
+    executors = sum(len(t.executors) for t in model.topologies)
+    return len(model.supervisors) ** executors <= 3000 and not any(t.fixed_workers for t in model.topologies)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(most_executors=6).filter(small))
+def test_optimum_is_that_of_all_placements_tried(model):
+    least = least_by_trying_all(model)
+    answer = compute(model, "exact", {"threads": 1})
+    optional_site_given_up = isinstance(answer, Plan) and any("given up" in n for n in answer.notes)
+    if math.isinf(least):
+        assert isinstance(answer, Infeasible)
+        assert answer.proved
+    elif not optional_site_given_up and not any(not c.site_required for t in model.topologies for c in t.components):
+        assert isinstance(answer, Plan)
+        assert answer.metrics["inter_node_tps"] == pytest.approx(least, abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(constrained=False, most_executors=6).filter(small))
+def test_relaxation_is_never_above_the_optimum(model):
+    least = least_by_trying_all(model)
+    assert relaxation(compile_model(model), lambda: 1.0).bound_tps <= least + 1e-6
+
+
+def test_named_instances():
+    assert optimum(two_chains(), 10.0).value == pytest.approx(2.0)
+    heavy = optimum(triangle_too_heavy(), 10.0)
+    assert (heavy.value, heavy.bound, heavy.proved, heavy.gap) == (7.0, 7.0, True, 0.0)
+
+
+def test_relaxation_of_a_triangle_cuts_half_of_it():
+    """Beside an executor there is room for one other, so each pair is together by a half: 6 of 12 tuples/s are cut."""
+    assert relaxation(compile_model(triangle_too_heavy()), lambda: 1.0).bound_tps == pytest.approx(6.0, abs=0.01)
+
+
+def test_no_time_for_a_proof_still_gives_a_plan_and_a_true_bound():
+    found = optimum(two_chains(), 1e-3)
+    assert found.bound <= 2.0 + 1e-9
+    assert found.value >= 2.0 - 1e-9
+
+
+def test_exact_workers_uses_all_of_them_at_the_same_inter_node_traffic():
+    few = compute(two_chains(), "exact")
+    t = topology("chains", {"a": 2, "b": 2, "c": 2}, workers=5, streams=[("a", "b"), ("b", "c")])
+    model = Model(supervisors=two_chains().supervisors, topologies=[t], traffic=two_chains().traffic)
+    many = compute(model, "exact", {"exact_workers": True})
+    assert isinstance(few, Plan)
+    assert isinstance(many, Plan)
+    assert few.metrics["workers"] == 2
+    assert many.metrics["workers"] == 5
+    assert many.metrics["inter_node_tps"] == few.metrics["inter_node_tps"] == pytest.approx(2.0)
+    assert violations(model, many, exact_workers=True) == []
+
+
+def test_infeasible_packing_is_proved():
+    """Three executors of 60% of a node on two nodes: sums fit, no packing does."""
+    t = topology("t", {"a": 3}, workers=3, cpu_mhz=60.0)
+    model = Model(supervisors=[supervisor("n1", mhz=100.0), supervisor("n2", mhz=100.0)], topologies=[t])
+    answer = compute(model, "exact")
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert "cpu" in answer.constraint
+    with pytest.raises(RefusedError, match="no placement keeps"):
+        optimum(model, 5.0)
+
+
+def test_models_that_are_too_large_are_refused_with_the_size():
+    t = topology("t", {"a": 2000}, workers=2, cpu_mhz=1.0)
+    model = Model(supervisors=[supervisor(f"n{i}") for i in range(11)], topologies=[t], traffic=traffic("t", {}))
+    with pytest.raises(UsageError, match="2000 executors x 11 nodes"):
+        compute(model, "exact")
+
+
+@pytest.mark.parametrize("params", [{"budget_s": 0}, {"threads": 0}, {"budget_s": "soon"}])
+def test_bad_parameters_are_refused(params):
+    with pytest.raises(UsageError):
+        compute(two_chains(), "exact", params)
