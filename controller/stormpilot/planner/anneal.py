@@ -19,6 +19,7 @@ from stormpilot.planner.search import BOX, EXECUTOR, NODE, TOPOLOGY, WORKER, Spa
 
 LeftS = Callable[[], float]
 NO_VIOLATION = 1e-6  # MHz
+PATIENCE = 30  # passes of mending that bring nothing
 COPY_EVERY_BEST_BELOW = 1500  # executors: beyond, copying each new best would cost more than the search
 
 
@@ -116,6 +117,26 @@ class Annealer:
         done += self._settle(g, best, price, inside_nodes)
         return Found(Layout(best.worker.copy(), best.node.copy()), float(best.cost[0]), best.violation, done, cut)
 
+    def mend(self, start: Layout, rng: np.random.Generator, left_s: LeftS) -> Found:
+        """Move executors off nodes that are over a limit or forbidden to them, and as few others as that takes.
+
+        Stops as soon as nothing is violated, or when it no longer gets nearer to that.
+        """
+        g = search.space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
+        best = _Best(g)
+        price = 1e3 * self._traffic / self._mhz
+        tries = 0
+        stuck = 0
+        while best.violation > NO_VIOLATION and stuck < PATIENCE and left_s() > 0:
+            before = best.violation
+            bad = g._replace(movable=_misplaced(g))
+            per_pass = max(4 * len(bad.movable), 64)
+            search.run(bad, per_pass, 0.0, price, False, *best.copies, best.cost)
+            best.see(g)
+            tries += per_pass
+            stuck = stuck + 1 if best.violation >= before else 0
+        return Found(Layout(best.worker, best.node), float(best.cost[0]), best.violation, tries, left_s() <= 0)
+
     def _settle(self, g: Space, best: _Best, price: float, inside_nodes: bool) -> int:
         """Only improve, at a price that rises until nothing is violated; then from the best seen."""
         per_pass = 10 * max(self.movable, 20)
@@ -164,6 +185,16 @@ class _Best:
             if feasible:
                 self.cost[0] = _cost(g)
         return not feasible
+
+
+def _misplaced(g: Space) -> Ints:
+    """Executors that may move and are on a node that is over a limit or forbidden to them."""
+    over = (g.nodes["load"] > g.nodes["limit"] * (1 + 1e-9)) | (
+        g.nodes["memory"] > g.nodes["memory_limit"] * (1 + 1e-9)
+    )
+    node = g.workers["node"][g.executors["worker"][g.movable]]
+    misplaced: Bools = over[node] | ~g.allowed[g.executors["klass"][g.movable], node]
+    return g.movable[misplaced]
 
 
 def _cost(g: Space) -> float:

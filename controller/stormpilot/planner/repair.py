@@ -1,8 +1,8 @@
 """Make an incomplete or overfull layout a plan, before a planner gives up.
 
 `completed` gives everything a place whose number of slots and workers is right; `repaired` then removes what is over
-CPU or memory limits or on forbidden nodes, by local search that starts where the planner stopped, and as a last resort
-by constraint programming, which on small models proves that nothing fits.
+CPU or memory limits or on forbidden nodes: first by moving only what is misplaced, then by a search that may move
+everything, and as a last resort by constraint programming, which on small models proves that nothing fits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def repaired(
     if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
         return whole
     annealer = Annealer(frame, Objective(distance), limits)
-    found = annealer.search(whole, rng, 0, left_s, first_temperature=0.0)
+    found = annealer.mend(whole, rng, left_s)
     executors = frame.compiled.executors
     for i, tries in enumerate(TRIES_PER_EXECUTOR):
         if found.violation <= 0 or left_s() <= 0:

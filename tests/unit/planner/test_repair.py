@@ -1,0 +1,77 @@
+"""Greedy planners repair what they could not place before they give up, and touch no more than that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builders import located, supervisor, topology
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.generate import Loaded, loaded
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner import compute
+from stormpilot.planner.anneal import no_limits
+from stormpilot.planner.check import violations
+from stormpilot.planner.layout import empty_layout, frame_of
+from stormpilot.planner.online import greedy
+from stormpilot.planner.repair import completed
+
+
+def test_online_plans_loaded_clusters_on_which_its_greedy_runs_into_a_wall():
+    walls = 0
+    for seed in range(12):
+        model = loaded(Loaded(executors=60, topologies=3, load=0.9), np.random.default_rng(seed))
+        walls += int((greedy(frame_of(compile_model(model)), 0.0).node_of_executors() == NOWHERE).any())
+        plan = compute(model, "online")
+        assert isinstance(plan, Plan)
+        assert violations(model, plan, exact_workers=True) == []
+    assert walls > 0
+
+
+def test_only_what_is_too_much_moves():
+    """Round robin puts both heavy executors on n1; one of them has to go, the light ones stay."""
+    t = topology("t", {"heavy": 1, "light": 1, "heavy2": 1, "light2": 1}, workers=2, cpu_mhz={
+        "heavy": 60.0, "light": 10.0, "heavy2": 60.0, "light2": 10.0,
+    })  # fmt: skip
+    model = Model(supervisors=[supervisor("n1", mhz=100.0), supervisor("n2", mhz=100.0)], topologies=[t])
+    plan = compute(model, "default")
+    assert isinstance(plan, Plan)
+    where = located(plan)
+    assert {where[1][0], where[3][0]} == {"n1", "n2"}
+    assert violations(model, plan) == []
+
+
+def test_every_topology_gets_a_slot_when_the_first_would_take_all():
+    big = topology("big", {"a": 8}, workers=8)
+    late = topology("late", {"a": 2}, workers=2)
+    model = Model(supervisors=[supervisor("n1", 4), supervisor("n2", 4)], topologies=[big, late])
+    plan = compute(model, "default")
+    assert isinstance(plan, Plan)
+    assert {tp.id: len(tp.workers) for tp in plan.topologies} == {"big": 7, "late": 1}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_completed_layouts_have_a_slot_for_every_worker(exact):
+    model = loaded(Loaded(executors=60, topologies=3), np.random.default_rng(5))
+    frame = frame_of(compile_model(model))
+    layout = completed(frame, empty_layout(frame), no_limits(frame.compiled, exact_workers=exact))
+    assert not isinstance(layout, Infeasible)
+    assert (layout.worker != NOWHERE).all()
+    used = layout.node[layout.sizes() > 0]
+    assert (used != NOWHERE).all()
+    assert (np.bincount(used, minlength=frame.compiled.nodes) <= frame.compiled.slots_per_node()).all()
+    if exact:
+        assert (layout.sizes() > 0).all()
+
+
+def test_giving_up_without_a_proof_says_so():
+    """Dealt round robin, n1 gets 85 of its 80 MHz, and the clock leaves no time to exchange anything."""
+    t = topology("t", {"a": 3, "b": 3}, workers=2, cpu_mhz={"a": 30.0, "b": 25.0})
+    model = Model(supervisors=[supervisor("n1", mhz=80.0), supervisor("n2", mhz=85.0)], topologies=[t])
+    answer = compute(model, "default", left_s=lambda: 0.0)
+    assert isinstance(answer, Infeasible)
+    assert not answer.proved
+    assert "not proved" in answer.text
+    assert answer.constraint == "cpu"
+    assert answer.executors == [("t", 1), ("t", 3), ("t", 5)]
+    assert isinstance(compute(model, "default"), Plan)
