@@ -32,6 +32,11 @@ _TUNED = {
     "supervisor.monitor.frequency.secs": 1,
     "task.refresh.poll.secs": 1,
     "supervisor.worker.shutdown.sleep.secs": 1,
+    # Workers and supervisors end themselves when ZooKeeper has been away for longer than they retry, about 20 s by
+    # Storm's defaults: docs/decisions/0006-without-zookeeper.md.
+    "storm.zookeeper.retry.times": 60,
+    "storm.zookeeper.retry.interval": 1000,
+    "storm.zookeeper.retry.intervalceiling.millis": 3000,
 }
 
 

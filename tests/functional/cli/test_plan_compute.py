@@ -1,0 +1,96 @@
+"""`stormpilot plan compute` as a program: what it reads, writes, prints, and ends with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.models import model, topology
+
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def as_json(cpu_mhz: float = 200.0) -> dict[str, Any]:
+    """The model as somebody else's program would write it, with keys that we do not know."""
+    document: dict[str, Any] = json.loads(msgspec.json.encode(model(topology(cpu_mhz=cpu_mhz))))
+    document["comment"] = "unknown keys are ignored"
+    document["supervisors"][0]["colour"] = "green"
+    return document
+
+
+def test_a_model_file_becomes_a_plan_file(tmp_path: Path) -> None:
+    source, out = tmp_path / "model.json", tmp_path / "plan.json"
+    source.write_text(json.dumps(as_json()))
+    done = run("plan", "compute", "--model", source, "--planner", "online", "--seed", "1", "--budget", "10", "-o", out)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(out.read_text())
+    assert plan["planner"] == "online"
+    assert plan["seed"] == 1
+    assert plan["metrics"]["inter_node_tps"] == 0
+    assert "inter_node_tps" in done.stdout
+    held = sorted(e for t in plan["topologies"] for w in t["workers"] for e in w["executors"])
+    assert held == [[1, 1], [2, 2], [3, 3], [4, 4]]
+
+
+def test_without_a_file_the_plan_is_the_output(tmp_path: Path) -> None:
+    source = tmp_path / "model.json"
+    source.write_text(json.dumps(as_json()))
+    done = run("plan", "compute", "--model", source, "--planner", "default")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["planner"] == "default"
+
+
+def test_no_plan_ends_with_1_and_says_why(tmp_path: Path) -> None:
+    source, out = tmp_path / "model.json", tmp_path / "plan.json"
+    source.write_text(json.dumps(as_json(cpu_mhz=1500.0)))
+    done = run("plan", "compute", "--model", source, "--planner", "online", "-o", out)
+    assert done.returncode == 1
+    assert "no plan exists" in done.stderr
+    assert "cpu" in done.stderr.lower()
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{\n"supervisors": [\n}', "model.json:3"),
+        ('{"supervisors": [], "topologies": [{"id": 5}]}', "topologies[0].id"),
+        ('{"topologies": []}', "supervisors"),
+        ('{"schema": 9, "supervisors": [], "topologies": []}', "schema"),
+    ],
+)
+def test_a_wrong_file_ends_with_2_and_names_the_place(tmp_path: Path, text: str, expected: str) -> None:
+    source = tmp_path / "model.json"
+    source.write_text(text)
+    done = run("plan", "compute", "--model", source)
+    assert done.returncode == 2
+    assert "model.json" in done.stderr
+    assert expected in done.stderr
+
+
+def test_a_missing_file_or_planner_ends_with_2(tmp_path: Path) -> None:
+    missing = run("plan", "compute", "--model", tmp_path / "nowhere.json")
+    assert missing.returncode == 2
+    assert "nowhere.json" in missing.stderr
+    source = tmp_path / "model.json"
+    source.write_text(json.dumps(as_json()))
+    unknown = run("plan", "compute", "--model", source, "--planner", "magic")
+    assert unknown.returncode == 2
+    assert "online" in unknown.stderr
+
+
+def test_planners_are_listed_with_their_parameters() -> None:
+    done = run("planners", "-f", "json")
+    assert done.returncode == 0
+    listed = {p["name"]: p for p in json.loads(done.stdout)}
+    assert listed["online"]["params"] == {"alpha": 0.0}
