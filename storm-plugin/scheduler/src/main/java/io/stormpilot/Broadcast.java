@@ -26,7 +26,7 @@ import org.apache.storm.utils.Time;
  */
 final class Broadcast {
 
-  private static final long CLEAN_EVERY_MS = 30_000;
+  private static final long CLEAN_EVERY_MS = 10_000;
 
   private final Paths paths;
   private final Outbox outbox;

@@ -76,15 +76,13 @@ public final class PlanValidator {
   private static Rejection checkSlot(
       Plan plan, PlannedWorker worker, Placement current, Slots slots) {
     String supervisor = worker.supervisor();
-    if (!slots.isAlive(supervisor)) {
-      return new Rejection(Reason.SUPERVISOR_GONE, "supervisor " + supervisor + " is not alive");
+    Rejection wrong = checkSupervisor(supervisor, slots);
+    boolean stays = current.slotOf(supervisor, worker.executors()) != null;
+    if (wrong != null) {
+      return stays && wrong.reason() == Reason.SUPERVISOR_BLACKLISTED ? null : wrong;
     }
-    if (current.slotOf(supervisor, worker.executors()) != null) {
-      return null; // Stays where it is, whatever port the plan names.
-    }
-    if (slots.isBlacklisted(supervisor)) {
-      return new Rejection(
-          Reason.SUPERVISOR_BLACKLISTED, "supervisor " + supervisor + " is on Storm's blacklist");
+    if (stays) {
+      return null; // Whatever port the plan names.
     }
     WorkerSlot slot = worker.slot();
     if (!slots.isPort(slot)) {
@@ -94,6 +92,18 @@ public final class PlanValidator {
     String holder = slots.holder(slot);
     if (holder != null && !plan.members().contains(holder)) {
       return new Rejection(Reason.SLOT_OCCUPIED, "slot " + slot + " is held by " + holder);
+    }
+    return null;
+  }
+
+  /** Whether new work may go to this supervisor; null when it may. */
+  static Rejection checkSupervisor(String supervisor, Slots slots) {
+    if (!slots.isAlive(supervisor)) {
+      return new Rejection(Reason.SUPERVISOR_GONE, "supervisor " + supervisor + " is not alive");
+    }
+    if (slots.isBlacklisted(supervisor)) {
+      return new Rejection(
+          Reason.SUPERVISOR_BLACKLISTED, "supervisor " + supervisor + " is on Storm's blacklist");
     }
     return null;
   }

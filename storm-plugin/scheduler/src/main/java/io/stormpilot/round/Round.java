@@ -3,7 +3,6 @@ package io.stormpilot.round;
 import io.stormpilot.PilotConfig;
 import io.stormpilot.message.Plan;
 import io.stormpilot.message.PlanEntry;
-import io.stormpilot.message.PlannedWorker;
 import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
 import io.stormpilot.message.State;
@@ -11,19 +10,13 @@ import io.stormpilot.message.Status;
 import io.stormpilot.round.TopologyRound.Intent;
 import io.stormpilot.snapshot.TopologySnapshot;
 import io.stormpilot.zookeeper.View;
-import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
 import org.apache.storm.scheduler.Cluster;
-import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
-import org.apache.storm.scheduler.WorkerSlot;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -114,8 +107,9 @@ public final class Round {
           .decide();
     }
     topologies.values().forEach(this::intend);
-    move();
-    topologies.values().stream().filter(t -> t.intent == Intent.REPAIR).forEach(this::repair);
+    workersMoved = new MoveStep(topologies, slots, cluster, config, now).run();
+    RepairStep repair = new RepairStep(slots, cluster);
+    topologies.values().stream().filter(t -> t.intent == Intent.REPAIR).forEach(repair::run);
     delegate();
     for (TopologyRound topology : topologies.values()) {
       topology.memory.observe(
@@ -219,154 +213,6 @@ public final class Round {
         && topology.held == null
         && m.setAside() == null
         && !refused;
-  }
-
-  private void move() {
-    List<MoveUnit> units = new ArrayList<>();
-    for (TopologyRound topology : topologies.values()) {
-      if (topology.intent == Intent.MOVE) {
-        topology.units = MoveUnit.between(topology.current, topology.memory.inForce());
-        List<MoveUnit> possible = new ArrayList<>(unitsToCarryOut(topology));
-        topology.settling = possible.removeIf(unit -> isSettling(topology, unit));
-        units.addAll(possible);
-      }
-    }
-    PlanApplier.Outcome outcome =
-        new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot).apply(units);
-    if (!ClusterEdit.carryOut(cluster, outcome.changes())) {
-      return;
-    }
-    Map<String, Integer> started = new HashMap<>();
-    for (Change change : outcome.changes()) {
-      started.merge(change.topologyId(), change.started().size(), Integer::sum);
-    }
-    for (TopologyRound topology : topologies.values()) {
-      if (topology.intent == Intent.MOVE) {
-        int moved = started.getOrDefault(topology.id(), 0);
-        topology.memory.moved(moved);
-        topology.pendingWorkers = topology.units.stream().mapToInt(MoveUnit::size).sum() - moved;
-        topology.groupOverLimit = outcome.overLimit().contains(topology.id());
-        workersMoved += moved;
-        if (moved > 0) {
-          LOG.info(
-              "moving workers: topology={} plan={} moved={} pending={}",
-              topology.id(),
-              topology.memory.inForcePlanId(),
-              moved,
-              topology.pendingWorkers);
-        }
-        if (!stillUnassigned(topology).isEmpty()) {
-          topology.intent = Intent.REPAIR;
-        } else if (topology.memory.broken() != null) {
-          topology.intent = Intent.STILL;
-        }
-      }
-    }
-  }
-
-  /**
-   * All of them; when a supervisor of the rest of the plan is gone, only those for executors that
-   * run nowhere.
-   */
-  private List<MoveUnit> unitsToCarryOut(TopologyRound topology) {
-    Rejection gone = null;
-    for (MoveUnit unit : topology.units) {
-      for (PlannedWorker worker : unit.arriving()) {
-        String supervisor = worker.supervisor();
-        if (!slots.isAlive(supervisor)) {
-          gone =
-              new Rejection(Reason.SUPERVISOR_GONE, "supervisor " + supervisor + " is not alive");
-        } else if (slots.isBlacklisted(supervisor) && gone == null) {
-          gone =
-              new Rejection(
-                  Reason.SUPERVISOR_BLACKLISTED,
-                  "supervisor " + supervisor + " is on Storm's blacklist");
-        }
-      }
-    }
-    if (gone == null) {
-      return topology.units;
-    }
-    topology.memory.broke(gone);
-    return topology.units.stream().filter(MoveUnit::urgent).toList();
-  }
-
-  /**
-   * Whether a worker of the unit was started only just now. A supervisor whose worker is taken away
-   * while it still fetches the topology's files ends (it looks for the configuration that it has
-   * not got yet), so workers come to rest first.
-   */
-  private boolean isSettling(TopologyRound topology, MoveUnit unit) {
-    return unit.leaving().stream()
-        .anyMatch(slot -> now - topology.memory.startedMs(slot) < config.workerSettleMs());
-  }
-
-  private WorkerSlot lastSlot(String topologyId, Set<ExecutorDetails> executors) {
-    TopologyRound topology = topologies.get(topologyId);
-    if (!topology.current.isEmpty()) {
-      return null;
-    }
-    WorkerSlot slot = topology.memory.lastWhole().slots().get(executors.iterator().next());
-    return slot == null ? null : topology.memory.lastWhole().slotOf(slot.getNodeId(), executors);
-  }
-
-  private Set<ExecutorDetails> stillUnassigned(TopologyRound topology) {
-    return Placement.of(cluster.getAssignmentById(topology.id()))
-        .unassigned(topology.details.getExecutors());
-  }
-
-  private void repair(TopologyRound topology) {
-    Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
-    Set<ExecutorDetails> lost = current.unassigned(topology.details.getExecutors());
-    Repair repair =
-        new Repair(
-            slots,
-            id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
-            e -> orZero(topology.details.getTotalCpuReqTask(e)));
-    Repair.Outcome outcome = repair.place(topology.id(), lost, workersBefore(topology), current);
-    if (outcome.change() != null && !ClusterEdit.carryOut(cluster, List.of(outcome.change()))) {
-      return;
-    }
-    TopologyMemory m = topology.memory;
-    if (m.owns()) {
-      judgeRepair(topology, outcome, lost.size());
-    }
-    LOG.warn(
-        "repaired: topology={} plan={} lost_executors={} restarted_workers={} homeless={}",
-        topology.id(),
-        m.inForcePlanId(),
-        lost.size(),
-        outcome.joinedLiving(),
-        outcome.homeless().size());
-  }
-
-  private void judgeRepair(TopologyRound topology, Repair.Outcome outcome, int lost) {
-    TopologyMemory m = topology.memory;
-    Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
-    if (!outcome.homeless().isEmpty()) {
-      String text = outcome.homeless().size() + " executors have no free slot";
-      m.broke(new Rejection(Reason.NO_FREE_SLOT, text));
-    } else if (m.inForce() == null || !after.follows(m.inForce())) {
-      String joined =
-          outcome.joinedLiving() == 0 ? "" : "; no slot was free, so they joined running workers";
-      String text = lost + " executors were lost with their worker and placed anew" + joined;
-      m.broke(new Rejection(Reason.SUPERVISOR_LOST, text));
-    }
-  }
-
-  private static double orZero(Double value) {
-    return value == null ? 0 : value;
-  }
-
-  private static Map<WorkerSlot, Set<ExecutorDetails>> workersBefore(TopologyRound topology) {
-    Map<WorkerSlot, Set<ExecutorDetails>> before =
-        new LinkedHashMap<>(topology.memory.lastWhole().workers());
-    if (before.isEmpty() && topology.memory.inForce() != null) {
-      for (PlannedWorker worker : topology.memory.inForce().workers()) {
-        before.put(worker.slot(), worker.executors());
-      }
-    }
-    return before;
   }
 
   private void delegate() {

@@ -79,10 +79,12 @@ public final class TopologyMemory {
     if (status != null) {
       workersWanted = status.workersWanted() > 0 ? status.workersWanted() : workersWanted;
       inForcePlanId = status.inForcePlanId();
+      everAssigned |= status.state() != State.WAITING;
     }
     if (plan != null && current.follows(plan)) {
       accept(plan);
       complete = true;
+      movedWorkers = aboutThisPlan ? status.movedWorkers() : 0;
     } else if (plan != null && aboutThisPlan) {
       continueFrom(status, plan);
     } else if (aboutThisPlan) {

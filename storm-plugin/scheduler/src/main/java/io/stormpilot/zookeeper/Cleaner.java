@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Cleaner {
 
-  static final long OURS_AFTER_MS = 30_000;
+  static final long OURS_AFTER_MS = 10_000;
   static final long OTHERS_AFTER_MS = 600_000;
 
   private static final Logger LOG = LoggerFactory.getLogger(Cleaner.class);

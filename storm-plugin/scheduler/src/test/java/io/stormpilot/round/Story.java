@@ -89,6 +89,15 @@ public final class Story {
     }
   }
 
+  /**
+   * Topology "t" with executors 1-2 in sup-0:6700 and 3-4 in sup-1:6700 of three supervisors with
+   * four ports.
+   */
+  public static Story twoWorkers() {
+    Story story = new Story(3, 4).topology("t", 2, 4);
+    return story.running("t", "sup-0:6700", "1-2").running("t", "sup-1:6700", "3-4");
+  }
+
   /** A value of storm.yaml. */
   public Story with(String key, Object value) {
     conf.put(key, value);

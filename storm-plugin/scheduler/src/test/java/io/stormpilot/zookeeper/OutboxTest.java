@@ -182,8 +182,8 @@ class OutboxTest {
     store.write(PATHS.status("t"), message(1));
     Cleaner cleaner = new Cleaner(PATHS);
     cleaner.clean(Set.of(), 0, store);
-    cleaner.clean(Set.of("t"), 20_000, store);
-    cleaner.clean(Set.of(), 40_000, store);
+    cleaner.clean(Set.of("t"), 8_000, store);
+    cleaner.clean(Set.of(), 16_000, store);
     assertNotNull(read(PATHS.status("t")));
   }
 

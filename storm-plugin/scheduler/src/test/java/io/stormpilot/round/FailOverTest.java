@@ -1,0 +1,143 @@
+package io.stormpilot.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.stormpilot.PilotConfig;
+import io.stormpilot.message.PlanEntry;
+import io.stormpilot.message.Reason;
+import io.stormpilot.message.Rejection;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** Another Nimbus takes over: nobody is restarted, nothing is undone. */
+class FailOverTest {
+
+  @Test
+  void failOverRestartsNobody() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.epoch(9);
+    Round first = story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("applied/OK", story.said("t"));
+    assertEquals(0, first.workersMoved());
+    assertEquals(1, story.status("t").movedWorkers(), "what the last leader did");
+  }
+
+  @Test
+  void failOverInTheMiddleOfAMoveGoesOn() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    assertEquals("moving/MOVE_LIMIT", story.said("t"));
+
+    story.failOver();
+    story.round();
+
+    story.slotOf("t", "3-4");
+    story.round();
+    assertEquals("applied/OK", story.said("t"));
+    assertEquals(2, story.status("t").movedWorkers());
+  }
+
+  @Test
+  void failOverDoesNotApplyAPlanThatWasSetAside() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+    story.rebalance("t", 4, 4);
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("fallback/WORKERS_CHANGED", story.said("t"));
+  }
+
+  @Test
+  void failOverDoesNotUndoARepair() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+    story.supervisor("sup-2", 4);
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.said("t"));
+  }
+
+  @Test
+  void failOverKeepsTheHandsOffATopologyWhosePlanWasOverwrittenByABadOne() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-4"));
+    story.round();
+    story.round();
+    story.publish("t", new PlanEntry("p-2", "r", null, new Rejection(Reason.CHECKSUM, "?")));
+    story.round();
+
+    story.failOver();
+    story.round();
+
+    assertEquals(Map.of("sup-2:6700", Set.of(1, 2, 3, 4)), story.placement("t"));
+    assertEquals("rejected/CHECKSUM", story.said("t"));
+  }
+
+  @Test
+  void failOverNoticesThatTheUserChangedTheWorkersMeanwhile() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+
+    story.failOver();
+    story.rebalance("t", 4, 4);
+    story.round();
+
+    assertEquals("fallback/WORKERS_CHANGED", story.said("t"));
+    assertEquals(4, story.placement("t").size());
+  }
+
+  @Test
+  void aRebalanceRightAfterAFailOverDoesNotMakeATopologyWaitLikeANewOne() {
+    Story story = Story.twoWorkers();
+    story.round();
+    story.failOver();
+    story.rebalance("t", 2, 4);
+
+    story.round();
+
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void whileZooKeeperCannotBeReadAfterAStartWhatIsPlacedStaysStill() {
+    Story story = new Story(3, 4).topology("planned", 2, 4).running("planned", "sup-0:6700", "1-4");
+    story.topology("lossy", 2, 4).running("lossy", "sup-1:6700", "1-2");
+    story.topology("new", 2, 4);
+    story.loaded(false);
+
+    story.round();
+
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4)), story.placement("planned"));
+    assertEquals("sup-1:6700", story.slotOf("lossy", "1-2"));
+    story.assertNobodyLost();
+    assertEquals("nothing", story.said("planned"), "the last leader's word stands");
+  }
+}
