@@ -19,12 +19,15 @@ from benchmarks.demo import report as reporting
 from benchmarks.demo.measure import WINDOW_S, Watcher, Window
 from benchmarks.demo.page import page
 from stormpilot import config as configuration
+from stormpilot.cli.compute import read_model
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.compiled import compile_model
+from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.messages import PlanMessage, TopologySnapshot
+from stormpilot.model.values import Plan, TopologyPlan, Worker
+from stormpilot.observe import planmodels
 from stormpilot.planner.exact import optimum
 from stormpilot.submit import submit_topology
 
@@ -121,9 +124,10 @@ def main() -> int:
             progress = watcher.progress()
         finally:
             watcher.close()
-        best = optimum(before.model, OPTIMUM_BUDGET_S)
-        compiled = compile_model(before.model)
-        planned = metrics(compiled, _placed(compiled, after.snapshot))
+        planned_on = read_model(OUT / "traffic" / planmodels.FOLDER / f"{plan.plan_id}.json")
+        best = optimum(planned_on, OPTIMUM_BUDGET_S)
+        compiled = compile_model(planned_on)
+        planned = metrics(compiled, _placed(compiled, plan))
         host = {s.id: s.host for s in cluster.description.supervisors}
         moved = reporting.moved_executors(before, after)
         report: dict[str, Any] = {
@@ -234,13 +238,9 @@ def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
     story.until("every tuple from before and during the move is acked", missing, 90.0)
 
 
-def _placed(compiled: Any, snapshot: TopologySnapshot) -> Any:
-    numbers = compiled.slot_numbers()
-    placement = compiled.current.copy()
-    place = {e.start: (e.supervisor, e.port) for e in snapshot.executors}
-    for i, start in enumerate(compiled.start):
-        placement[i] = numbers[place[int(start)]]
-    return placement
+def _placed(compiled: Compiled, plan: PlanMessage) -> Ints:
+    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
+    return compiled.slots_of(Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=workers)]))
 
 
 def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:

@@ -18,13 +18,17 @@ from stormpilot.observe.observer import Observation
 
 @dataclass
 class Account:
-    """Gathers what happens during the cycle at `at_ms`. `plans` are the ids of what was published, by topology id."""
+    """Gathers what happens during the cycle at `at_ms`.
+
+    By topology id: `plans` is what was published, `models` what was planned on.
+    """
 
     at_ms: int
     names: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, Mode] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
     plans: dict[str, HistoryEntry] = field(default_factory=dict)
+    models: dict[str, Model] = field(default_factory=dict)
     planners: list[str] = field(default_factory=list)
     waiting_for: str = ""
 

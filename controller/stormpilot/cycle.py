@@ -120,6 +120,7 @@ class Cycle:
     def _decide(self, group: Mapping[str, Subject], model: Model, account: Account) -> Verdict:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
         standing = part(model, group)
+        account.models.update(dict.fromkeys(group, standing))
         first = all(s.new for s in group.values())
         plan = self._plan(standing, self.first_planner if first else self.planner, first)
         if isinstance(plan, Plan):

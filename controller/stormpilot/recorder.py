@@ -14,7 +14,8 @@ from stormpilot.account import Account
 from stormpilot.config import Config
 from stormpilot.logs import line
 from stormpilot.model.messages import ControllerState, encode
-from stormpilot.observe import retention
+from stormpilot.model.values import Model
+from stormpilot.observe import planmodels, retention
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.rows import log_window
 from stormpilot.observe.trafficlog import TrafficLog
@@ -99,6 +100,8 @@ class Recorder:
         if self._traffic_log is None:
             return
         now_ms = observation.at_ms
+        for t, entry in account.plans.items():
+            self._keep_model(entry.plan.plan_id, account.models[t])
         for t in account.decisions:
             self._traffic_log.add("decisions", [_decision_row(account, t, epoch, took_ms)], t)
         if self._window_from_ms == 0:
@@ -108,6 +111,10 @@ class Recorder:
             log_window(self._traffic_log, observation)
             self._traffic_log.flush(now_ms)
             self._keep_house(now_ms)
+
+    def _keep_model(self, plan_id: str, model: Model) -> None:
+        folder = Path(self.config.traffic_log.dir or "")
+        self._guarded(lambda: planmodels.keep(folder, plan_id, model))
 
     def _keep_house(self, now_ms: int) -> None:
         settings = self.config.traffic_log
@@ -122,7 +129,7 @@ class Recorder:
             work()
         except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
             if not self._failing:
-                log.warning("traffic log: housekeeping failed", dir=self.config.traffic_log.dir, why=e)
+                log.warning("traffic log: the folder cannot be kept in order", dir=self.config.traffic_log.dir, why=e)
             self._failing = True
         else:
             self._failing = False
