@@ -28,11 +28,16 @@ setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot
 	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
 	@touch $@
 
-build: setup $(JAR) ## build the scheduler jar
+build: setup $(JAR) build/.planners ## build the scheduler jar, compile the planners
 
 $(JAR): $(JAVA_SOURCES)
 	@echo "build: the scheduler jar (Maven)"
 	@$(MVN) -q -DskipTests package
+	@mkdir -p build && touch $@
+
+build/.planners: $(wildcard controller/stormpilot/planner/*.py)
+	@echo "build: compiling the planners, once (about half a minute)"
+	@$(BIN)/stormpilot planners --compile
 	@mkdir -p build && touch $@
 
 demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)

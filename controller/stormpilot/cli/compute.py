@@ -75,10 +75,22 @@ def compute(
         typer.echo(f"note: {note}")
 
 
-def planners(format: FormatOption = Format.table) -> None:
+def planners(
+    format: FormatOption = Format.table,
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Compile what planners compile at first use (kept), and end.")
+    ] = False,
+) -> None:
     """List the planners with their parameters and defaults."""
     from stormpilot.planner import PLANNERS
+    from stormpilot.planner import compute as plan_model
 
+    if compile:
+        from stormpilot.daemon import TINY
+
+        for name in PLANNERS:
+            plan_model(TINY, name, {}, seed=0, left_s=lambda: 1.0)
+        return
     listed = [
         {
             "name": p.name,
