@@ -9,7 +9,8 @@ from benchmarks.planners.bench import Bench, plan_of
 from benchmarks.planners.contestants import Ours, best, best_for, best_moving, exact, heuristics
 from benchmarks.planners.instances import CLUSTERS, Instance
 
-RESTARTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # cost of a worker's restart, in traffic of mean executors
+# What the restart of a worker costs, in units of the traffic of a mean executor.
+RESTARTS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 BUDGETS_S = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 
 
@@ -99,7 +100,7 @@ def moves(bench: Bench) -> None:
     for base in chosen:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))
         mean_tps = sum(e.rate for e in base.model.traffic) / _executors(base)
-        for restart in RESTARTS[::3] if bench.quick else RESTARTS:
+        for restart in RESTARTS[::5] if bench.quick else RESTARTS:
             bench.ours("moves", running, best_moving(5.0 if bench.quick else 10.0, restart, mean_tps))
 
 
