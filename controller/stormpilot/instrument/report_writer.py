@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
@@ -215,6 +215,11 @@ class ZooKeeperReports:
                 )
             except NodeExistsError:
                 continue
+            except StoreUnavailable as e:
+                # Where the scheduler made the parents, they belong to Storm's daemons, and ZooKeeper asks whether we
+                # may create before it looks whether the znode is there.
+                if not isinstance(e.__cause__, NoAuthError):
+                    raise
 
     def _request(self, method: str, path: str, *arguments: Any, **named: Any) -> Any:
         """One request; kazoo would queue it while disconnected, so it is sent only when connected and none is open."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.security import make_digest_acl_credential
+from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl_credential
 
 from stormpilot.instrument import report_writer
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
@@ -211,3 +211,21 @@ def test_with_authentication_another_topology_writes_beside_it(zookeeper: LocalZ
         second.offer([load(7)])
         path = Paths().load("wordcount-2-1", "collector-9")
         wait_for(lambda: written_seq(reader, path) == 7, "the second topology's report")
+
+
+def test_parents_that_belong_to_storms_daemons_are_no_obstacle(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
+    """The scheduler in Nimbus makes the folder of a topology, for its account alone, before the first report."""
+    nimbus, flights = (
+        ACL(Permissions.ALL, Id("digest", make_digest_acl_credential(*who.split(":"))))
+        for who in ("nimbus:root", "flights:secret")
+    )
+    anyone = make_acl("world", "anyone", read=True)
+    folder = Paths().load("flights-1-1")
+    parts = folder.strip("/").split("/")
+    reader.add_auth("digest", "nimbus:root")
+    for depth in range(1, len(parts)):
+        reader.create("/" + "/".join(parts[:depth]), b"", acl=[nimbus, anyone])
+    reader.create(folder, b"", acl=[nimbus, flights, anyone])
+    with writing(conf(zookeeper, **AUTH)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the report")
