@@ -92,7 +92,9 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Flights on two supervisors, under a plan of ours that Nimbus has applied."""
-    cluster = LocalCluster.up(ClusterSpec(name="resilience", supervisors=3, slots=3, scheduler="pilot"))
+    # Nimbus hears no heartbeats while ZooKeeper is away, and must not take workers for dead after the minute.
+    conf = {"nimbus.task.timeout.secs": 2 * OUTAGE_S}
+    cluster = LocalCluster.up(ClusterSpec(name="resilience", supervisors=3, slots=3, scheduler="pilot", conf=conf))
     scene: Scene | None = None
     try:
         config = tmp_path_factory.mktemp("controller") / "controller.yaml"

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.Test;
  */
 class LifeCycleTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(180);
 
   private static InProcessZookeeper zookeeper;
   private static LocalCluster storm;
