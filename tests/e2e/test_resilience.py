@@ -115,6 +115,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         )
         _until(lambda: _applied(scene), 120, "the first plan to be applied")
         _until(lambda: len(scene.workers()) == 3, 120, "three workers")
+        _until(lambda: _reports(scene), 180, "load reports, which come when the components run")
         yield scene
     finally:
         if scene is not None and scene.controller.poll() is None:
@@ -208,6 +209,15 @@ def _applied(scene: Scene) -> bool:
     finally:
         zookeeper.stop()
     return scene.shim_says().state == "applied"
+
+
+def _reports(scene: Scene) -> bool:
+    zookeeper = _connect(scene.cluster)
+    try:
+        folder = PATHS.load(scene.topology_id)
+        return bool(zookeeper.client.exists(folder) and zookeeper.client.get_children(folder))
+    finally:
+        zookeeper.stop()
 
 
 def _controller_up(scene: Scene) -> bool:
