@@ -2,8 +2,8 @@
 
     answer = compute(model, "online", {"alpha": 0.2}, seed=1)      # Plan or Infeasible
 
-- methods: `default.py`, `online.py`, `best.py`, `exact.py` (with `assignment.py`, `bound.py`), each with a page in
-  docs/planners/
+- methods: `default.py`, `online.py`, `partition.py`, `best.py`, `exact.py` (with `assignment.py`, `bound.py`), each
+  with a page in docs/planners/
 - `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
 - `layout.py`, `slots.py`: placements in the making, and how they become slots
 - `search.py`, `anneal.py`, `repair.py`, `feasibility.py`, `pairs.py`: parts that methods share
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner import best, default, exact, online
+from stormpilot.planner import best, default, exact, online, partition
 from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.registry import Planner, Value, run
 
@@ -42,6 +42,13 @@ PLANNERS: dict[str, Planner] = {
             online.Params,
             online.place,
             exact_workers=True,
+        ),
+        Planner(
+            "partition",
+            "graph partitioning (Mt-KaHyPar), then local search on the true objective",
+            "algorithms.md 10 (ours)",
+            partition.Params,
+            partition.place,
         ),
         Planner(
             "best",

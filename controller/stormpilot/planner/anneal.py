@@ -157,7 +157,7 @@ class Annealer:
             accepted = search.run(g, per_pass, 0.0, firm, inside_nodes, *best.copies, best.cost)
             best.see(g)
             done += per_pass
-            if not accepted:
+            if accepted * 1000 <= per_pass:
                 break
         return done
 

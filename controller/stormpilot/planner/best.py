@@ -1,9 +1,9 @@
 """`best`: the cheapest feasible plan of a portfolio, never dearer than the present placement.
 
-Starts are the present placement, `online` at several caps, and (if the library is there and the model is large)
-`partition`; each is improved by annealing on the true objective, in runs of growing length, later ones from the best so
-far. The number of moves tried is fixed by the size of the model or `iterations`, so that the same seed gives the
-same plan; only the clock can cut it shorter, and the plan then says so.
+Starts are the present placement, `online` at several caps, and (for larger models) a graph partition; each is improved
+by annealing on the true objective, in runs of growing length, later ones from the best so far. The number of moves
+tried is fixed by the size of the model or `iterations`, so that the same seed gives the same plan; only the clock can
+cut it shorter, and the plan then says so.
 """
 
 from __future__ import annotations
@@ -11,24 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
-from stormpilot.planner import online
+from stormpilot.planner import online, partition
 from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Frame, Layout, empty_layout, relabel
+from stormpilot.planner.objective import TIE, ObjectiveName, distance_of
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
-TIE = 1e-9  # of all traffic: what a restart costs at least, so that of equal plans the one with fewest restarts wins
-SECOND = 1e-4  # weight of inter-worker traffic, which decides between plans of equal inter-node traffic
 FIRST_RUN_TRIES = 400  # per executor
+PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
 
 
 @dataclass(frozen=True)
@@ -41,26 +40,20 @@ class Params:
     min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present placement stays.
     """
 
-    objective: Literal["inter_node", "network_cost"] = "inter_node"
+    objective: ObjectiveName = "inter_node"
     restart_tps: float = 0.0
     iterations: int | None = None
     exact_workers: bool = False
     min_gain: float = 1e-6
 
     def __post_init__(self) -> None:
-        if self.objective not in ("inter_node", "network_cost"):
-            raise UsageError(f"objective is {self.objective!r}, expected inter_node or network_cost")
+        distance_of(self.objective)
         if not 0 <= self.restart_tps < math.inf:
             raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
         if self.iterations is not None and self.iterations < 0:
             raise UsageError(f"iterations is {self.iterations}, expected a number >= 0")
         if not 0 <= self.min_gain < 1:
             raise UsageError(f"min_gain is {self.min_gain}, expected a part from 0 to 1")
-
-    @property
-    def distance(self) -> tuple[float, float, float]:
-        """Cost of a tuple between workers on the same node, in the same rack, in another rack."""
-        return (SECOND, 1.0, 1.0) if self.objective == "inter_node" else (1.0, 2.0, 3.0)
 
 
 def default_iterations(executors: int) -> int:
@@ -76,7 +69,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
         return reason
     limits = no_limits(c, exact_workers=params.exact_workers)
     restart = max(params.restart_tps, TIE * c.total_tps)
-    search = Portfolio(frame, Objective(params.distance, restart), limits, rng, left_s)
+    search = Portfolio(frame, Objective(distance_of(params.objective), restart), limits, rng, left_s)
     search.run(default_iterations(c.executors) if params.iterations is None else params.iterations)
     if search.best is None:
         return _last_resort(frame, search, limits, rng, left_s, params)
@@ -95,7 +88,7 @@ def _last_resort(
         return Infeasible(constraint="workers", text="no worker has room for every executor", executors=[])
     if search.cut and left_s() <= 0:
         return given_up(frame, search.least_bad, cut=True)
-    answer = repaired(frame, search.least_bad, limits, rng, left_s, params.distance)
+    answer = repaired(frame, search.least_bad, limits, rng, left_s, distance_of(params.objective))
     return answer if isinstance(answer, Infeasible) else Result(answer)
 
 
@@ -172,9 +165,10 @@ class Portfolio:
         used = np.bincount(f.home[home], minlength=f.workers) > 0
         present.node = np.where(used, f.home_node, NOWHERE)
         layouts = [present] if home.any() else []
-        for alpha in (0.0, 0.3):
-            answer = online.greedy(f, alpha)
-            layouts.append(answer)
+        if f.compiled.executors >= PARTITION_FROM:
+            by_rack = self.objective.distance[1] != self.objective.distance[2]
+            layouts.append(partition.divided(f, int(self.rng.integers(2**31)), by_rack=by_rack))
+        layouts.extend(online.greedy(f, alpha) for alpha in (0.0, 0.3))
         for layout in layouts:
             whole = completed(f, layout, self.limits)
             if not isinstance(whole, Infeasible):

@@ -25,6 +25,7 @@ from stormpilot.planner.assignment import Assignment
 from stormpilot.planner.bound import relaxation
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Frame, Layout, empty_layout, frame_of
+from stormpilot.planner.objective import distance_of
 from stormpilot.planner.result import Result
 
 LARGEST = 20_000  # executors x nodes of a model that is worth a try
@@ -142,7 +143,7 @@ def any_layout(frame: Frame, limits: Limits, budget_s: float) -> Layout | Infeas
 
 def _hint(frame: Frame, limits: Limits, rng: np.random.Generator, left_s: LeftS) -> Layout | None:
     """What annealing finds: usually the optimum already."""
-    search = best.Portfolio(frame, Objective(best.Params().distance), limits, rng, left_s)
+    search = best.Portfolio(frame, Objective(distance_of("inter_node")), limits, rng, left_s)
     search.run(best.default_iterations(frame.compiled.executors))
     return search.best
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -79,38 +80,38 @@ class Planner:
 
 def params_of(planner: Planner, given: Mapping[str, Value]) -> Any:
     """The planner's parameters from names and values (text is converted); `UsageError` names what is wrong."""
-    types = typing.get_type_hints(planner.params)
+    kinds = typing.get_type_hints(planner.params)
     fields = {f.name for f in dataclasses.fields(planner.params)}
     unknown = sorted(set(given) - fields)
     if unknown:
         known = ", ".join(sorted(fields)) or "none"
         raise UsageError(f"planner {planner.name} has no parameter {unknown[0]!r}; it has: {known}")
-    return planner.params(**{name: _converted(planner.name, name, value, types[name]) for name, value in given.items()})
+    return planner.params(**{name: _converted(planner.name, name, value, kinds[name]) for name, value in given.items()})
 
 
 def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
-    options = typing.get_args(kind) or (kind,)
+    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    words = [w for o in options if typing.get_origin(o) is typing.Literal for w in typing.get_args(o)]
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if type(None) in options:
             return None
-    elif typing.get_origin(kind) is typing.Literal:
-        if value in options:
-            return value
+    elif value in words:
+        return value
     elif bool in options:
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() in words:
-            return words[str(value).lower()]
-    else:
-        for option in (int, float, str):
-            if option in options and not isinstance(value, bool):
+        switch = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if str(value).lower() in switch:
+            return switch[str(value).lower()]
+    elif not isinstance(value, bool):
+        for option in (int, float):
+            if option in options:
                 try:
                     converted = option(value)
                 except ValueError:
                     continue
-                if option is not int or isinstance(value, str) or converted == value:
+                if isinstance(value, str) or converted == value:
                     return converted
-    expected = " or ".join(getattr(o, "__name__", str(o)) for o in options)
-    raise UsageError(f"planner {planner}: {name} is {value!r}, expected {expected}")
+    names = [getattr(o, "__name__", str(o)) for o in options if typing.get_origin(o) is not typing.Literal]
+    raise UsageError(f"planner {planner}: {name} is {value!r}, expected {' or '.join([*words, *names])}")
 
 
 def run(

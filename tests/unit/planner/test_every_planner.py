@@ -15,7 +15,11 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import PLANNERS, compute, planner_named
 from stormpilot.planner.check import violations
 
-PARAMS = {"best": {"iterations": 15_000}, "exact": {"budget_s": 20.0, "threads": 1}}
+PARAMS = {
+    "best": {"iterations": 15_000},
+    "partition": {"iterations": 15_000},
+    "exact": {"budget_s": 20.0, "threads": 1},
+}
 SLOW = {"exact": 10}  # examples; each of the others is cheap
 
 each_planner = pytest.mark.parametrize("name", PLANNERS)

@@ -1,0 +1,203 @@
+"""`partition`: executors to nodes by graph partitioning (Mt-KaHyPar), then local search on the true objective.
+
+Blocks are nodes, as heavy as their CPU limits; where distances between racks count, executors are first divided among
+racks and then among each rack's nodes. A partition knows no slots, workers, memory or sites: what breaks one of these
+is repaired before the local search, which keeps them all.
+
+Source: Gottesbueren, Heuer, Maas, Sanders, Schlag, *Scalable high-quality hypergraph partitioning* (Mt-KaHyPar).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from stormpilot.errors import UsageError
+from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency
+from stormpilot.model.values import Infeasible
+from stormpilot.planner.anneal import Annealer, LeftS, Objective, no_limits
+from stormpilot.planner.layout import Frame, Layout, empty_layout, relabel
+from stormpilot.planner.objective import TIE, ObjectiveName, distance_of
+from stormpilot.planner.repair import repaired
+from stormpilot.planner.result import Result
+from stormpilot.planner.slots import keep_nodes
+
+UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
+THREADS = 1  # with one thread Mt-KaHyPar's faster presets give the same partition for the same seed
+WIDEST = 16  # blocks of one call: time grows with blocks x edges, so more are divided in several steps
+GOOD_BELOW = 3000  # executors
+FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partition found, frees what it got wrong
+
+
+@dataclass(frozen=True)
+class Params:
+    """`quality`: `good` or `fast` (several times faster, some per cent worse); None = by the size of the model.
+
+    `iterations`: moves of the local search; None = by the size of the model. `restart_tps`: lambda, what the restart of
+    one worker may cost in the objective's unit.
+    """
+
+    quality: Literal["fast", "good"] | None = None
+    objective: ObjectiveName = "inter_node"
+    restart_tps: float = 0.0
+    iterations: int | None = None
+    exact_workers: bool = False
+
+    def __post_init__(self) -> None:
+        if self.quality not in ("fast", "good", None):
+            raise UsageError(f"quality is {self.quality!r}, expected fast or good")
+        distance_of(self.objective)
+        if not 0 <= self.restart_tps < math.inf:
+            raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
+        if self.iterations is not None and self.iterations < 0:
+            raise UsageError(f"iterations is {self.iterations}, expected a number >= 0")
+
+
+def default_iterations(executors: int) -> int:
+    """Moves of the local search that keep a cluster of 20,000 executors within seconds."""
+    return min(max(400 * executors, 50_000), 1_000_000)
+
+
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
+    """Partition, repair, search, and of nodes that are alike choose those from which least moves."""
+    c = frame.compiled
+    limits = no_limits(c, exact_workers=params.exact_workers)
+    distance = distance_of(params.objective)
+    seed = int(rng.integers(2**31))
+    start = divided(frame, seed, by_rack=distance[1] != distance[2], quality=params.quality)
+    sound = repaired(frame, start, limits, rng, left_s, distance)
+    if isinstance(sound, Infeasible):
+        return sound
+    annealer = Annealer(frame, Objective(distance, max(params.restart_tps, TIE * c.total_tps)), limits)
+    layouts = [sound, relabel(frame, keep_nodes(frame, sound, across_racks=distance[1] == distance[2]))]
+    start = min(layouts, key=annealer.cost)
+    tries = default_iterations(c.executors) if params.iterations is None else params.iterations
+    found = annealer.search(start, rng, tries, left_s, first_temperature=FIRST_TEMPERATURE)
+    best = found.layout if annealer.cost(found.layout) <= annealer.cost(start) else start
+    return Result(best, ("the clock cut the local search short",) if found.cut else ())
+
+
+def divided(frame: Frame, seed: int, *, by_rack: bool, quality: Literal["fast", "good"] | None = None) -> Layout:
+    """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced."""
+    c = frame.compiled
+    node = _nodes(c, seed, by_rack, quality or ("good" if c.executors < GOOD_BELOW else "fast"))
+    layout = empty_layout(frame)
+    for t in range(c.topologies):
+        own = np.arange(c.first_executor[t], c.first_executor[t + 1])
+        own = own[~c.fixed[own]]
+        nodes, sizes = np.unique(node[own], return_counts=True)
+        workers = np.arange(frame.first_worker[t], frame.first_worker[t + 1])
+        workers = workers[~frame.fixed[workers]]
+        kept = nodes[np.argsort(-sizes, kind="stable")][: len(workers)]
+        number = np.full(c.nodes, NOWHERE, dtype=np.int64)
+        number[kept] = workers[: len(kept)]
+        layout.worker[own] = number[node[own]]
+        layout.node[workers[: len(kept)]] = kept
+    return layout
+
+
+def _nodes(c: Compiled, seed: int, by_rack: bool, quality: str) -> Ints:
+    """E -> node."""
+    result = np.full(c.executors, NOWHERE, dtype=np.int64)
+    tied = _tied(c)
+    nodes = np.lexsort((np.arange(c.nodes), c.node_rack))
+    pending = [(np.arange(c.executors), nodes)]
+    while pending:
+        executors, nodes = pending.pop()
+        if len(nodes) == 1 or not len(executors):
+            result[executors] = nodes[0]
+            continue
+        groups = _groups(c, nodes, by_rack)
+        block = _blocks(c, executors, groups, tied, seed, quality)
+        pending.extend((executors[block == i], group) for i, group in enumerate(groups))
+    return result
+
+
+def _groups(c: Compiled, nodes: Ints, by_rack: bool) -> list[Ints]:
+    """What these nodes (in the order of their racks) are divided into: racks or single nodes.
+
+    Where that would be more than `WIDEST`, neighbours are put together.
+    """
+    racks = np.flatnonzero(np.diff(c.node_rack[nodes])) + 1
+    groups = np.split(nodes, racks) if by_rack and len(racks) else np.split(nodes, range(1, len(nodes)))
+    if len(groups) <= WIDEST:
+        return groups
+    parts = np.array_split(np.arange(len(groups)), math.ceil(math.sqrt(len(groups))))
+    return [np.concatenate([groups[i] for i in part]) for part in parts]
+
+
+def _tied(c: Compiled) -> Ints:
+    """E -> the only node that the executor may be on, or -1."""
+    choices = c.allowed.sum(axis=1)
+    only = np.where(choices == 1, c.allowed.argmax(axis=1), NOWHERE) if c.nodes else np.zeros(0, dtype=np.int64)
+    tied = only[c.klass] if len(only) else np.full(c.executors, NOWHERE, dtype=np.int64)
+    return np.where(c.fixed, c.slot_node[c.current], tied) if c.slots else tied
+
+
+def _blocks(c: Compiled, executors: Ints, groups: list[Ints], tied: Ints, seed: int, quality: str) -> Ints:
+    """Divide these executors among the groups of nodes; the group of each executor."""
+    limit = np.array([c.node_limit_mhz[group].sum() for group in groups])
+    index = np.full(c.executors, NOWHERE, dtype=np.int64)
+    index[executors] = np.arange(len(executors))
+    inside = (index[c.pair_a] != NOWHERE) & (index[c.pair_b] != NOWHERE)
+    a, b, tps = index[c.pair_a[inside]], index[c.pair_b[inside]], c.pair_tps[inside]
+    group_of = np.full(c.nodes + 1, NOWHERE, dtype=np.int64)  # the last stands for "tied to none"
+    for i, group in enumerate(groups):
+        group_of[group] = i
+    held = group_of[tied[executors]]
+    if len(executors) <= len(groups) or not len(a):
+        return _dealt(c.cpu_mhz[executors], limit, held, a, b, tps)
+    import mtkahypar
+
+    mtk = _library()
+    mtkahypar.set_seed(seed)
+    unit = max(float(limit.sum()), float(c.cpu_mhz[executors].sum()), 1e-9) / UNITS
+    weight = np.maximum(np.ceil(c.cpu_mhz[executors] / unit), 1).astype(np.int64)
+    largest = np.maximum(np.floor(limit / unit).astype(np.int64), 1)
+    short = int(weight.sum()) - int(largest.sum())
+    if short > 0:  # an overfull share of executors: the surplus is spread, and repaired afterwards
+        largest += short // len(largest) + 1
+    rate = np.maximum(np.round(tps / max(float(tps.sum()), 1e-9) * UNITS), 1).astype(np.int64)
+    presets = mtkahypar.PresetType
+    bound = bool((held != NOWHERE).any())  # the faster preset knows no fixed vertices
+    context = mtk.context_from_preset(presets.LARGE_K if quality == "fast" and not bound else presets.DEFAULT)
+    context.set_partitioning_parameters(len(groups), 0.03, mtkahypar.Objective.CUT)
+    context.set_individual_target_block_weights(largest.tolist())
+    context.logging = False
+    edges = list(zip(a.tolist(), b.tolist(), strict=True))
+    graph = mtk.create_graph(context, len(executors), len(edges), edges, weight.tolist(), rate.tolist())
+    if bound:
+        graph.add_fixed_vertices(held.tolist(), len(groups))
+    blocks = graph.partition(context)
+    return np.array([blocks.block_id(i) for i in range(len(executors))], dtype=np.int64)
+
+
+def _dealt(cpu_mhz: Floats, limit: Floats, held: Ints, a: Ints, b: Ints, tps: Floats) -> Ints:
+    """What is no partitioning problem (more groups than executors, or no traffic), on which Mt-KaHyPar never returns.
+
+    Largest executors first, each to the group with room with which it exchanges most, then the one with most room.
+    """
+    block = held.copy()
+    room = limit - np.bincount(held[held != NOWHERE], cpu_mhz[held != NOWHERE], len(limit))
+    xadj, adj, weight = adjacency(len(cpu_mhz), a, b, tps)
+    for e in np.argsort(-cpu_mhz, kind="stable").tolist():
+        if block[e] != NOWHERE:
+            continue
+        near = slice(xadj[e], xadj[e + 1])
+        placed = block[adj[near]] != NOWHERE
+        gain = np.bincount(block[adj[near]][placed], weight[near][placed], len(limit))
+        block[e] = np.lexsort((-room, -gain, room < cpu_mhz[e]))[0]
+        room[block[e]] -= cpu_mhz[e]
+    return block
+
+
+@functools.cache
+def _library() -> Any:
+    """The library keeps one pool of threads for the process."""
+    import mtkahypar
+
+    return mtkahypar.initialize(THREADS, False)
