@@ -10,14 +10,14 @@ import pytest
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import status as command
-from stormpilot.cli.live import Place
 from stormpilot.model.messages import ControllerState, LoadReport, ModeSetting, StatusMessage, TopologyView
 from stormpilot.observe.reader import PublishedPlan, Seen
 from stormpilot.paths import Paths
+from stormpilot.status import gather
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
-WHERE = Place("zk:2181", Paths(), None)
+
 SENTENCE = "held: reason=COOL_DOWN topology=flights took_ms=3"
 
 
@@ -76,7 +76,7 @@ def healthy(**fields: Any) -> Seen:
 
 
 def gathered(seen: Seen, *reports: LoadReport, problems: dict[str, str] | None = None) -> dict[str, Any]:
-    return command.gather(WHERE, seen, list(reports), problems or {}, NOW_MS)
+    return gather("zk:2181", Paths(), seen, list(reports), problems or {}, NOW_MS)
 
 
 def test_everything_is_well() -> None:

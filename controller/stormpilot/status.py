@@ -1,0 +1,156 @@
+"""The state of the whole system as `stormpilot status -f json` and the HTTP API show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from stormpilot.model.messages import ControllerState, LoadReport, TopologyView
+from stormpilot.observe.reader import Seen
+from stormpilot.paths import Paths
+
+STUCK_PERIODS = 3
+"""A leader whose last cycle is this many periods old is stuck."""
+LEAST_STUCK_S = 30.0
+
+
+def stuck_after_s(period_s: float) -> float:
+    """A leader whose last cycle is older than this is stuck."""
+    return max(LEAST_STUCK_S, STUCK_PERIODS * period_s)
+
+
+def gather(
+    hosts: str, paths: Paths, seen: Seen, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+) -> dict[str, Any]:
+    """Everything that is shown, as it goes into the JSON; `hosts` are those of ZooKeeper, as they were asked."""
+    return {
+        "zookeeper": hosts,
+        "root": paths.root,
+        "controller": _controller(seen, now_ms),
+        "scheduler": _scheduler(seen, now_ms),
+        "paused": sorted(seen.paused),
+        "topologies": _topologies(paths, seen, reports, problems, now_ms),
+        "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
+    }
+
+
+def _controller(seen: Seen, now_ms: int) -> dict[str, Any]:
+    state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
+    shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
+    if state is None:
+        shown["up"] = leader is not None
+        shown["text"] = "starting" if leader else "no controller has run here yet: stormpilot run controller.yaml"
+        return shown
+    age_s = (now_ms - state.written_at_ms) / 1000
+    shown |= {
+        "version": state.version,
+        "epoch": state.epoch,
+        "planner": state.planner,
+        "cycles": state.cycles,
+        "last_cycle_age_s": round(age_s, 1),
+        "sentence": state.sentence,
+        "counters": state.counters,
+    }
+    if leader is None:
+        shown["text"] = f"DOWN: nothing is planned since {_clock(state.written_at_ms)}; what runs goes on as it is"
+    elif leader != state.controller:
+        shown |= {"up": True, "text": "starting"}
+    elif age_s > stuck_after_s(state.period_s):
+        shown["text"] = f"STUCK: it holds the leadership, but its last cycle was {age(age_s)} ago"
+    else:
+        shown |= {"up": True, "text": "up"}
+    return shown
+
+
+def _scheduler(seen: Seen, now_ms: int) -> dict[str, Any]:
+    if seen.cluster is None:
+        return {"seen": False, "text": "the scheduler plug-in has written nothing yet: is it in Nimbus?"}
+    shim = seen.cluster.shim
+    writes = [seen.cluster.written_at_ms]
+    writes += [s.written_at_ms for s in seen.statuses.values()] + [t.written_at_ms for t in seen.topologies.values()]
+    live = [s for s in seen.cluster.supervisors if not s.blacklisted]
+    return {
+        "seen": True,
+        "version": shim.version,
+        "storm_version": shim.storm_version,
+        "nimbus": shim.nimbus,
+        "fallback": shim.fallback,
+        "last_write_age_s": round((now_ms - max(writes)) / 1000, 1),
+        "supervisors": len(live),
+        "blacklisted": sorted(s.id for s in seen.cluster.supervisors if s.blacklisted),
+        "slots": sum(len(s.ports) for s in live),
+        "text": "",
+    }
+
+
+def _topologies(
+    paths: Paths, seen: Seen, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+) -> list[dict[str, Any]]:
+    views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
+    written: dict[str, int] = {}
+    for r in reports:
+        written[r.topology_id] = min(r.written_at_ms, written.get(r.topology_id, r.written_at_ms))
+    rows = []
+    for i in sorted({*seen.topologies, *seen.unreadable_topologies}):
+        snapshot, status = seen.topologies.get(i), seen.statuses.get(i)
+        plan, view = seen.plans.get(i), views.get(i)
+        name = snapshot.name if snapshot else i
+        setting = seen.modes.get(name)
+        unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
+        message = plan.message if plan else None
+        rows.append(
+            {
+                "name": name,
+                "id": i,
+                "mode": setting.mode if setting else view.mode if view else None,
+                "paused": bool({"_all", name} & seen.paused),
+                "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
+                if snapshot
+                else None,
+                "executors": len(snapshot.executors) if snapshot else None,
+                "unplaced": sum(1 for e in snapshot.executors if e.supervisor is None) if snapshot else None,
+                "plan": message.plan_id if message else "UNREADABLE" if plan else None,
+                "planner": message.planner if message else None,
+                "plan_reason": message.reason if message else None,
+                "state": status.state if status else None,
+                "code": status.code if status else None,
+                "text": "; ".join([*unreadable, status.text if status else ""]).strip("; "),
+                "state_plan": status.plan_id if status else None,
+                "decision": _decision(view, seen.controller, now_ms),
+                "inter_node_tps": view.inter_node_tps if view else None,
+                "inter_node_share": view.inter_node_share if view else None,
+                "inter_worker_share": view.inter_worker_share if view else None,
+                "total_tps": view.total_tps if view else None,
+                "reports_age_s": round((now_ms - written[i]) / 1000, 1) if i in written else None,
+            }
+        )
+    return rows
+
+
+def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: int) -> dict[str, Any] | None:
+    if view is None or state is None:
+        return None
+    return {
+        "action": view.action,
+        "reason": view.reason,
+        "text": view.text,
+        "value": view.value,
+        "threshold": view.threshold,
+        "planned_inter_node_tps": view.planned_inter_node_tps,
+        "moved_executors": view.moved_executors,
+        "missing_tasks": view.missing,
+        "since_s": round((now_ms - view.since_ms) / 1000, 1),
+        "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
+    }
+
+
+def age(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _clock(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
