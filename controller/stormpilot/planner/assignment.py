@@ -211,12 +211,16 @@ class Assignment:
         )
 
     def refuted(self) -> Infeasible:
-        """The answer after a proof that nothing fits."""
+        """The answer after a proof that nothing fits: of the model, or only of a planner that caps its workers."""
+        c = self.frame.compiled
+        capped = bool((self.limits.max_executors < np.diff(c.first_executor)).any())
+        beside = " beside the planner's own cap of executors per worker (raise alpha)" if capped else ""
         return Infeasible(
             constraint=self._blame(),
-            text="no placement keeps CPU and memory limits, slots, numbers of workers, sites, pins and exclusions all",
-            executors=[self.frame.compiled.name(e) for e in range(self.frame.compiled.executors)],
-            proved=True,
+            text="no placement keeps CPU and memory limits, slots, numbers of workers, sites, pins and exclusions all"
+            + beside,
+            executors=[c.name(e) for e in range(c.executors)],
+            proved=not capped,
         )
 
     def _blame(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from builders import supervisor, topology
 from stormpilot.errors import UsageError
-from stormpilot.model.values import Component, Edge, Executor, Model, Plan, Supervisor, Topology
+from stormpilot.model.values import Component, Edge, Executor, Infeasible, Model, Plan, Supervisor, Topology
 from stormpilot.planner import compute
 from stormpilot.planner.online import Params, executor_cap
 
@@ -91,3 +92,14 @@ def test_workers_that_talk_share_a_node() -> None:
     assert isinstance(answer, Plan)
     assert answer.metrics["inter_node_tps"] == 0
     assert answer.metrics["inter_worker_tps"] == 100
+
+
+def test_what_only_its_own_cap_forbids_is_not_called_proved():
+    """500 MHz on n1, the rest on n2: three executors in one worker, where alpha 0 allows two."""
+    t = topology("t", {"big": 1, "x": 3}, workers=2, cpu_mhz={"big": 500.0, "x": 100.0})
+    model = Model(supervisors=[supervisor("n1", 1, mhz=500.0), supervisor("n2", 1, mhz=500.0)], topologies=[t])
+    answer = compute(model, "online")
+    assert isinstance(answer, Infeasible)
+    assert not answer.proved
+    assert "alpha" in answer.text
+    assert isinstance(compute(model, "online", {"alpha": 1.0}), Plan)
