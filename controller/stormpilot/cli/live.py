@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.errors import RefusedError, UsageError
+from stormpilot.errors import UsageError
 from stormpilot.paths import DEFAULT_ROOT, Paths
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import HistoryEntry, PlanMessage
-    from stormpilot.model.values import Model
+    from stormpilot.lookup import PublishedPlan
     from stormpilot.observe.reader import Reader, Seen
     from stormpilot.zookeeper import ZooKeeper
 
@@ -77,51 +76,9 @@ def reading(where: Place) -> Iterator[tuple[Reader, Seen]]:
         yield reader, reader.read()
 
 
-def topology_id(seen: Seen, topology: str) -> str:
-    """The id of a topology given by name or id; `RefusedError` lists those there are."""
-    if topology in seen.topologies:
-        return topology
-    for i, snapshot in sorted(seen.topologies.items(), reverse=True):
-        if snapshot.name == topology:
-            return i
-    names = ", ".join(sorted(s.name for s in seen.topologies.values())) or "none"
-    raise RefusedError(f"no topology is named {topology!r} (there are: {names})")
-
-
-@dataclass(frozen=True)
-class PublishedPlan:
-    """What the controller wants for a topology, against the model as it runs now.
-
-    `advice` is True for a plan that nobody applies, because the mode is `advise`.
-    """
-
-    model: Model
-    plan: PlanMessage
-    entry: HistoryEntry | None
-    advice: bool
-
-
 def published_plan(where: Place, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, or else advised) with the model of what runs; no rates are measured."""
-    from stormpilot.config import LoadSection
-    from stormpilot.model.messages import HistoryEntry, decode
-    from stormpilot.observe.build import build
-    from stormpilot.observe.reader import Reader
+    """The newest plan of a topology (published, or else advised) with the model of what runs."""
+    from stormpilot import lookup
 
     with connected(where) as zookeeper:
-        seen = Reader(zookeeper, where.paths).read()
-        if seen.cluster is None:
-            raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
-        i = topology_id(seen, topology)
-        found = seen.plans.get(i)
-        if found is not None and found.message is None:
-            raise RefusedError(f"the published plan cannot be read: {seen.problems[where.paths.plan(i)]}")
-        (advice,) = zookeeper.read([where.paths.advice(i)])
-    model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
-    entry = None if advice is None else decode(advice.data, HistoryEntry, where.paths.advice(i))
-    newest = 0 if found is None or found.message is None else found.message.created_at_ms
-    if entry is not None and entry.plan.created_at_ms > newest:
-        return PublishedPlan(model, entry.plan, entry, advice=True)
-    if found is None or found.message is None:
-        raise RefusedError(f"there is no plan for {topology}")
-    return PublishedPlan(model, found.message, None, advice=False)
+        return lookup.published_plan(zookeeper, where.paths, topology)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli.live import (
-    ConfigOption,
-    PublishedPlan,
-    RootOption,
-    ZooKeeperOption,
-    place,
-    published_plan,
-)
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place, published_plan
 from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table
 
 if TYPE_CHECKING:
+    from stormpilot.lookup import PublishedPlan
     from stormpilot.model.values import Model
 
 TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Name or id of a running topology.")]
@@ -54,6 +48,8 @@ def diff(
     config: ConfigOption = None,
 ) -> None:
     """Show what a topology's plan moves against where its executors run now."""
+    from stormpilot.lookup import moved
+
     found = published_plan(place(zookeeper, root, config), topology)
     moves = moved(found)
     if output is Format.json:
@@ -68,18 +64,6 @@ def diff(
         [[m["component"], f"{m['start']}-{m['end']}", m["now"] or "nowhere", m["plan"] or "left out"] for m in moves],
         title=f"{len(moves)} of {len(found.model.topologies[0].executors)} executors move",
     )
-
-
-def moved(found: PublishedPlan) -> list[dict[str, Any]]:
-    """Executors whose slot differs, by start task; `now` and `plan` are `supervisor:port` or None."""
-    (topology,) = found.model.topologies
-    now = {a.start: f"{a.supervisor}:{a.port}" for a in topology.assignment}
-    plan = {start: f"{w.supervisor}:{w.port}" for w in found.plan.workers for start, _ in w.executors}
-    return [
-        {"component": e.component, "start": e.start, "end": e.end, "now": now.get(e.start), "plan": plan.get(e.start)}
-        for e in topology.executors
-        if now.get(e.start) != plan.get(e.start)
-    ]
 
 
 def _head(found: PublishedPlan) -> None:

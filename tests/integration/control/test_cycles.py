@@ -13,9 +13,9 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, supervisor, topology
 from stormpilot.cli.live import Place, published_plan
-from stormpilot.cli.live_plan import moved
 from stormpilot.config import Config, CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.lookup import moved
 from stormpilot.model.messages import (
     ClusterSnapshot,
     ControllerState,

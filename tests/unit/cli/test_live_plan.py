@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
 from stormpilot.cli import live_plan
-from stormpilot.cli.live import PublishedPlan
 from stormpilot.cli.plan import app as group
+from stormpilot.lookup import PublishedPlan, moved
 from stormpilot.model.messages import Expected, WorkerPart
 
 Say = Callable[..., str]
@@ -43,15 +43,15 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
 
 
 def test_moves_are_executors_whose_slot_differs() -> None:
-    assert live_plan.moved(published(PAIRED)) == [
+    assert moved(published(PAIRED)) == [
         {"component": "x", "start": 2, "end": 2, "now": "a:1", "plan": "b:1"},
         {"component": "y", "start": 3, "end": 3, "now": "b:1", "plan": "a:1"},
     ]
-    assert live_plan.moved(published(SPREAD)) == []
+    assert moved(published(SPREAD)) == []
 
 
 def test_executor_that_the_plan_leaves_out_is_shown() -> None:
-    assert live_plan.moved(published({("a", 1): (1, 2), ("b", 1): (3,)}))[0] == {
+    assert moved(published({("a", 1): (1, 2), ("b", 1): (3,)}))[0] == {
         "component": "y",
         "start": 4,
         "end": 4,

@@ -1,0 +1,91 @@
+"""Answers about one topology from ZooKeeper, for commands and the HTTP API: its plan, what that moves, its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stormpilot.config import LoadSection
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
+from stormpilot.model.values import Model
+from stormpilot.observe.build import build
+from stormpilot.observe.reader import Reader, Seen
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import ZooKeeper
+
+
+class UnknownTopologyError(RefusedError):
+    """No topology has that name or id."""
+
+
+@dataclass(frozen=True)
+class PublishedPlan:
+    """What the controller wants for a topology, against the model as it runs now.
+
+    `advice` is True for a plan that nobody applies, because the mode is `advise`.
+    """
+
+    model: Model
+    plan: PlanMessage
+    entry: HistoryEntry | None
+    advice: bool
+
+
+def topology_id(seen: Seen, topology: str) -> str:
+    """The id of a topology given by name or id; `UnknownTopologyError` lists those there are."""
+    if topology in seen.topologies:
+        return topology
+    for i, snapshot in sorted(seen.topologies.items(), reverse=True):
+        if snapshot.name == topology:
+            return i
+    names = ", ".join(sorted(s.name for s in seen.topologies.values())) or "none"
+    raise UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
+
+
+def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PublishedPlan:
+    """The newest plan of a topology (published, or else advised) with the model of what runs; no rates are measured."""
+    seen = Reader(zookeeper, paths).read()
+    if seen.cluster is None:
+        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+    i = topology_id(seen, topology)
+    found = seen.plans.get(i)
+    if found is not None and found.message is None:
+        raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")
+    (advice,) = zookeeper.read([paths.advice(i)])
+    model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
+    entry = None if advice is None else decode(advice.data, HistoryEntry, paths.advice(i))
+    newest = 0 if found is None or found.message is None else found.message.created_at_ms
+    if entry is not None and entry.plan.created_at_ms > newest:
+        return PublishedPlan(model, entry.plan, entry, advice=True)
+    if found is None or found.message is None:
+        raise RefusedError(f"there is no plan for {topology}")
+    return PublishedPlan(model, found.message, None, advice=False)
+
+
+def moved(found: PublishedPlan) -> list[dict[str, Any]]:
+    """Executors whose slot differs, by start task; `now` and `plan` are `supervisor:port` or None."""
+    (topology,) = found.model.topologies
+    now = {a.start: f"{a.supervisor}:{a.port}" for a in topology.assignment}
+    plan = {start: f"{w.supervisor}:{w.port}" for w in found.plan.workers for start, _ in w.executors}
+    return [
+        {"component": e.component, "start": e.start, "end": e.end, "now": now.get(e.start), "plan": plan.get(e.start)}
+        for e in topology.executors
+        if now.get(e.start) != plan.get(e.start)
+    ]
+
+
+def plan_history(zookeeper: ZooKeeper, paths: Paths, topology_id: str) -> Mapping[int, HistoryEntry | str]:
+    """The plans that were published for a topology, newest first, by number; a text says why one cannot be read."""
+    numbers = sorted((n for n in zookeeper.children([paths.plan_history(topology_id)])[0] if n.isdigit()), reverse=True)
+    places = [paths.plan_history(topology_id, n) for n in numbers]
+    entries: dict[int, HistoryEntry | str] = {}
+    for n, path, node in zip(numbers, places, zookeeper.read(places), strict=True):
+        if node is None:
+            continue  # removed meanwhile
+        try:
+            entries[int(n)] = decode(node.data, HistoryEntry, path)
+        except UsageError as e:
+            entries[int(n)] = str(e)
+    return entries
