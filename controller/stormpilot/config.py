@@ -6,6 +6,7 @@ An unknown key is an error that names the nearest known one; every error names t
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 import typing
 from pathlib import Path
@@ -21,6 +22,14 @@ Mode = Literal["off", "advise", "act"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to bind is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,10 +114,77 @@ class TrafficLogSection(Section, frozen=True, kw_only=True):
     max_mb: Annotated[float, msgspec.Meta(ge=1, le=10_000_000)] = 2048.0
 
 
+class ApiSection(Section, frozen=True, kw_only=True):
+    """The HTTP API, its web page and metrics.
+
+    `enabled` serves them, in the controller's own process. `host` is the address to bind; `port` 0 takes any that is
+    free. `tokens_file` lists who may do what (`stormpilot token new`); without it everybody on this machine may read.
+    `cert_file` is the TLS certificate with its chain (PEM). `key_file` is its private key (PEM). `insecure` allows
+    other than loopback addresses without tokens or without TLS. `allow_loopback_mutations` lets everybody on this
+    machine change things without a token.
+    """
+
+    enabled: bool = True
+    host: Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\s/\[\]]+$")] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8470
+    tokens_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    insecure: bool = False
+    allow_loopback_mutations: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or none")
+        if self.enabled and not self.insecure and not is_loopback(self.host):
+            lacking = [
+                name for name, value in (("tokens_file", self.tokens_file), ("cert_file", self.cert_file)) if not value
+            ]
+            if lacking:
+                raise ValueError(
+                    f"host {self.host} is open to other machines, which needs {' and '.join(lacking)} too "
+                    "(or insecure: true, if something else protects it)"
+                )
+
+
+EventKind = Literal[
+    "controller_up",
+    "controller_down",
+    "published",
+    "rejected",
+    "rollback",
+    "mass_failure",
+    "infeasible",
+    "planner_failed",
+    "resources_lacking",
+]
+
+
+class NotifySection(Section, frozen=True, kw_only=True):
+    """A receiver of events over HTTP (a webhook).
+
+    `url` gets a POST with JSON per event; null sends nothing. `events` is the list of those wanted; empty: all.
+    `timeout_s` is for the connection and for the answer. `retries` is how often an event is sent again when that
+    failed. `backoff_s` is the pause before the first retry; it doubles with each. `headers_file` has lines
+    `Name: value` that are sent along, for secrets.
+    """
+
+    url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s/]\S*$")] | None = None
+    events: list[EventKind] = []
+    timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 5.0
+    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 6
+    backoff_s: Annotated[float, msgspec.Meta(ge=0.01, le=60)] = 1.0
+    headers_file: str | None = None
+
+
 class LogSection(Section, frozen=True, kw_only=True):
-    """The log on stderr."""
+    """The log on stderr.
+
+    `level` is the least that is said. `format` is text (`event: key=value ...`) or json (one object per line).
+    """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
 
 
 class Config(Section, frozen=True, kw_only=True):
@@ -120,6 +196,8 @@ class Config(Section, frozen=True, kw_only=True):
     planner: PlannerSection = PlannerSection()
     decide: DecideSection = DecideSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
+    api: ApiSection = ApiSection()
+    notify: NotifySection = NotifySection()
     log: LogSection = LogSection()
 
 
@@ -170,13 +248,22 @@ def zookeeper_auth(section: ZooKeeperSection) -> str | None:
     return line
 
 
+PATHS = {
+    "zookeeper": ("auth_file",),
+    "traffic_log": ("dir",),
+    "api": ("tokens_file", "cert_file", "key_file"),
+    "notify": ("headers_file",),
+}
+"""Settings that are paths, by section: relative ones start at the folder of the configuration file."""
+
+
 def _with_absolute_paths(config: Config, folder: Path) -> Config:
-    zookeeper, traffic_log = config.zookeeper, config.traffic_log
-    if zookeeper.auth_file is not None:
-        zookeeper = msgspec.structs.replace(zookeeper, auth_file=str(folder / zookeeper.auth_file))
-    if traffic_log.dir is not None:
-        traffic_log = msgspec.structs.replace(traffic_log, dir=str(folder / traffic_log.dir))
-    return msgspec.structs.replace(config, zookeeper=zookeeper, traffic_log=traffic_log)
+    changed = {}
+    for name, fields in PATHS.items():
+        section = getattr(config, name)
+        given = {f: str(folder / value) for f in fields if (value := getattr(section, f)) is not None}
+        changed[name] = msgspec.structs.replace(section, **given)
+    return msgspec.structs.replace(config, **changed)
 
 
 def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:

@@ -1,11 +1,14 @@
-"""The log: one line per event on stderr, `time level event: key=value key=value`."""
+"""The log: one line per event on stderr, `time level event: key=value key=value`, or one JSON object per line."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import structlog
 
@@ -16,28 +19,60 @@ def line(event: str, fields: Mapping[str, Any]) -> str:
     return f"{event}: {' '.join(words)}" if words else event
 
 
-def configure(level: str) -> None:
+def configure(level: str, format: Literal["text", "json"] = "text") -> None:
     """Set up structlog for this process; other libraries speak up at level error."""
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _render,
+            _render_json if format == "json" else _render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(
-        stream=sys.stderr, level=max(number, logging.ERROR), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _JsonFormatter() if format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
+    logging.basicConfig(handlers=[handler], level=max(number, logging.ERROR))
+
+
+class _JsonFormatter(logging.Formatter):
+    """What other libraries say, as an object of the same shape as ours."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event: dict[str, Any] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "logger": record.name,
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event)
 
 
 def _render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
     time, level, text = event.pop("timestamp"), event.pop("level"), event.pop("event")
     trace = _trace(event)
     return f"{time} {level.upper()} {line(text, event)}{trace}"
+
+
+def _render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    trace = _trace(event).strip()
+    head = {"timestamp": event.pop("timestamp"), "level": event.pop("level"), "event": event.pop("event")}
+    return json.dumps(
+        head | {k: _plain(v) for k, v in event.items() if v is not None} | ({"exception": trace} if trace else {}),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say: numbers that are none (nan, inf) and objects as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if isinstance(value, bool | int) else str(value)
 
 
 def _trace(event: MutableMapping[str, Any]) -> str:

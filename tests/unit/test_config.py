@@ -53,6 +53,19 @@ def test_settings_are_read_with_their_types() -> None:
         ("- a\n", "c.yaml:1: (file): Expected `object`, got `array`"),
         ("cycle: {period_s: 1, poll_s: 2}\n", "c.yaml:1: cycle: poll_s is 2, expected at most period_s (1)"),
         ("zookeeper: {root: stormpilot}\n", "c.yaml:1: zookeeper.root: Expected `str` matching regex"),
+        (
+            "api: {host: 0.0.0.0}\n",
+            "c.yaml:1: api: host 0.0.0.0 is open to other machines, which needs tokens_file and",
+        ),
+        (
+            "api: {host: storm-1, tokens_file: t}\n",
+            "c.yaml:1: api: host storm-1 is open to other machines, which needs c",
+        ),
+        ("api: {cert_file: c}\n", "c.yaml:1: api: cert_file and key_file go together"),
+        ("api: {port: 70000}\n", "c.yaml:1: api.port: Expected `int` <= 65535"),
+        ("notify: {url: 'ftp://x'}\n", "c.yaml:1: notify.url: Expected `str` matching regex"),
+        ("notify: {events: [published, exploded]}\n", "c.yaml:1: notify.events[1]: Invalid enum value 'exploded'"),
+        ("log: {format: xml}\n", "c.yaml:1: log.format: Invalid enum value 'xml'"),
         ("cycle: [\n", "c.yaml:2: not valid YAML"),
         ("a: b: c\n", "c.yaml:1: not valid YAML: mapping values are not allowed here"),
     ],
@@ -107,6 +120,22 @@ def test_mode_is_the_operators_then_by_name_then_the_default() -> None:
     assert mode_of(decide, "flights", "advise") == "advise"
     assert mode_of(decide, "flights") == "act"
     assert mode_of(decide, "other") == "off"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{host: localhost}",
+        "{host: '::1'}",
+        "{host: 127.0.0.2}",
+        "{host: 10.0.0.1, tokens_file: t, cert_file: c, key_file: k}",
+        "{host: 0.0.0.0, insecure: true}",
+        "{host: 0.0.0.0, enabled: false}",
+    ],
+)
+def test_api_may_be_bound_where_it_is_protected(line: str, tmp_path: Path) -> None:
+    api = parse(f"api: {line}", "c.yaml", tmp_path).api
+    assert api.tokens_file in (None, str(tmp_path / "t"))
 
 
 def test_example_lists_every_setting_with_its_default() -> None:

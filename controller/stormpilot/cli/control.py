@@ -39,7 +39,7 @@ def run(
 
     settings = load(config)
     planner, first = _planners(settings.planner)
-    logs.configure(settings.log.level)
+    logs.configure(settings.log.level, settings.log.format)
     daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
 
 
