@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 DEFAULT_ROOT = "/stormpilot"
 VERSION = "v1"
@@ -59,17 +60,45 @@ class Paths:
         """Earlier plans with their decisions."""
         return self._under("plan-history", topology_id, n)
 
+    def moves(self, topology_id: str = "") -> str:
+        """What became of the last moves: effect check, back-off, move budget."""
+        return self._under("moves", topology_id)
+
     def status(self, topology_id: str = "") -> str:
         """What the shim did with the plan."""
         return self._under("status", topology_id)
+
+    def request(self, topology_id: str = "") -> str:
+        """What an operator asks of the leading controller; gone when it is done or refused."""
+        return self._under("requests", topology_id)
+
+    def hold(self, topology_id: str = "") -> str:
+        """Until when a topology stays as it is, after a rollback or a discarded plan."""
+        return self._under("holds", topology_id)
+
+    def audit(self, name: str = "") -> str:
+        """The newest records of what operators and controllers did; a name ends in ZooKeeper's number."""
+        return self._under("audit", name)
 
     def pause(self, topology_name: str = "_all") -> str:
         """Exists = paused."""
         return self._under("settings", "pause", topology_name)
 
     def mode(self, topology_name: str = "") -> str:
-        """Mode of a topology."""
+        """Mode of a topology; `_all`: of those that have none of their own."""
         return self._under("settings", "mode", topology_name)
+
+    def drain(self, host: str = "") -> str:
+        """Exists = nothing may run on the supervisors of this host (the name is quoted)."""
+        return self._under("settings", "drain", quote(host, safe=""))
+
+    def pin(self, key: str = "") -> str:
+        """Executors that must run on one supervisor; `key` is `PinSetting.key`."""
+        return self._under("settings", "pin", key)
+
+    def exclusion(self, key: str = "") -> str:
+        """Executors that may not run on a host or a supervisor; `key` is `ExcludeSetting.key`."""
+        return self._under("settings", "exclude", key)
 
     def _under(self, *parts: str) -> str:
         return "/".join([self.base, *(p for p in parts if p)])

@@ -77,6 +77,30 @@ class Put:
     version: int | None
 
 
+@dataclass(frozen=True)
+class Append:
+    """Part of a transaction: create `prefix` with the next number of its parent behind it."""
+
+    prefix: str
+    data: bytes
+
+    @property
+    def path(self) -> str:
+        """What an error names."""
+        return self.prefix
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Part of a transaction: remove `path`, which must still have this version."""
+
+    path: str
+    version: int
+
+
+Step = Check | Put | Append | Delete
+
+
 class ZooKeeper:
     """A session that reconnects by itself.
 
@@ -218,12 +242,16 @@ class ZooKeeper:
             raise ConflictError(path) from e
         return True
 
-    def commit(self, steps: Sequence[Check | Put]) -> None:
+    def commit(self, steps: Sequence[Step]) -> None:
         """Do all steps or none; `ConflictError` names the first znode that was not as expected."""
         transaction = self.client.transaction()
         for step in steps:
             if isinstance(step, Check):
                 transaction.check(step.path, step.version)
+            elif isinstance(step, Append):
+                transaction.create(step.prefix, step.data, sequence=True)
+            elif isinstance(step, Delete):
+                transaction.delete(step.path, step.version)
             elif step.version is None:
                 transaction.create(step.path, step.data)
             else:

@@ -28,16 +28,23 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
+from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, Hold, PinSetting, Request
 
 HERE = Path(__file__).parent
 KINDS: dict[str, type[Message]] = {
+    "audit": AuditRecord,
     "cluster": ClusterSnapshot,
     "controller": ControllerState,
+    "drain": DrainSetting,
+    "exclude": ExcludeSetting,
     "history": HistoryEntry,
+    "hold": Hold,
     "load": LoadReport,
     "mode": ModeSetting,
     "pause": PauseSetting,
+    "pin": PinSetting,
     "plan": PlanMessage,
+    "request": Request,
     "status": StatusMessage,
     "topology": TopologySnapshot,
 }

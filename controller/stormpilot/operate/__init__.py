@@ -1,0 +1,47 @@
+"""What an operator does, once, for the command line and for HTTP alike: each verb is a function, told by an `Operator`.
+
+    Operator(zookeeper, Paths(), who="ops", why="new disk", dry_run=True)
+    change = drain(operator, "node-7")            # Change(before, after, text, ...)
+
+A verb reads what is there, says what it changes (`Change`), and unless `dry_run` writes the change and its audit record
+in one transaction. It never waits: what only the leading controller may do (approve, discard, rollback, plan) becomes a
+request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpilot.errors`.
+
+- `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
+- `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
+- `requests.py`: approve, discard, rollback, plan now, and their outcome.
+- `views.py`: history, audit, what is drained and how far: reading only.
+"""
+
+from __future__ import annotations
+
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import mode, pause, resume
+from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
+from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
+from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
+
+__all__ = [
+    "Change",
+    "HistoryStep",
+    "Operator",
+    "Remaining",
+    "approve",
+    "audit",
+    "discard",
+    "drain",
+    "draining",
+    "exclude",
+    "history",
+    "include",
+    "mode",
+    "outcome",
+    "pause",
+    "pin",
+    "plan_now",
+    "resume",
+    "rollback",
+    "undrain",
+    "unpin",
+]

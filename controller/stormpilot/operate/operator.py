@@ -1,0 +1,148 @@
+"""Who acts, where, and how a change is written: with its audit record, in one transaction."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import Message, TopologySnapshot, decode, encode
+from stormpilot.model.settings import AuditRecord
+from stormpilot.operate.change import Change
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
+
+M = TypeVar("M", bound=Message)
+TRIES = 5
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A person or a program that acts on a running system; `who` and `why` go into the audit."""
+
+    zookeeper: ZooKeeper
+    paths: Paths
+    who: str
+    why: str = ""
+    dry_run: bool = False
+    now_ms: int = field(default_factory=_now_ms)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, path: str, kind: type[M]) -> tuple[M | None, Node | None]:
+        """A message and its znode; the message is None where there is none or it cannot be read."""
+        (node,) = self.zookeeper.read([path])
+        if node is None:
+            return None, None
+        try:
+            return decode(node.data, kind, path), node
+        except UsageError:
+            return None, node
+
+    def topologies(self) -> dict[str, TopologySnapshot]:
+        """What runs, by id; what cannot be read is left out."""
+        ids = self.zookeeper.children([self.paths.topology()])[0]
+        found = {i: self.read(self.paths.topology(i), TopologySnapshot)[0] for i in ids}
+        return {i: s for i, s in found.items() if s is not None}
+
+    def topology(self, name_or_id: str) -> TopologySnapshot:
+        """The running topology of that name or id; `RefusedError` lists those there are."""
+        running = self.topologies()
+        if name_or_id in running:
+            return running[name_or_id]
+        for _, snapshot in sorted(running.items(), reverse=True):
+            if snapshot.name == name_or_id:
+                return snapshot
+        names = ", ".join(sorted(s.name for s in running.values())) or "none"
+        raise RefusedError(f"no topology is named {name_or_id!r} (there are: {names})")
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def set(
+        self, verb: str, target: str, path: str, after: Message | None, text: str, *, danger: str = "", same: str = ""
+    ) -> Change:
+        """Write a setting (None: remove it) with its audit record; `same` is said when it is so already."""
+        kind = type(after) if after is not None else Message
+        for _ in range(TRIES):
+            (node,) = self.zookeeper.read([path])
+            before = None if node is None else shown(node)
+            change = Change(
+                verb=verb,
+                target=target,
+                before=before,
+                after=None if after is None else msgspec.to_builtins(after),
+                text=text,
+                danger=danger,
+                dry_run=self.dry_run,
+            )
+            if _says_the_same(node, after, kind, path):
+                return msgspec.structs.replace(change, after=before, changed=False, text=same or text, danger="")
+            if self.dry_run:
+                return change
+            step: Step
+            if after is not None:
+                step = Put(path, encode(after), None if node is None else node.version)
+            else:
+                assert node is not None
+                step = Delete(path, node.version)
+            self.zookeeper.ensure([path.rpartition("/")[0]])
+            try:
+                self.write([step], change)
+            except ConflictError:
+                continue  # somebody else was faster: what is before now?
+            return change
+        raise RefusedError(f"{target}: others change it all the time; nothing was done")
+
+    def write(self, steps: Sequence[Step], change: Change) -> None:
+        """Do the steps and record the change, all or nothing."""
+        record = AuditRecord(
+            id=new_id("a"),
+            at_ms=self.now_ms,
+            who=self.who,
+            why=self.why,
+            verb=change.verb,
+            target=change.target,
+            before=change.before,
+            after=change.after,
+            result="asked for" if change.request_id else "done",
+            request_id=change.request_id,
+        )
+        self.zookeeper.ensure([self.paths.audit()])
+        self.zookeeper.commit([*steps, Append(self.paths.audit("e-"), encode(record))])
+
+
+def shown(node: Node) -> object:
+    """What a znode holds, as a JSON value."""
+    try:
+        return msgspec.json.decode(node.data)
+    except (msgspec.MsgspecError, ValueError):
+        return "unreadable"
+
+
+def new_id(prefix: str) -> str:
+    """A unique name."""
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+_INCIDENTAL = {"sinceMs", "by", "why", "schema"}
+
+
+def _says_the_same(node: Node | None, after: Message | None, kind: type[Message], path: str) -> bool:
+    """Whether the znode already sets this, whoever set it and when."""
+    if node is None or after is None:
+        return node is None and after is None
+    try:
+        before = msgspec.to_builtins(decode(node.data, kind, path))
+    except UsageError:
+        return False
+    wanted = msgspec.to_builtins(after)
+    return all(before.get(k) == v for k, v in wanted.items() if k not in _INCIDENTAL)

@@ -1,0 +1,61 @@
+"""Whether anything may be done at all: pause, resume, mode."""
+
+from __future__ import annotations
+
+from stormpilot.errors import UsageError
+from stormpilot.model.messages import ModeSetting, PauseSetting
+from stormpilot.model.settings import ALL
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator
+
+MODES = ("off", "advise", "act")
+
+
+def pause(operator: Operator, topology: str | None = None) -> Change:
+    """Publish and apply nothing new (of one topology, or None: of all), until `resume`; what runs goes on."""
+    name = topology_name(topology)
+    setting = PauseSetting(since_ms=operator.now_ms, by=operator.who, why=operator.why)
+    text = f"{_words(name)}: paused"
+    same = f"{_words(name)}: was paused already"
+    return operator.set("pause", name, operator.paths.pause(name), setting, text, same=same)
+
+
+def resume(operator: Operator, topology: str | None = None) -> Change:
+    """End a pause."""
+    name = topology_name(topology)
+    text, same = f"{_words(name)}: resumed", f"{_words(name)}: was not paused"
+    return operator.set("resume", name, operator.paths.pause(name), None, text, same=same)
+
+
+def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
+    """Set what the controller may do with a topology (None: with all that have no mode of their own).
+
+    `default` takes the setting back: the owner's or `controller.yaml`'s mode holds again.
+    """
+    if mode not in (*MODES, "default"):
+        raise UsageError(f"the mode is {mode!r}, expected off, advise, act or default")
+    name = topology_name(topology)
+    setting = None if mode == "default" else ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who)  # type: ignore[arg-type]
+    danger = "the controller may then move every topology that has no mode of its own"
+    return operator.set(
+        "mode",
+        name,
+        operator.paths.mode(name),
+        setting,
+        f"{_words(name)}: mode {mode}",
+        danger=danger if name == ALL and mode == "act" else "",
+        same=f"{_words(name)}: the mode was {mode} already",
+    )
+
+
+def topology_name(topology: str | None) -> str:
+    """A checked name as it stands in paths; `UsageError` for what cannot be one."""
+    if topology is None:
+        return ALL
+    if not topology or "/" in topology or topology in (".", "..", ALL):
+        raise UsageError(f"{topology!r} is not the name of a topology")
+    return topology
+
+
+def _words(name: str) -> str:
+    return "everything" if name == ALL else name

@@ -1,0 +1,176 @@
+"""Where executors may run: drain and undrain, pin and unpin, exclude and include."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import ClusterSnapshot, SupervisorPart
+from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import topology_name
+
+
+def drain(operator: Operator, host: str, *, anyway: bool = False) -> Change:
+    """Move all executors away from a host, one topology after the other, and keep it empty until `undrain`.
+
+    `anyway` drains a host that has no supervisor now: it stays empty when it comes back.
+    """
+    supervisors = [s for s in _supervisors(operator) if s.host == host]
+    if not supervisors and not anyway:
+        raise RefusedError(f"there is no supervisor on {host!r} ({_known_hosts(operator)})")
+    there = _executors_on(operator, {s.id for s in supervisors})
+    danger = f"executors restart elsewhere: {_counts(there)}" if there else ""
+    text = f"{host}: is drained; {_counts(there)} to be moved" if there else f"{host}: is drained, and empty"
+    setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
+    same = f"{host}: was drained already"
+    return operator.set("drain", host, operator.paths.drain(host), setting, text, danger=danger, same=same)
+
+
+def undrain(operator: Operator, host: str) -> Change:
+    """Let executors come to a host again; nothing moves there for that alone."""
+    text, same = f"{host}: may be used again", f"{host}: was not drained"
+    return operator.set("undrain", host, operator.paths.drain(_name(host)), None, text, same=same)
+
+
+def pin(operator: Operator, topology: str, component: str, supervisor: str, *, task: int | None = None) -> Change:
+    """Bind a component (or the executor of one of its tasks) to a supervisor, given by id, or by host if it has one."""
+    topology_name(topology)
+    target = supervisor_named(operator, supervisor)
+    _check_component(operator, topology, component, task)
+    setting = PinSetting(
+        topology=topology,
+        component=component,
+        task=task,
+        supervisor=target.id,
+        since_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+    )
+    what = _what(topology, component, task)
+    text = f"{what}: pinned to {target.id} on {target.host}"
+    same = f"{what}: was pinned to {target.id} already"
+    return operator.set("pin", what, operator.paths.pin(setting.key), setting, text, same=same)
+
+
+def unpin(operator: Operator, topology: str, component: str, *, task: int | None = None) -> Change:
+    """Let a component (or a task's executor) run anywhere again; nothing moves for that alone."""
+    setting = PinSetting(topology=topology_name(topology), component=component, task=task, supervisor="")
+    what = _what(topology, component, task)
+    path = operator.paths.pin(setting.key)
+    return operator.set("unpin", what, path, None, f"{what}: no longer pinned", same=f"{what}: was not pinned")
+
+
+def exclude(operator: Operator, where: str, *, topology: str | None = None, component: str | None = None) -> Change:
+    """Let nothing of a component, of a topology, or (both None) of all run on a host or a supervisor (id)."""
+    if component is not None and topology is None:
+        raise UsageError("a component is excluded together with its topology: name both")
+    if topology is not None:
+        topology_name(topology)
+        if component is not None:
+            _check_component(operator, topology, component, None)
+    live = _supervisors(operator)
+    on_host, named = [s for s in live if s.host == where], [s for s in live if s.id == where]
+    if not on_host and not named:
+        raise RefusedError(f"{where!r} is neither a host nor a supervisor ({_known_hosts(operator)})")
+    setting = ExcludeSetting(
+        host=where if on_host else None,
+        supervisor=None if on_host else where,
+        topology=topology,
+        component=component,
+        since_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+    )
+    there = _executors_on(operator, {s.id for s in on_host or named}, topology, component)
+    danger = f"executors restart elsewhere: {_counts(there)}" if there else ""
+    what = _what(topology, component, None)
+    text = f"{what}: excluded from {where}" + (f"; {_counts(there)} to be moved" if there else "")
+    same = f"{what}: was excluded from {where} already"
+    return operator.set(
+        "exclude", where, operator.paths.exclusion(setting.key), setting, text, danger=danger, same=same
+    )
+
+
+def include(operator: Operator, where: str, *, topology: str | None = None, component: str | None = None) -> Change:
+    """Take an exclusion back, as it was given."""
+    by_host = ExcludeSetting(host=where, topology=topology, component=component)
+    by_id = ExcludeSetting(supervisor=where, topology=topology, component=component)
+    paths = [operator.paths.exclusion(s.key) for s in (by_host, by_id)]
+    path = next((p for p, n in zip(paths, operator.zookeeper.read(paths), strict=True) if n is not None), paths[0])
+    what = _what(topology, component, None)
+    text, same = f"{what}: may run on {where} again", f"{what}: was not excluded from {where}"
+    return operator.set("include", where, path, None, text, same=same)
+
+
+def supervisor_named(operator: Operator, name: str) -> SupervisorPart:
+    """A live supervisor by id, or by host where that is one only; `RefusedError` tells those there are."""
+    live = _supervisors(operator)
+    found = [s for s in live if s.id == name] or [s for s in live if s.host == name]
+    if len(found) > 1:
+        raise RefusedError(f"{name} has several supervisors, name one: {', '.join(s.id for s in found)}")
+    if not found:
+        raise RefusedError(f"{name!r} is no supervisor ({_known_hosts(operator)})")
+    return found[0]
+
+
+def _supervisors(operator: Operator) -> list[SupervisorPart]:
+    cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
+    if cluster is None:
+        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+    return cluster.supervisors
+
+
+def _known_hosts(operator: Operator) -> str:
+    names = sorted(f"{s.host} (supervisor {s.id})" for s in _supervisors(operator))
+    if not names:
+        return "there is none at all"
+    return "there are: " + ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _executors_on(
+    operator: Operator, supervisors: Collection[str], topology: str | None = None, component: str | None = None
+) -> Counter[str]:
+    """Executors there by topology name, of one topology or component only where that is given."""
+    counts: Counter[str] = Counter()
+    for snapshot in operator.topologies().values():
+        if topology in (None, snapshot.name):
+            counts[snapshot.name] += sum(
+                1 for e in snapshot.executors if e.supervisor in supervisors and component in (None, e.component)
+            )
+    return +counts
+
+
+def _counts(there: Counter[str]) -> str:
+    parts = [f"{n} of {name}" for name, n in sorted(there.items())]
+    return f"{sum(there.values())} executors ({', '.join(parts[:5])}{' and others' if len(parts) > 5 else ''})"
+
+
+def _check_component(operator: Operator, topology: str, component: str, task: int | None) -> None:
+    """A topology that does not run now may still come; of one that runs, component and task must exist."""
+    running = [s for s in operator.topologies().values() if s.name == topology]
+    if not component:
+        raise UsageError("the component has no name")
+    if not running:
+        return
+    ranges = [(e.start, e.end) for e in running[0].executors if e.component == component]
+    if not ranges:
+        known = ", ".join(sorted({e.component for e in running[0].executors}))
+        raise RefusedError(f"{topology} has no component {component!r} (it has: {known})")
+    if task is not None and not any(start <= task <= end for start, end in ranges):
+        known = ", ".join(str(s) if s == e else f"{s}-{e}" for s, e in sorted(ranges))
+        raise RefusedError(f"{topology}/{component} has no task {task} (it has: {known})")
+
+
+def _what(topology: str | None, component: str | None, task: int | None) -> str:
+    if topology is None:
+        return "everything"
+    return "/".join(str(x) for x in (topology, component, task) if x is not None)
+
+
+def _name(host: str) -> str:
+    if not host or host in (".", ".."):
+        raise UsageError(f"{host!r} is not the name of a host")
+    return host

@@ -1,0 +1,138 @@
+"""What only the leading controller may do: approve, discard, rollback, plan now. Asked for here, told by `outcome`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import HistoryEntry, encode
+from stormpilot.model.settings import AuditRecord, Request, Verb
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator, new_id
+from stormpilot.operate.views import audit, history
+from stormpilot.zookeeper import ConflictError, Put
+
+
+def approve(operator: Operator, topology: str) -> Change:
+    """Ask the leader to publish exactly the plan that is advised now, if it still fits what runs."""
+    snapshot = operator.topology(topology)
+    advice = _advice(operator, snapshot.id, snapshot.name)
+    text = f"{snapshot.name}: plan {advice.plan.plan_id} is approved; the leading controller publishes it"
+    danger = f"{advice.moved_executors} executors of {snapshot.name} move"
+    return _ask(operator, "approve", snapshot.id, snapshot.name, text, advice, danger=danger, after=_plan(advice))
+
+
+def discard(operator: Operator, topology: str) -> Change:
+    """Ask the leader to drop the plan that is advised now, and to leave the topology alone for a while."""
+    snapshot = operator.topology(topology)
+    advice = _advice(operator, snapshot.id, snapshot.name)
+    text = f"{snapshot.name}: plan {advice.plan.plan_id} is discarded; the leading controller drops it"
+    return _ask(operator, "discard", snapshot.id, snapshot.name, text, advice, before=_plan(advice))
+
+
+def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
+    """Ask the leader to publish the plan `steps` back in the topology's history, and to hold the topology then."""
+    snapshot = operator.topology(topology)
+    if steps < 1:
+        raise UsageError(f"steps is {steps}, expected 1 or more")
+    kept = history(operator, snapshot.id)
+    if len(kept) <= steps:
+        raise RefusedError(
+            f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot history)"
+        )
+    now, then = kept[0].entry, kept[steps].entry
+    text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller publishes it"
+    return _ask(
+        operator,
+        "rollback",
+        snapshot.id,
+        snapshot.name,
+        text,
+        then,
+        danger=f"executors of {snapshot.name} move back to where they were",
+        before=_plan(now),
+        after=_plan(then),
+        steps=steps,
+    )
+
+
+def plan_now(operator: Operator, topology: str) -> Change:
+    """Ask the leader to plan at once, whatever cool-down, hold, or smallness of the gain."""
+    snapshot = operator.topology(topology)
+    text = f"{snapshot.name}: the leading controller plans it in its next cycle"
+    return _ask(operator, "plan", snapshot.id, snapshot.name, text, None)
+
+
+def outcome(operator: Operator, request_id: str) -> AuditRecord | None:
+    """What became of a request; None while nobody has acted on it."""
+    found = (r for r in audit(operator) if r.request_id == request_id and r.result != "asked for")
+    return next(found, None)
+
+
+def _advice(operator: Operator, topology_id: str, name: str) -> HistoryEntry:
+    advice, node = operator.read(operator.paths.advice(topology_id), HistoryEntry)
+    if advice is None:
+        why = "there is no advice" if node is None else "the advice cannot be read"
+        raise RefusedError(f"{name}: {why}; nothing to decide on")
+    return advice
+
+
+def _plan(entry: HistoryEntry) -> dict[str, Any]:
+    """The plan in short, for before and after."""
+    p = entry.plan
+    return {
+        "planId": p.plan_id,
+        "planner": p.planner,
+        "createdAtMs": p.created_at_ms,
+        "reason": p.reason,
+        "expected": {"before": p.expected.before, "after": p.expected.after},
+        "movedExecutors": entry.moved_executors,
+        "workers": len(p.workers),
+    }
+
+
+def _ask(
+    operator: Operator,
+    verb: Verb,
+    topology_id: str,
+    name: str,
+    text: str,
+    entry: HistoryEntry | None,
+    *,
+    danger: str = "",
+    before: Any = None,
+    after: Any = None,
+    steps: int = 1,
+) -> Change:
+    path = operator.paths.request(topology_id)
+    pending, node = operator.read(path, Request)
+    if node is not None:
+        what = "a request that cannot be read" if pending is None else f"{pending.by}'s {pending.verb}"
+        raise RefusedError(f"{name}: {what} is still waiting for the leading controller; is one running?")
+    request = Request(
+        id=new_id("q"),
+        verb=verb,
+        topology_id=topology_id,
+        at_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+        steps=steps,
+        entry=entry,
+    )
+    change = Change(
+        verb=verb,
+        target=name,
+        before=before,
+        after=after,
+        text=text,
+        danger=danger,
+        dry_run=operator.dry_run,
+        request_id="" if operator.dry_run else request.id,
+    )
+    if not operator.dry_run:
+        operator.zookeeper.ensure([operator.paths.request()])
+        try:
+            operator.write([Put(path, encode(request), None)], change)
+        except ConflictError as e:
+            raise RefusedError(f"{name}: another request was made at the same time") from e
+    return change

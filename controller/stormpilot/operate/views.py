@@ -1,0 +1,76 @@
+"""What operators look at: the plans of a topology, the audit, and how far a drain is. Nothing is written."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, decode
+from stormpilot.model.settings import AuditRecord
+from stormpilot.operate.operator import Operator
+
+
+class HistoryStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A published plan; `back` is how many steps back it is (0: the newest), what `rollback` takes."""
+
+    back: int
+    entry: HistoryEntry
+
+
+class Remaining(msgspec.Struct, frozen=True, kw_only=True):
+    """What still runs on a drained host: executors by topology name, and what the controller says to each."""
+
+    host: str
+    executors: dict[str, int]
+    decisions: dict[str, str] = {}
+
+    @property
+    def total(self) -> int:
+        """Executors of all topologies."""
+        return sum(self.executors.values())
+
+
+def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
+    """The plans of a topology, newest first; what cannot be read is left out."""
+    names = operator.zookeeper.children([operator.paths.plan_history(topology_id)])[0]
+    paths = [operator.paths.plan_history(topology_id, n) for n in sorted(names, reverse=True)]
+    entries = []
+    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+        if node is not None:
+            try:
+                entries.append(decode(node.data, HistoryEntry, path))
+            except UsageError:
+                continue
+    return [HistoryStep(back=i, entry=e) for i, e in enumerate(entries)]
+
+
+def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
+    """The newest records in ZooKeeper, oldest first (the controller's `audit.jsonl` holds all)."""
+    names = operator.zookeeper.children([operator.paths.audit()])[0]
+    paths = [operator.paths.audit(n) for n in sorted(names, key=lambda n: n[-10:])]
+    found = []
+    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+        if node is not None:
+            try:
+                record = decode(node.data, AuditRecord, path)
+            except UsageError:
+                continue
+            if record.at_ms >= since_ms:
+                found.append(record)
+    return found
+
+
+def draining(operator: Operator, host: str) -> Remaining:
+    """What still runs on a host, drained or not."""
+    from stormpilot.model.messages import ControllerState
+
+    cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
+    supervisors = set() if cluster is None else {s.id for s in cluster.supervisors if s.host == host}
+    state, _ = operator.read(operator.paths.controller, ControllerState)
+    decisions = {} if state is None else {v.name: v.sentence for v in state.topologies}
+    left: dict[str, int] = {}
+    for snapshot in operator.topologies().values():
+        n = sum(1 for e in snapshot.executors if e.supervisor in supervisors)
+        if n:
+            left[snapshot.name] = left.get(snapshot.name, 0) + n
+    return Remaining(host=host, executors=left, decisions={t: s for t, s in decisions.items() if t in left})
