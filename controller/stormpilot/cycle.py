@@ -20,6 +20,7 @@ from stormpilot.model.part import part, with_plans
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import ALL
+from stormpilot.planner.check import violations
 from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.verify import Verifier
@@ -149,6 +150,10 @@ class Cycle:
             return Reason.PLANNER_FAILED, f"{planner}: {type(e).__name__}: {e}"
         if isinstance(plan, Infeasible):
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
+        wrong = violations(model, plan)
+        if wrong:
+            log.error("planner broke a hard constraint", planner=planner, constraint=wrong[0].constraint)
+            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
         return plan
 
     def _publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:

@@ -1,0 +1,179 @@
+"""Runs planners in a process of their own: one that hangs or crashes costs its plan, never the controller.
+
+Planners call native code (numba, Mt-KaHyPar, CP-SAT); what goes wrong there cannot be caught where it happens. The
+process is started once, kept warm, and replaced when it had to be ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner import compute
+
+GRACE_S = 15.0
+"""What a planner may take beyond its budget before it counts as hung."""
+COLD_S = 60.0
+"""What starting the process and compiling planners may take on top, once."""
+
+Answer = Plan | Infeasible
+Target = Callable[..., Answer]
+
+
+class PlannerLostError(Exception):
+    """The planner's process hung or ended; the next plan gets a new one."""
+
+
+class _Request(msgspec.Struct):
+    model: Model
+    planner: str
+    params: dict[str, float | int | str | bool | None]
+    seed: int
+    left_s: float | None
+
+
+class _Response(msgspec.Struct):
+    plan: Plan | None = None
+    infeasible: Infeasible | None = None
+    usage: str | None = None
+    error: str | None = None
+
+
+class PlannerProcess:
+    """A `compute` that runs elsewhere; one plan at a time, from any thread.
+
+    Parameters
+    ----------
+    target
+        What computes, a function of a module: `stormpilot.planner.compute` unless a test says otherwise.
+    grace_s
+        Seconds beyond the budget until a planner is taken for hung.
+    """
+
+    def __init__(self, target: Target = compute, grace_s: float = GRACE_S):
+        self._target = target
+        self._grace_s = grace_s
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self._connection: Connection | None = None
+        self._warm = False
+
+    def __call__(
+        self,
+        model: Model,
+        planner: str,
+        params: Mapping[str, float | int | str | bool | None],
+        *,
+        seed: int,
+        left_s: Callable[[], float],
+    ) -> Answer:
+        """Plan; `PlannerLostError` when the planner hung or its process ended, `UsageError` for bad parameters."""
+        with self._lock:
+            connection = self._started()
+            budget_s = left_s()
+            request = _Request(model, planner, dict(params), seed, budget_s if math.isfinite(budget_s) else None)
+            wait_s = None if request.left_s is None else budget_s + self._grace_s + (0.0 if self._warm else COLD_S)
+            try:
+                connection.send_bytes(msgspec.msgpack.encode(request))
+                if not connection.poll(wait_s):
+                    self._end()
+                    raise PlannerLostError(f"no answer {wait_s:.0f} s after it began: its process was ended")
+                answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Response)
+            except (EOFError, OSError) as e:
+                code = self._end()
+                raise PlannerLostError(f"its process ended with {_exit(code)}") from e
+            self._warm = True
+        if answer.usage is not None:
+            raise UsageError(answer.usage)
+        if answer.error is not None:
+            raise RuntimeError(answer.error)
+        result = answer.plan or answer.infeasible
+        assert result is not None
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+
+    def _started(self) -> Connection:
+        if self._process is None or not self._process.is_alive():
+            self._end()
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(theirs, self._target), name="planner", daemon=True)
+            self._process.start()
+            theirs.close()
+        assert self._connection is not None
+        return self._connection
+
+    def _end(self) -> int | None:
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        self._warm = False
+        if connection is not None:
+            connection.close()
+        if process is None:
+            return None
+        process.join(0.2)  # one that crashed is ending: its own exit code tells more than ours
+        if process.is_alive():
+            process.kill()
+            process.join()
+        return process.exitcode  # type: ignore[no-any-return]
+
+
+def _exit(code: int | None) -> str:
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+def _serve(connection: Connection, target: Target) -> None:
+    """The process: answers requests until the other side is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        request = msgspec.msgpack.decode(data, type=_Request)
+        end_s = math.inf if request.left_s is None else time.monotonic() + request.left_s
+        response = _Response()
+        try:
+            answer = target(
+                request.model,
+                request.planner,
+                request.params,
+                seed=request.seed,
+                left_s=lambda end_s=end_s: end_s - time.monotonic(),
+            )
+            if isinstance(answer, Plan):
+                response.plan = answer
+            else:
+                response.infeasible = answer
+        except UsageError as e:
+            response.usage = str(e)
+        except Exception as e:  # noqa: BLE001 (told to whoever asked)
+            response.error = f"{type(e).__name__}: {e}"
+        connection.send_bytes(msgspec.msgpack.encode(response))
+
+
+def _end_with_parent() -> None:
+    """A controller that was killed must not leave a planner behind that computes on."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
