@@ -35,12 +35,16 @@ def run(
     """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C."""
     from stormpilot import daemon, logs
     from stormpilot.config import load
-    from stormpilot.planner import compute
+    from stormpilot.planning import PlannerProcess
 
     settings = load(config)
     planner, first = _planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
-    daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
+    compute = PlannerProcess()
+    try:
+        daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
+    finally:
+        compute.close()
 
 
 def mode(
