@@ -30,7 +30,7 @@ def models(draw: st.DrawFn, constrained: bool = True, most_executors: int = 8) -
             draw(st.integers(1, 3)),
             mhz=draw(st.sampled_from([400.0, 800.0, 1500.0])),
             memory_mb=draw(st.sampled_from([0.0, 0.0, 1000.0])) if constrained else 0.0,
-            rack=f"r{i % 2}",
+            rack=f"r{i // 2}",  # those that may share a host are in one rack
             site=draw(st.sampled_from([None, "east", "west"])) if constrained else None,
             host="shared" if constrained and i < 2 and draw(st.booleans()) else None,
         )

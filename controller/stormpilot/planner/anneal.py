@@ -77,6 +77,10 @@ class Annealer:
         """Traffic x distance + restart cost x restarted workers of a complete layout."""
         return _cost(search.space(self.template, layout.worker, layout.node, 1))
 
+    def traffic(self, layout: Layout) -> float:
+        """Traffic x distance alone."""
+        return float(search.space(self.template, layout.worker, layout.node, 1).box["traffic"][0])
+
     def violation(self, layout: Layout) -> float:
         """How far a complete layout is from keeping CPU, memory and forbidden nodes (MHz; 0 = it keeps them)."""
         return float(search.space(self.template, layout.worker, layout.node, 1).box["violation"][0])

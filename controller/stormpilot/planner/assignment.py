@@ -1,4 +1,4 @@
-"""The CP-SAT model of `exact`: executors to nodes under every hard constraint, and the least traffic between hosts."""
+"""The CP-SAT model of `exact`: executors to nodes under every hard constraint, and the least cost over levels."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from stormpilot.model.compiled import Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.anneal import Limits
-from stormpilot.planner.bound import Triangle
+from stormpilot.planner.bound import Level, Levels, Pair, Triangle
 from stormpilot.planner.layout import Frame
 
 LOAD_UNITS = 1e5  # integer units of a MHz or a MB
-MOST_UNITS = 2**50  # of all traffic together
+MOST_UNITS = 2**36  # of the whole cost
 
 
 class Assignment:
     """The CP-SAT model: executors to nodes, number of workers of each topology on each node."""
 
-    def __init__(self, frame: Frame, limits: Limits) -> None:
+    def __init__(self, frame: Frame, limits: Limits, *, by_rack: bool = False) -> None:
         from ortools.sat.python import cp_model
 
         self.cp = cp_model
@@ -47,13 +47,13 @@ class Assignment:
         for need, limit in ((c.cpu_mhz, c.node_limit_mhz), (c.memory_mb, c.node_memory_mb)):
             self._capacity(need, limit)
         self._workers()
-        self.at = self._on_hosts()
         traffic = np.bincount(c.pair_a, c.pair_tps, c.executors) + np.bincount(c.pair_b, c.pair_tps, c.executors)
         self.rank: list[int] = np.lexsort((np.arange(c.executors), -traffic)).tolist()
-        self.alike = self._alike_nodes()
+        self.alike = self._alike_nodes(by_rack)
         self._one_order_of_alike_nodes()
         self.solver = cp_model.CpSolver()
         self.scale = 1.0
+        self.constant = 0.0
 
     def _capacity(self, need: Floats, limit: Floats) -> None:
         units = np.rint(need * LOAD_UNITS).astype(np.int64)
@@ -98,32 +98,33 @@ class Assignment:
             if counts:
                 m.add(sum(counts) <= int(slots[n]))
 
-    def _on_hosts(self) -> list[list[Any]]:
-        """E -> host -> a variable or constant: the executor is on that host."""
-        c, m = self.frame.compiled, self.model
+    def _in_groups(self, group: Ints) -> list[list[Any]]:
+        """E -> group of nodes -> a variable: the executor is in that group."""
+        m = self.model
         result = []
         for e, places in enumerate(self.on):
             row = []
-            for h in range(int(c.node_host.max(initial=-1)) + 1):
-                here = [v for n, v in places.items() if c.node_host[n] == h]
+            for h in np.unique(group).tolist():
+                here = [v for n, v in places.items() if group[n] == h]
                 if len(here) == 1:
                     row.append(here[0])
                 else:
-                    v = m.new_bool_var(f"e{e}h{h}")
+                    v = m.new_bool_var(f"e{e}g{h}")
                     m.add(v == sum(here))
                     row.append(v)
             result.append(row)
         return result
 
-    def _alike_nodes(self) -> list[list[int]]:
-        """Groups of nodes that can be exchanged in any solution."""
+    def _alike_nodes(self, by_rack: bool) -> list[list[int]]:
+        """Groups of nodes that can be exchanged in any solution; `by_rack`: only inside a rack."""
         c = self.frame.compiled
         if c.fixed.any():
             return []
         hosts = np.bincount(c.node_host, minlength=c.nodes)
         alike: dict[tuple[Any, ...], list[int]] = {}
         for n in range(c.nodes):
-            key = (c.node_limit_mhz[n], c.node_memory_mb[n], int(c.slots_per_node()[n]), tuple(c.allowed[:, n]))
+            rack = int(c.node_rack[n]) if by_rack else 0
+            key = (rack, c.node_limit_mhz[n], c.node_memory_mb[n], int(c.slots_per_node()[n]), tuple(c.allowed[:, n]))
             if hosts[c.node_host[n]] == 1:
                 alike.setdefault(key, []).append(n)
         return [nodes for nodes in alike.values() if len(nodes) > 1]
@@ -139,35 +140,40 @@ class Assignment:
                     if before in self.on[e]:
                         earlier.append(self.on[e][before])
 
-    def minimise_traffic(self, triangles: list[Triangle]) -> None:
-        """Objective: traffic between executors on different hosts; `triangles` are cuts that make the bound strong."""
-        c, m = self.frame.compiled, self.model
-        self.scale = min(2.0 ** math.floor(math.log2(MOST_UNITS / max(c.total_tps, 1e-9))), 1e6)
-        pairs = set(zip(c.pair_a.tolist(), c.pair_b.tolist(), strict=True))
-        for t in triangles:
-            pairs.update(t.pairs())
-        together = {(a, b): self._together(a, b) for a, b in sorted(pairs)}
-        for t in triangles:
-            first, second, third = t.pairs()
-            m.add(together[first] + together[second] - together[third] <= 1)
-        self._what_fits_beside(together)
-        units = np.rint(c.pair_tps * self.scale).astype(np.int64).tolist()
-        pairs_with_traffic = zip(c.pair_a.tolist(), c.pair_b.tolist(), units, strict=True)
-        m.minimize(sum((1 - together[a, b]) * u for a, b, u in pairs_with_traffic))
-
-    def _together(self, a: int, b: int) -> Any:
-        """A variable: executors a and b are on the same host."""
+    def minimise(self, cost: Levels, triangles: list[Triangle]) -> None:
+        """Objective: the cost of pairs that are apart; `triangles` are cuts that make the bound strong."""
         m = self.model
-        v = m.new_bool_var(f"p{a}_{b}")
-        for h in range(len(self.at[a])):
-            here, there = self.at[a][h], self.at[b][h]
+        self.constant = cost.constant
+        self.scale = 2.0 ** math.floor(math.log2(MOST_UNITS / max(cost.total, 1e-9)))
+        terms: list[Any] = []
+        narrow: dict[Pair, Any] = {}
+        for i, level in enumerate(cost.levels):
+            own = [t for t in triangles if t.level == i]
+            pairs = set(level.apart).union(*(t.pairs() for t in own))
+            at = self._in_groups(level.group)
+            together = {(a, b): self._together(at[a], at[b]) for a, b in sorted(pairs)}
+            for t in own:
+                first, second, third = t.pairs()
+                m.add(together[first] + together[second] - together[third] <= 1)
+            for p in sorted(narrow.keys() & together.keys()):
+                m.add_implication(narrow[p], together[p])
+            self._what_fits_beside(level, together)
+            terms += [(1 - together[p]) * round(w * self.scale) for p, w in level.apart.items()]
+            narrow = together
+        m.minimize(sum(terms))
+
+    def _together(self, a: list[Any], b: list[Any]) -> Any:
+        """A variable: two executors, given by the groups that they may be in, are in the same."""
+        m = self.model
+        v = m.new_bool_var("")
+        for here, there in zip(a, b, strict=True):
             m.add_bool_or([here.negated(), there.negated(), v])
             m.add_bool_or([here.negated(), there, v.negated()])
             m.add_bool_or([here, there.negated(), v.negated()])
         return v
 
-    def _what_fits_beside(self, together: dict[tuple[int, int], Any]) -> None:
-        """Beside an executor fits only what the largest host leaves: implied, and what the bound rests on."""
+    def _what_fits_beside(self, level: Level, together: dict[Pair, Any]) -> None:
+        """Beside an executor fits only what the largest group leaves: implied, and what the bound rests on."""
         c = self.frame.compiled
         beside: list[list[tuple[Any, int]]] = [[] for _ in range(c.executors)]
         for (a, b), v in together.items():
@@ -175,7 +181,7 @@ class Assignment:
             beside[b].append((v, a))
         for need, limit in ((c.cpu_mhz, c.node_limit_mhz), (c.memory_mb, c.node_memory_mb)):
             units = np.rint(need * LOAD_UNITS).astype(np.int64).tolist()
-            most = float(np.bincount(c.node_host, limit).max(initial=0.0))
+            most = float(np.bincount(level.group, limit).max(initial=0.0))
             for e, others in enumerate(beside):
                 if math.isfinite(most) and sum(units[u] for _, u in others) + units[e] > most * LOAD_UNITS:
                     room = math.floor(most * LOAD_UNITS) + c.executors - units[e]
@@ -192,7 +198,7 @@ class Assignment:
                 self.model.add_hint(v, int(m == number[n]))
 
     def run(self, budget_s: float, threads: int) -> tuple[str, float]:
-        """Solve; `optimal`, `feasible`, `infeasible` or `unknown`, and the proved bound of the objective (tuples/s)."""
+        """Solve; `optimal`, `feasible`, `infeasible` or `unknown`, and the proved bound of the cost."""
         cp = self.cp
         self.solver.parameters.max_time_in_seconds = max(min(budget_s, 1e6), 1e-3)
         self.solver.parameters.num_workers = threads
@@ -202,7 +208,7 @@ class Assignment:
         names = {cp.OPTIMAL: "optimal", cp.FEASIBLE: "feasible", cp.INFEASIBLE: "infeasible"}
         name = names.get(status, "unknown")
         bound = max(self.solver.best_objective_bound, 0.0) / self.scale if self.model.has_objective() else 0.0
-        return name, bound
+        return name, bound + self.constant
 
     def nodes(self) -> Ints:
         """E -> node, of the solution."""

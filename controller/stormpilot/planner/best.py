@@ -20,8 +20,8 @@ from stormpilot.model.values import Infeasible
 from stormpilot.planner import online, partition
 from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
 from stormpilot.planner.feasibility import refuted
-from stormpilot.planner.layout import Frame, Layout, empty_layout, relabel
-from stormpilot.planner.objective import TIE, ObjectiveName, distance_of
+from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
@@ -47,7 +47,7 @@ class Params:
     min_gain: float = 1e-6
 
     def __post_init__(self) -> None:
-        distance_of(self.objective)
+        checked(self.objective)
         if not 0 <= self.restart_tps < math.inf:
             raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
         if self.iterations is not None and self.iterations < 0:
@@ -68,8 +68,8 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     if reason is not None:
         return reason
     limits = no_limits(c, exact_workers=params.exact_workers)
-    restart = max(params.restart_tps, TIE * c.total_tps)
-    search = Portfolio(frame, Objective(distance_of(params.objective), restart), limits, rng, left_s)
+    objective = objective_of(c, params.objective, params.restart_tps)
+    search = Portfolio(frame, objective, limits, rng, left_s)
     search.run(default_iterations(c.executors) if params.iterations is None else params.iterations)
     if search.best is None:
         return _last_resort(frame, search, limits, rng, left_s, params)
@@ -88,7 +88,7 @@ def _last_resort(
         return Infeasible(constraint="workers", text="no worker has room for every executor", executors=[])
     if search.cut and left_s() <= 0:
         return given_up(frame, search.least_bad, cut=True)
-    answer = repaired(frame, search.least_bad, limits, rng, left_s, distance_of(params.objective))
+    answer = repaired(frame, search.least_bad, limits, rng, left_s, search.objective)
     return answer if isinstance(answer, Infeasible) else Result(answer)
 
 
@@ -110,7 +110,7 @@ class Portfolio:
         self.violation = math.inf
         self.tries = 0
         self.cut = False
-        self.present = self._present()
+        self.present = present_layout(frame, limits.exact_workers)
 
     def run(self, iterations: int) -> None:
         """Search from every start, then on from the best, until `iterations` moves were tried."""
@@ -147,16 +147,6 @@ class Portfolio:
             return True
         return False
 
-    def _present(self) -> Layout | None:
-        """The present placement, where it is complete and keeps to slots and numbers of workers."""
-        f, c = self.frame, self.frame.compiled
-        if (f.home == NOWHERE).any() or not c.executors:
-            return None
-        used = np.bincount(f.home, minlength=f.workers) > 0
-        if (self.limits.exact_workers & (np.bincount(f.topology[used], minlength=c.topologies) < c.workers)).any():
-            return None
-        return Layout(f.home.copy(), np.where(used, f.home_node, NOWHERE))
-
     def _starts(self) -> Iterator[Layout]:
         f = self.frame
         present = empty_layout(f)
@@ -166,8 +156,7 @@ class Portfolio:
         present.node = np.where(used, f.home_node, NOWHERE)
         layouts = [present] if home.any() else []
         if f.compiled.executors >= PARTITION_FROM:
-            by_rack = self.objective.distance[1] != self.objective.distance[2]
-            layouts.append(partition.divided(f, int(self.rng.integers(2**31)), by_rack=by_rack))
+            layouts.append(partition.divided(f, self.objective, int(self.rng.integers(2**31))))
         layouts.extend(online.greedy(f, alpha) for alpha in (0.0, 0.3))
         for layout in layouts:
             whole = completed(f, layout, self.limits)
@@ -201,7 +190,7 @@ class Portfolio:
         """
         assert self.best is not None
         f = self.frame
-        across = self.objective.distance[1] == self.objective.distance[2]
+        across = not partition.by_rack(f.compiled, self.objective)
         self._consider(relabel(f, keep_nodes(f, self.best, across_racks=across)))
         if self.limits.exact_workers.any() and not self.cut:
             found = self.annealer.search(

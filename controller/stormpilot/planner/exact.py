@@ -1,8 +1,9 @@
-"""`exact`: the least inter-node traffic that the constraints allow, proved, for small models (OR-Tools CP-SAT).
+"""`exact`: the least cost that the constraints allow, proved, for small models (OR-Tools CP-SAT).
 
-Executors are assigned to nodes: which of a topology's workers on a node an executor is in matters only for inter-worker
-traffic, and without a cap on executors one worker per topology and node is best. Where all min(W, E) workers must be
-used, a second model splits the nodes' executors over workers with the least inter-worker traffic.
+What is proved is the first criterion of the objective: traffic between nodes, weighted network cost, or the RAS network
+metric. Executors are assigned to nodes; one worker per topology and node is best for each of these. Where all min(W, E)
+workers must be used, a local search then splits the nodes' executors over workers: traffic between nodes stays proved,
+for the other two the bound still holds but the plan may be above it. So it may be where a host is in two racks.
 
 The bound comes from a linear relaxation with cuts (`bound.py`), which constraint programming then raises
 (`assignment.py`). Nodes that are alike can be exchanged in any solution; only one order of them is searched.
@@ -17,33 +18,43 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
+from stormpilot.model.compiled import NOWHERE, Ints, compile_model
 from stormpilot.model.values import Infeasible, Model
 from stormpilot.planner import best
 from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
 from stormpilot.planner.assignment import Assignment
-from stormpilot.planner.bound import relaxation
+from stormpilot.planner.bound import levels_of, relaxation
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Frame, Layout, empty_layout, frame_of
-from stormpilot.planner.objective import distance_of
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of
 from stormpilot.planner.result import Result
 
 LARGEST = 20_000  # executors x nodes of a model that is worth a try
+UNITS = {
+    "inter_node": "{} tuples/s between nodes",
+    "network_cost": "{} tuples/s x distance",
+    "ras": "a RAS network metric of {}",
+}
+NEAR = 1e-6  # relative: rounding of the weights, and of the bound of the relaxation
 
 
 @dataclass(frozen=True)
 class Params:
-    """`budget_s` seconds for the proof (less by the caller's clock); `exact_workers`: use all min(W, E) workers.
+    """`objective`: inter_node, network_cost or ras. `budget_s` seconds for the proof (less by the caller's clock).
+
+    `exact_workers`: use all min(W, E) workers.
 
     One thread proves these models faster than several: with more, CP-SAT spends them on strategies that do not use the
     linear relaxation that the bound rests on. It is also what makes a proof the same on every run.
     """
 
+    objective: ObjectiveName = "inter_node"
     budget_s: float = 30.0
     exact_workers: bool = False
     threads: int = 1
 
     def __post_init__(self) -> None:
+        checked(self.objective)
         if not self.budget_s > 0:
             raise UsageError(f"budget_s is {self.budget_s}, expected seconds > 0")
         if self.threads < 1:
@@ -52,7 +63,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Least inter-node traffic: that of the best plan found, a proved lower bound, and whether they meet (tuples/s)."""
+    """Least cost: that of the best plan found, a proved lower bound, and whether they meet (unit of the objective)."""
 
     value: float
     bound: float
@@ -84,12 +95,11 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     if isinstance(answer, Infeasible):
         return answer
     layout, found = answer
+    unit = UNITS[params.objective]
     if found.proved:
-        note = f"optimal: no plan has less than {found.value:.6g} tuples/s between nodes"
+        note = f"optimal: no plan has less than {unit.format(f'{found.value:.6g}')}"
     else:
-        note = (
-            f"not proved: this plan has {found.value:.6g} tuples/s between nodes, none has less than {found.bound:.6g}"
-        )
+        note = f"not proved: this plan has {unit.format(f'{found.value:.6g}')}, none has less than {found.bound:.6g}"
     return Result(layout, (note,))
 
 
@@ -104,29 +114,28 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     if reason is not None:
         return reason
     limits = no_limits(c, exact_workers=params.exact_workers)
-    hint = _hint(frame, limits, rng, left_s)
-    problem = Assignment(frame, limits)
-    relaxed = relaxation(c, left_s)
-    problem.minimise_traffic(relaxed.triangles)
+    objective = objective_of(c, params.objective, first_only=True)
+    cost = levels_of(c, objective)
+    hint = _hint(frame, params.objective, limits, rng, left_s)
+    problem = Assignment(frame, limits, by_rack=objective.distance[1] != objective.distance[2])
+    relaxed = relaxation(c, cost, left_s)
+    problem.minimise(cost, relaxed.triangles)
     if hint is not None:
         problem.hint(hint.node_of_executors())
     budget_s = min(params.budget_s, left_s())
     status, bound = problem.run(budget_s, params.threads)
-    bound = max(bound, relaxed.bound_tps)
+    bound = max(bound, relaxed.bound)
     if status == "infeasible":
         return problem.refuted()
-    if status == "unknown":
-        if hint is None:
-            return problem.unknown()
-        node = hint.node_of_executors()
-    else:
-        node = problem.nodes()
-    value = _inter_node(c, node)
-    if hint is not None and _inter_node(c, hint.node_of_executors()) < value:
-        node = hint.node_of_executors()
-        value = _inter_node(c, node)
-    proved = status == "optimal"
-    layout = split(frame, node, limits, rng, left_s)
+    annealer = Annealer(frame, objective, limits)
+    layouts = [] if hint is None else [hint]
+    if status != "unknown":
+        layouts.append(split(frame, problem.nodes(), limits, rng, left_s))
+    if not layouts:
+        return problem.unknown()
+    layout = min(layouts, key=annealer.traffic)
+    value = annealer.traffic(layout)
+    proved = value <= bound + NEAR * abs(bound) + 1e-9 * cost.total
     return layout, Optimum(value, value if proved else min(bound, value), proved)
 
 
@@ -141,16 +150,13 @@ def any_layout(frame: Frame, limits: Limits, budget_s: float) -> Layout | Infeas
     return split(frame, problem.nodes(), limits, np.random.default_rng(0), lambda: math.inf)
 
 
-def _hint(frame: Frame, limits: Limits, rng: np.random.Generator, left_s: LeftS) -> Layout | None:
+def _hint(
+    frame: Frame, objective: ObjectiveName, limits: Limits, rng: np.random.Generator, left_s: LeftS
+) -> Layout | None:
     """What annealing finds: usually the optimum already."""
-    search = best.Portfolio(frame, Objective(distance_of("inter_node")), limits, rng, left_s)
+    search = best.Portfolio(frame, objective_of(frame.compiled, objective), limits, rng, left_s)
     search.run(best.default_iterations(frame.compiled.executors))
     return search.best
-
-
-def _inter_node(c: Compiled, node: Ints) -> float:
-    host = c.node_host[node]
-    return float(c.pair_tps[host[c.pair_a] != host[c.pair_b]].sum())
 
 
 def split(frame: Frame, node: Ints, limits: Limits, rng: np.random.Generator, left_s: LeftS) -> Layout:

@@ -87,6 +87,25 @@ def empty_layout(frame: Frame) -> Layout:
     return layout
 
 
+def running_layout(frame: Frame) -> Layout:
+    """Everything where it runs now; executors without a place (`home` -1) and workers without executors have none."""
+    layout = Layout(frame.home.copy(), np.full(frame.workers, NOWHERE, dtype=np.int64))
+    used = layout.sizes() > 0
+    layout.node[used] = frame.home_node[used]
+    return layout
+
+
+def present_layout(frame: Frame, exact_workers: Bools) -> Layout | None:
+    """The present placement, where it is complete and keeps to slots and numbers of workers (T: all must be used)."""
+    c = frame.compiled
+    if (frame.home == NOWHERE).any() or not c.executors:
+        return None
+    used = np.bincount(frame.home, minlength=frame.workers) > 0
+    if (exact_workers & (np.bincount(frame.topology[used], minlength=c.topologies) < c.workers)).any():
+        return None
+    return Layout(frame.home.copy(), np.where(used, frame.home_node, NOWHERE))
+
+
 def layout_of(frame: Frame, placement: Ints) -> Layout:
     """The layout of a complete placement that uses at most min(W, E) workers per topology.
 

@@ -20,9 +20,9 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.anneal import Annealer, LeftS, Objective, no_limits
-from stormpilot.planner.layout import Frame, Layout, empty_layout, relabel
-from stormpilot.planner.objective import TIE, ObjectiveName, distance_of
-from stormpilot.planner.repair import repaired
+from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
+from stormpilot.planner.repair import repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
@@ -50,7 +50,7 @@ class Params:
     def __post_init__(self) -> None:
         if self.quality not in ("fast", "good", None):
             raise UsageError(f"quality is {self.quality!r}, expected fast or good")
-        distance_of(self.objective)
+        checked(self.objective)
         if not 0 <= self.restart_tps < math.inf:
             raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
         if self.iterations is not None and self.iterations < 0:
@@ -66,14 +66,16 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     """Partition, repair, search, and of nodes that are alike choose those from which least moves."""
     c = frame.compiled
     limits = no_limits(c, exact_workers=params.exact_workers)
-    distance = distance_of(params.objective)
-    seed = int(rng.integers(2**31))
-    start = divided(frame, seed, by_rack=distance[1] != distance[2], quality=params.quality)
-    sound = repaired(frame, start, limits, rng, left_s, distance)
+    objective = objective_of(c, params.objective, params.restart_tps)
+    start = divided(frame, objective, int(rng.integers(2**31)), quality=params.quality)
+    sound = repaired(frame, start, limits, rng, left_s, objective)
     if isinstance(sound, Infeasible):
         return sound
-    annealer = Annealer(frame, Objective(distance, max(params.restart_tps, TIE * c.total_tps)), limits)
-    layouts = [sound, relabel(frame, keep_nodes(frame, sound, across_racks=distance[1] == distance[2]))]
+    annealer = Annealer(frame, objective, limits)
+    layouts = [sound, relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective)))]
+    present = present_layout(frame, limits.exact_workers)
+    if present is not None and not wrong(frame, present).any():
+        layouts.append(present)
     start = min(layouts, key=annealer.cost)
     tries = default_iterations(c.executors) if params.iterations is None else params.iterations
     found = annealer.search(start, rng, tries, left_s, first_temperature=FIRST_TEMPERATURE)
@@ -81,10 +83,15 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     return Result(best, ("the clock cut the local search short",) if found.cut else ())
 
 
-def divided(frame: Frame, seed: int, *, by_rack: bool, quality: Literal["fast", "good"] | None = None) -> Layout:
+def by_rack(c: Compiled, objective: Objective) -> bool:
+    """Whether it matters in which rack a node is."""
+    return objective.distance[1] != objective.distance[2] and len(np.unique(c.node_rack)) > 1
+
+
+def divided(frame: Frame, objective: Objective, seed: int, *, quality: Literal["fast", "good"] | None = None) -> Layout:
     """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced."""
     c = frame.compiled
-    node = _nodes(c, seed, by_rack, quality or ("good" if c.executors < GOOD_BELOW else "fast"))
+    node = _nodes(c, objective, seed, quality or ("good" if c.executors < GOOD_BELOW else "fast"))
     layout = empty_layout(frame)
     for t in range(c.topologies):
         own = np.arange(c.first_executor[t], c.first_executor[t + 1])
@@ -100,8 +107,10 @@ def divided(frame: Frame, seed: int, *, by_rack: bool, quality: Literal["fast", 
     return layout
 
 
-def _nodes(c: Compiled, seed: int, by_rack: bool, quality: str) -> Ints:
+def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
     """E -> node."""
+    pairs = weights(c, objective)
+    racks = by_rack(c, objective)
     result = np.full(c.executors, NOWHERE, dtype=np.int64)
     tied = _tied(c)
     nodes = np.lexsort((np.arange(c.nodes), c.node_rack))
@@ -111,19 +120,19 @@ def _nodes(c: Compiled, seed: int, by_rack: bool, quality: str) -> Ints:
         if len(nodes) == 1 or not len(executors):
             result[executors] = nodes[0]
             continue
-        groups = _groups(c, nodes, by_rack)
-        block = _blocks(c, executors, groups, tied, seed, quality)
+        groups = _groups(c, nodes, racks)
+        block = _blocks(c, pairs, executors, groups, tied, seed, quality)
         pending.extend((executors[block == i], group) for i, group in enumerate(groups))
     return result
 
 
-def _groups(c: Compiled, nodes: Ints, by_rack: bool) -> list[Ints]:
+def _groups(c: Compiled, nodes: Ints, by_racks: bool) -> list[Ints]:
     """What these nodes (in the order of their racks) are divided into: racks or single nodes.
 
     Where that would be more than `WIDEST`, neighbours are put together.
     """
     racks = np.flatnonzero(np.diff(c.node_rack[nodes])) + 1
-    groups = np.split(nodes, racks) if by_rack and len(racks) else np.split(nodes, range(1, len(nodes)))
+    groups = np.split(nodes, racks) if by_racks and len(racks) else np.split(nodes, range(1, len(nodes)))
     if len(groups) <= WIDEST:
         return groups
     parts = np.array_split(np.arange(len(groups)), math.ceil(math.sqrt(len(groups))))
@@ -138,13 +147,22 @@ def _tied(c: Compiled) -> Ints:
     return np.where(c.fixed, c.slot_node[c.current], tied) if c.slots else tied
 
 
-def _blocks(c: Compiled, executors: Ints, groups: list[Ints], tied: Ints, seed: int, quality: str) -> Ints:
+def _blocks(
+    c: Compiled,
+    pairs: tuple[Ints, Ints, Floats],
+    executors: Ints,
+    groups: list[Ints],
+    tied: Ints,
+    seed: int,
+    quality: str,
+) -> Ints:
     """Divide these executors among the groups of nodes; the group of each executor."""
     limit = np.array([c.node_limit_mhz[group].sum() for group in groups])
     index = np.full(c.executors, NOWHERE, dtype=np.int64)
     index[executors] = np.arange(len(executors))
-    inside = (index[c.pair_a] != NOWHERE) & (index[c.pair_b] != NOWHERE)
-    a, b, tps = index[c.pair_a[inside]], index[c.pair_b[inside]], c.pair_tps[inside]
+    a, b = index[pairs[0]], index[pairs[1]]
+    inside = (a != NOWHERE) & (b != NOWHERE)
+    a, b, tps = a[inside], b[inside], pairs[2][inside]
     group_of = np.full(c.nodes + 1, NOWHERE, dtype=np.int64)  # the last stands for "tied to none"
     for i, group in enumerate(groups):
         group_of[group] = i

@@ -19,6 +19,7 @@ TRIES_PER_EXECUTOR = (200, 1000, 4000)
 MOST_TRIES = 20_000_000
 PROOF_BELOW = 3000  # executors x nodes: small enough for a proof that nothing fits
 PROOF_S = 20.0
+TRAFFIC = Objective((0.001, 1.0, 1.0))  # between nodes, then between workers
 
 
 def repaired(
@@ -27,7 +28,7 @@ def repaired(
     limits: Limits,
     rng: np.random.Generator,
     left_s: LeftS,
-    distance: tuple[float, float, float] = (0.001, 1.0, 1.0),
+    objective: Objective = TRAFFIC,
 ) -> Layout | Infeasible:
     """The layout itself if nothing is wrong with it, else the nearest sound one found, else why there is none."""
     reason = refuted(frame, exact_workers=bool(limits.exact_workers.any()))
@@ -36,7 +37,7 @@ def repaired(
     whole = completed(frame, layout, limits)
     if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
         return whole
-    annealer = Annealer(frame, Objective(distance), limits)
+    annealer = Annealer(frame, objective, limits)
     found = annealer.mend(whole, rng, left_s)
     executors = frame.compiled.executors
     for i, tries in enumerate(TRIES_PER_EXECUTOR):

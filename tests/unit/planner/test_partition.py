@@ -13,6 +13,7 @@ from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
 from stormpilot.planner.layout import frame_of
+from stormpilot.planner.objective import objective_of
 from stormpilot.planner.partition import divided
 
 
@@ -59,7 +60,7 @@ def test_network_cost_keeps_neighbours_in_a_rack():
 @pytest.mark.parametrize("quality", ["fast", "good"])
 def test_executors_with_one_node_to_go_to_are_there_from_the_start(quality):
     frame = frame_of(compile_model(two_sites()))
-    layout = divided(frame, 1, by_rack=False, quality=quality)
+    layout = divided(frame, objective_of(frame.compiled, "inter_node"), 1, quality=quality)
     node = layout.node_of_executors()
     names = frame.compiled.node_ids
     assert [names[n] for n in node[:2]] == ["e", "e"]
@@ -71,7 +72,8 @@ def test_hardly_any_executors_or_no_traffic_is_divided_without_the_library(count
     """On these Mt-KaHyPar does not return."""
     silent = topology("t", {"x": count}, workers=count, cpu_mhz=30.0)
     nodes = [supervisor("n1", mhz=30.0), supervisor("n2", mhz=90.0), supervisor("n3", mhz=30.0)]
-    layout = divided(frame_of(compile_model(Model(supervisors=nodes, topologies=[silent]))), 1, by_rack=False)
+    frame = frame_of(compile_model(Model(supervisors=nodes, topologies=[silent])))
+    layout = divided(frame, objective_of(frame.compiled, "inter_node"), 1)
     load = np.bincount(layout.node_of_executors(), minlength=3) * 30.0
     assert load.sum() == 30.0 * count
     assert (load <= [30.0, 90.0, 30.0]).all()
@@ -81,14 +83,16 @@ def test_few_executors_on_many_nodes_stay_with_those_they_talk_to():
     pair = topology("t", {"x": 2}, workers=2, cpu_mhz=30.0)
     nodes = [supervisor(f"n{i}", mhz=100.0) for i in range(4)]
     model = Model(supervisors=nodes, topologies=[pair], traffic=traffic("t", {(1, 2): 5.0}))
-    layout = divided(frame_of(compile_model(model)), 1, by_rack=False)
+    frame = frame_of(compile_model(model))
+    layout = divided(frame, objective_of(frame.compiled, "inter_node"), 1)
     assert len(set(layout.node_of_executors().tolist())) == 1
 
 
 def test_more_blocks_than_workers_leaves_the_smallest_unplaced():
     t = topology("t", {"x": 6}, workers=1, cpu_mhz=10.0)
     model = Model(supervisors=[supervisor("n1", mhz=40.0), supervisor("n2", mhz=40.0)], topologies=[t])
-    layout = divided(frame_of(compile_model(model)), 1, by_rack=False)
+    frame = frame_of(compile_model(model))
+    layout = divided(frame, objective_of(frame.compiled, "inter_node"), 1)
     assert (layout.node != NOWHERE).sum() == 1
     assert (layout.worker == NOWHERE).any()
 
