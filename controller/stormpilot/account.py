@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from stormpilot.config import Mode
+from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.restarts import RestartTime
 from stormpilot.model.cost import current_plan, evaluate
-from stormpilot.model.messages import HistoryEntry, TopologyView
+from stormpilot.model.messages import HistoryEntry, Restart, TopologyView
+from stormpilot.model.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 
@@ -20,17 +23,25 @@ from stormpilot.observe.observer import Observation
 class Account:
     """Gathers what happens during the cycle at `at_ms`.
 
-    By topology id: `plans` is what was published, `models` what was planned on.
+    By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
+    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still.
+    `events` is what began in this cycle, `restarts` how long our moves took so far.
     """
 
     at_ms: int
     names: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, Mode] = field(default_factory=dict)
+    modes_from: Mapping[str, str] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
     plans: dict[str, HistoryEntry] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
     planners: list[str] = field(default_factory=list)
     waiting_for: str = ""
+    events: list[Event] = field(default_factory=list)
+    restarts: Sequence[Restart] = ()
+    restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
+    followed: Mapping[str, MoveState] = field(default_factory=dict)
+    running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
         """What the log says: an event and its fields. What was published, else what would be, else why nothing is."""
@@ -51,11 +62,11 @@ class Account:
         """Every topology with its decision and what it costs now."""
         if observation.belief is None:
             return []
-        model = observation.belief.model
         views = []
         for topology_id, decision in sorted(self.decisions.items()):
             readiness = observation.belief.readiness[topology_id]
-            now = running_metrics(model, topology_id) if readiness.ready else {}
+            now = self.running.get(topology_id, {})
+            restart = self.restart_times.get(topology_id)
             views.append(
                 TopologyView(
                     id=topology_id,
@@ -76,6 +87,10 @@ class Account:
                     reports_age_s=readiness.reports_age_s,
                     missing=len(readiness.missing),
                     next_at_ms=decision.until_ms,
+                    restart_s=None if restart is None else round(restart.seconds, 1),
+                    restart_moves=0 if restart is None else restart.moves,
+                    mode_from=self.modes_from.get(topology_id, ""),
+                    effect=_effect(self.followed.get(topology_id)),
                 )
             )
         return views
@@ -119,6 +134,14 @@ def running_metrics(model: Model, topology_id: str) -> dict[str, float]:
     )
     running = current_plan(alone)
     return {} if running is None else evaluate(alone, running)
+
+
+def _effect(move: MoveState | None) -> str:
+    if move is None:
+        return ""
+    if move.phase == "measuring" and move.metric is not None:
+        return "is being measured"
+    return f"{move.verdict}: {move.text}" if move.verdict else ""
 
 
 def _total(decisions: list[Decision], side: int) -> str:

@@ -9,6 +9,7 @@ import difflib
 import ipaddress
 import re
 import typing
+import zoneinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -82,16 +83,45 @@ class PlannerSection(Section, frozen=True, kw_only=True):
     budget_s: Annotated[float, msgspec.Meta(ge=0.1, le=600)] = 10.0
 
 
+class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """A time of the week in which nothing that runs is moved.
+
+    `days` (mon to sun; empty: every day) are those on which it begins, `from` and `to` times HH:MM of `timezone`.
+    """
+
+    days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = []
+    from_: Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+    to: Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            zoneinfo.ZoneInfo(self.timezone)
+        except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as e:
+            raise ValueError(f"timezone is {self.timezone!r}, expected a name such as UTC or Europe/Berlin") from e
+
+
 class DecideSection(Section, frozen=True, kw_only=True):
     """What may be changed, and when it is worth it [A13 3.3].
 
     `mode` holds for topologies that `modes` does not list; `include` (empty: all) and `exclude` are shell
     patterns of names. A worker that restarts stands still for `restart_s`; what a plan saves must win that back within
     `payback_s`.
+
+    Moves of topologies that `approve` (patterns) names wait for an operator; advice older than `approval_max_age_s`
+    cannot be approved. A request that nobody led to act on is void after `request_max_age_s`. After a discarded plan, or
+    a rollback, a topology stays as it is for `discard_hold_s`, `rollback_hold_s`. `owner_modes` are the modes that
+    owners may set in their topology's configuration.
     """
 
     mode: Mode = "advise"
     modes: dict[str, Mode] = {}
+    owner_modes: tuple[Mode, ...] = ("off", "advise")
+    approve: list[str] = []
+    approval_max_age_s: Seconds = 900.0
+    request_max_age_s: Seconds = 600.0
+    discard_hold_s: SecondsOrZero = 3600.0
+    rollback_hold_s: SecondsOrZero = 1800.0
     include: list[str] = []
     exclude: list[str] = []
     cpu_limit_ratio: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
@@ -104,6 +134,56 @@ class DecideSection(Section, frozen=True, kw_only=True):
     rejected_retry_s: SecondsOrZero = 30.0
     max_lost_supervisors_ratio: Ratio = 0.4
     lost_supervisor_grace_s: SecondsOrZero = 600.0
+    blackouts: list[BlackoutWindow] = []
+
+
+class EffectSection(Section, frozen=True, kw_only=True):
+    """What happens after a move: it is measured as long as before it, per tuple processed.
+
+    A difference below `noise_floor_ratio` of the value before (or three times the noise that was seen) is none.
+    `rollback`: a move that made it worse is undone, once. A move that won less than `least_gain_ratio` of what was
+    predicted, or made it worse, holds further ones for `back_off_s`, twice as long each time in a row, at most
+    `max_back_off_s`. What is not applied and measured within `timeout_s` and a window is not judged.
+    """
+
+    rollback: bool = True
+    noise_floor_ratio: Ratio = 0.05
+    least_gain_ratio: Ratio = 0.25
+    back_off_s: Seconds = 600.0
+    max_back_off_s: Annotated[float, msgspec.Meta(gt=0, le=604_800)] = 21_600.0
+    timeout_s: Seconds = 900.0
+
+
+Limit = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+
+
+class BudgetSection(Section, frozen=True, kw_only=True):
+    """How much may be moved within an hour; null is any number. First plans and repairs are never held, but count.
+
+    `topology_executors_per_hour` and `topology_workers_per_hour` hold for each topology, `cluster_executors_per_hour`
+    and `cluster_workers_per_hour` for all together. A worker counts when it restarts.
+    """
+
+    topology_executors_per_hour: Limit | None = None
+    topology_workers_per_hour: Limit | None = None
+    cluster_executors_per_hour: Limit | None = None
+    cluster_workers_per_hour: Limit | None = None
+
+
+class RefillSection(Section, frozen=True, kw_only=True):
+    """What a new or returned supervisor changes, once it has stayed for `stable_cycles`, and for `for_s` after that.
+
+    A plan that uses it needs a gain of only `gain_threshold_ratio`; or none (at most `traffic_rise_ratio` more
+    inter-node traffic) if the busiest node is over `busy_ratio` of its B(n) and the plan lowers that by `relief_ratio`.
+    """
+
+    enabled: bool = True
+    stable_cycles: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    for_s: Seconds = 1800.0
+    gain_threshold_ratio: Ratio = 0.05
+    busy_ratio: Ratio = 0.5
+    relief_ratio: Ratio = 0.2
+    traffic_rise_ratio: Ratio = 0.1
 
 
 class TrafficLogSection(Section, frozen=True, kw_only=True):
@@ -195,6 +275,9 @@ class Config(Section, frozen=True, kw_only=True):
     load: LoadSection = LoadSection()
     planner: PlannerSection = PlannerSection()
     decide: DecideSection = DecideSection()
+    effect: EffectSection = EffectSection()
+    refill: RefillSection = RefillSection()
+    budget: BudgetSection = BudgetSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     api: ApiSection = ApiSection()
     notify: NotifySection = NotifySection()

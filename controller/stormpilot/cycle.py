@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 import structlog
 
-from stormpilot.account import Account
-from stormpilot.config import Config, mode_of
-from stormpilot.decide.admit import Subject, admit
+from stormpilot.account import Account, running_metrics
+from stormpilot.blackout import blackout
+from stormpilot.config import Config
+from stormpilot.decide.admit import Subject, admit, admit_rollback
+from stormpilot.decide.approval import with_approval
+from stormpilot.decide.budget import restarted_workers
+from stormpilot.decide.effect import give_up_rollback, published
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Reason, hold
-from stormpilot.model.messages import BasedOn
-from stormpilot.model.part import part, with_plans
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.decide.policy import policy
+from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.restarts import restart_time
+from stormpilot.decide.worth import Terms, as_it_runs
+from stormpilot.desk import Desk
+from stormpilot.follow import Follower
+from stormpilot.model.messages import BasedOn, HistoryEntry, PlanMessage, WorkerPart
+from stormpilot.model.moves import MoveState
+from stormpilot.model.part import evened, part, with_plans
+from stormpilot.model.values import Infeasible, Model, Plan, Topology, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import ALL
+from stormpilot.observe.reader import ALL, Seen
 from stormpilot.planner.check import violations
 from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.verify import Verifier
-from stormpilot.zookeeper import ConflictError
+from stormpilot.zookeeper import ConflictError, Step
 
 log = structlog.get_logger(__name__)
+
+REFILL_HEADROOM_RATIO = 0.25
+"""By how much more than the mean a node may be filled when a supervisor that came is to be used."""
+SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
+"""What the placement before a move may break: it did when it ran."""
 
 
 class Compute(Protocol):
@@ -63,6 +79,10 @@ class Cycle:
     memory: Memory = field(default_factory=Memory)
     verifier: Verifier = field(default_factory=Verifier)
 
+    def __post_init__(self) -> None:
+        self.follower = Follower(self.config, self.publisher)
+        self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
+
     def run(self, observation: Observation) -> Account:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
         now_ms = observation.at_ms
@@ -73,26 +93,86 @@ class Cycle:
             return account
         model = observation.belief.model
         self.memory = self.memory.look(model, now_ms).keep_only(observation.seen.topologies)
+        account.running = self._measured(observation, model)
+        account.events += self.follower.look(observation, account.running)
+        account.restarts, account.followed = self.follower.restarts, self.follower.moves
         subjects = self._subjects(observation, model)
         account.names = {t: s.topology.name for t, s in subjects.items()}
         account.modes = {t: s.mode for t, s in subjects.items()}
-        for group in self._admitted(subjects, model, account):
-            verdict = self._decide(group, model, account)
+        account.modes_from = {t: s.mode_from for t, s in subjects.items()}
+        account.restart_times = {
+            t: restart_time(self.follower.restarts, name, self.config.decide.restart_s)
+            for t, name in account.names.items()
+        }
+        lost = self._lost(model, now_ms)
+        subjects = self.desk.begin(observation.seen.settings, subjects, model, lost, now_ms)
+        for verdict in self._wishes(subjects, model, lost, account):
             self._publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
+        for verdict in self._rollbacks(subjects, observation, model, account):
+            self._publish(verdict, observation, account)
+            model = with_plans(model, verdict.plans)
+        for group in self._admitted(subjects, model, account):
+            verdict = with_approval(self._decide(group, model, account), subjects)
+            account.decisions.update(verdict.decisions)
+            self._publish(verdict, observation, account)
+            model = with_plans(model, verdict.plans)
+        self.desk.finish_asked(subjects, account.decisions)
         return account
+
+    def _lost(self, model: Model, now_ms: int) -> tuple[list[str], int]:
+        return self.memory.lost((s.id for s in model.supervisors), now_ms, self.config.decide.lost_supervisor_grace_s)
+
+    def _wishes(
+        self, subjects: Mapping[str, Subject], model: Model, lost: tuple[list[str], int], account: Account
+    ) -> Iterator[Verdict]:
+        """What operators asked for, and executors that must leave: one topology at a time."""
+        self.desk.finish_refused()
+        account.decisions.update(self.desk.waiting())
+        for t, decision, plan in self.desk.to_publish():
+            account.decisions[t], account.models[t] = decision, part(model, {t})
+            yield Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory)
+        account.decisions.update(self.desk.pending_approval(subjects, model))
+        rest = {t: s for t, s in subjects.items() if t not in account.decisions}
+        held, planned = self.desk.leave(rest, model, lost, lambda m: self._plan(m, self.planner, first=False))
+        account.decisions.update(held)
+        for t, (decision, plan, standing) in planned.items():
+            account.models[t] = standing
+            account.planners.append(plan.planner)
+            verdict = with_approval(Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory), subjects)
+            account.decisions.update(verdict.decisions)
+            yield verdict
+
+    def _measured(self, observation: Observation, model: Model) -> dict[str, dict[str, float]]:
+        """The metrics of every topology that is measured, by its id; remembers how much they vary."""
+        assert observation.belief is not None
+        measured = {}
+        for topology in model.topologies:
+            if observation.belief.readiness[topology.id].ready:
+                metrics = measured[topology.id] = running_metrics(model, topology.id)
+                if metrics:
+                    share, spacing_s = metrics["inter_node_share"], self.config.cycle.period_s / 2
+                    self.memory = self.memory.measured(topology, share, observation.at_ms, spacing_s)
+        return measured
 
     def _subjects(self, observation: Observation, model: Model) -> dict[str, Subject]:
         seen = observation.seen
+        closed = blackout(self.config.decide.blackouts, observation.at_ms)
         subjects = {}
         for t in model.topologies:
             readiness = observation.belief.readiness[t.id] if observation.belief else None
             assert readiness is not None
-            published, override = seen.plans.get(t.id), seen.modes.get(t.name)
+            published, settings = seen.plans.get(t.id), seen.settings
+            modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (t.name, ALL)]
+            rule = policy(t.name, seen.topologies[t.id].config, self.config.decide, *modes)
             path = self.publisher.paths.plan(t.id)
             subjects[t.id] = Subject(
                 topology=t,
-                mode=mode_of(self.config.decide, t.name, override.mode if override else None),
+                mode=rule.mode,
+                mode_from=rule.mode_from + (f"; {rule.note}" if rule.note else ""),
+                approval=rule.approval,
+                hold=settings.holds.get(t.id),
+                frozen=settings.frozen.get(t.name) or settings.frozen.get(ALL),
                 paused=bool({ALL, t.name} & seen.paused),
                 not_ready=None if readiness.ready else readiness.text,
                 ready_at_ms=readiness.expected_at_ms,
@@ -102,8 +182,63 @@ class Cycle:
                 plan_written_ms=published.written_at_ms if published else 0,
                 unplaced_since_ms=self.memory.unplaced_since_ms.get(t.id),
                 status=seen.statuses.get(t.id),
+                move=self.follower.moves.get(t.id),
+                blackout=None if closed is None else closed.text,
+                blackout_until_ms=None if closed is None else closed.until_ms,
+                torn=published is not None and self._torn(published.message, observation),
             )
         return subjects
+
+    def _torn(self, plan: PlanMessage | None, observation: Observation) -> bool:
+        """Whether an earlier leader wrote only a part of the plan's round: then it is never applied."""
+        seen = observation.seen
+        if plan is None or plan.epoch >= self.publisher.epoch.number:
+            return False
+        status = seen.statuses.get(plan.topology_id)
+        answered = status is not None and status.plan_id == plan.plan_id
+        if answered and status is not None and status.state in ("applied", "moving", "degraded", "fallback"):
+            return False
+        members = [t for t in plan.round_topologies if t in seen.topologies]
+        others = [seen.plans[t].message if t in seen.plans else None for t in members]
+        return any(other is None or other.round != plan.round for other in others)
+
+    def _rollbacks(
+        self, subjects: Mapping[str, Subject], observation: Observation, model: Model, account: Account
+    ) -> list[Verdict]:
+        """What goes back to where it was before a move that made it worse."""
+        grace_s = self.config.decide.lost_supervisor_grace_s
+        lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
+        verdicts = []
+        for t, subject in subjects.items():
+            move = self.follower.moves[t]
+            if move.phase != "rollback":
+                continue
+            refusal = admit_rollback(subject, lost, known, self.config.decide)
+            if refusal is not None:
+                account.decisions[t] = refusal
+                continue
+            back = _former(move)
+            plan = Plan(planner="rollback", topologies=[back])
+            wrong = [v for v in violations(part(model, {t}), plan) if v.constraint not in SOFT_ON_THE_WAY_BACK]
+            if wrong:
+                facts = self.follower.facts(subject.topology, observation)
+                given_up, events = give_up_rollback(move, facts, f"{wrong[0].constraint}: {wrong[0].text}")
+                self.follower.keep(given_up)
+                account.events += events
+                continue
+            decision = Decision(
+                t,
+                "publish",
+                Reason.ROLLBACK_EFFECT,
+                move.text,
+                move.measured,
+                move.before,
+                moved_executors=len(_moved(subject.topology, back)),
+            )
+            account.decisions[t] = decision
+            account.models[t] = part(model, {t})
+            verdicts.append(Verdict({t: decision}, {t: back}, plan, self.memory))
+        return verdicts
 
     def _admitted(self, subjects: Mapping[str, Subject], model: Model, account: Account) -> list[dict[str, Subject]]:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
@@ -111,6 +246,8 @@ class Cycle:
         lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
         groups: dict[tuple[bool, bool], dict[str, Subject]] = {}
         for t, subject in subjects.items():
+            if t in account.decisions:
+                continue
             refusal = admit(subject, lost, known, self.config.decide, account.at_ms)
             if refusal is not None:
                 account.decisions[t] = refusal
@@ -126,13 +263,40 @@ class Cycle:
         plan = self._plan(standing, self.first_planner if first else self.planner, first)
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
-            config, cycle = self.config.decide, self.config.cycle
-            verdict = judge(standing, group, plan, self.memory, config, account.at_ms, cycle.period_s / 2)
+            terms = self._terms(account.at_ms)
+            verdict = judge(standing, group, plan, self.memory, terms)
+            if terms.arrived and not verdict.plans and not first:
+                verdict = self._refill(standing, group, terms) or verdict
             self.memory = verdict.memory
         else:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
         account.decisions.update(verdict.decisions)
         return verdict
+
+    def _terms(self, now_ms: int) -> Terms:
+        config, period_s = self.config, self.config.cycle.period_s
+        refill = config.refill
+        arrived = self.memory.arrived(now_ms, refill.stable_cycles * period_s, refill.for_s)
+        return Terms(
+            config.decide,
+            now_ms,
+            period_s / 2,
+            effect=config.effect,
+            refill=refill,
+            budget=config.budget,
+            restarts=self.follower.restarts,
+            arrived=arrived if refill.enabled else frozenset(),
+            spent={t: m.spent for t, m in self.follower.moves.items()},
+        )
+
+    def _refill(self, standing: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
+        """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
+        plan = self._plan(evened(standing, REFILL_HEADROOM_RATIO), self.planner, first=False)
+        if not isinstance(plan, Plan):
+            return None
+        verdict = judge(standing, group, plan, self.memory, terms)
+        reasons = {d.reason for d in verdict.decisions.values()}
+        return verdict if reasons & {Reason.REFILL, Reason.GAIN_NOT_LASTING} else None
 
     def _plan(self, model: Model, planner: str, first: bool) -> Plan | tuple[Reason, str]:
         settings = self.config.planner
@@ -172,14 +336,59 @@ class Cycle:
                     window_to_ms=observation.at_ms,
                 )
                 decision = verdict.decisions[t]
-                plan_id = f"p-{self.new_id()}"
+                plan_id = (self.desk.plan_id(t) if action == "publish" else None) or f"p-{self.new_id()}"
                 message = plan_message(verdict.plans[t], verdict.plan, decision, round_, plan_id, based_on)
-                entries.append(history_entry(message, decision, self.name))
+                entry = history_entry(message, decision, self.name)
+                entries.append(msgspec.structs.replace(entry, approved_by=self.desk.approver(t)))
             try:
                 if action == "publish":
-                    self.publisher.publish(entries, {t: p.version for t, p in seen.plans.items()})
+                    moves = [self._followed(e, verdict, observation) for e in entries]
+                    also = {t: self._beside(e, account, seen) for t, e in zip(ids, entries, strict=True)}
+                    self.publisher.publish(entries, {t: p.version for t, p in seen.plans.items()}, moves, also)
+                    self.follower.moves.update((m.topology_id, m) for m in moves)
                     account.plans.update((e.plan.topology_id, e) for e in entries)
                 else:
                     self.publisher.advise(entries)
             except ConflictError as e:
                 account.decisions.update({t: hold(t, Reason.NOT_PUBLISHED, str(e)) for t in ids})
+
+    def _beside(self, entry: HistoryEntry, account: Account, seen: Seen) -> list[Step]:
+        t = entry.plan.topology_id
+        former = seen.plans[t].message if t in seen.plans else None
+        return self.desk.beside(
+            entry, account.names[t], None if former is None else former.plan_id, account.models.get(t)
+        )
+
+    def _followed(self, entry: HistoryEntry, verdict: Verdict, observation: Observation) -> MoveState:
+        """What is to be followed of a plan that is published now."""
+        assert observation.belief is not None
+        t, message = entry.plan.topology_id, entry.plan
+        topology = next(x for x in observation.belief.model.topologies if x.id == t)
+        decision, placement = verdict.decisions[t], verdict.plans[t]
+        moved = _moved(topology, placement) if decision.moved_executors else []
+        return published(
+            self.follower.moves[t],
+            plan_id=message.plan_id,
+            reason=decision.reason.value,
+            now_ms=message.created_at_ms,
+            window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
+            moved=moved,
+            workers=restarted_workers(topology, placement),
+            former=_parts(as_it_runs(topology)),
+            promise=decision.promise,
+        )
+
+
+def _moved(topology: Topology, plan: TopologyPlan) -> list[int]:
+    """Start tasks of executors whose slot the plan changes."""
+    now = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+    return sorted(start for w in plan.workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
+
+
+def _parts(plan: TopologyPlan) -> list[WorkerPart]:
+    return [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
+
+
+def _former(move: MoveState) -> TopologyPlan:
+    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
+    return TopologyPlan(id=move.topology_id, workers=workers)

@@ -127,7 +127,10 @@ class Daemon:
     def _lead_when_elected(self, once: bool) -> None:
         p = self._paths
         self._zookeeper.ensure(
-            [p.topology(), p.load(), p.plan(), p.status(), p.plan_history(), p.pause(""), p.mode(), p.leader]
+            [
+                *(p.topology(), p.load(), p.plan(), p.status(), p.plan_history(), p.pause(""), p.mode(), p.leader),
+                *(p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.audit()),
+            ]
         )
         lock = self._lock = Lock(self._zookeeper.client, p.leader, self.name)
         reader = Reader(self._zookeeper, p, self._changed)
@@ -213,6 +216,9 @@ class Daemon:
             took_ms = (time.monotonic() - started_s) * 1000
             event, fields = account.sentence(took_ms)
             log.info(event, **fields)
+            for e in account.events:
+                say = log.warning if e.alert else log.info
+                say(e.kind.value, topology=e.topology, text=e.text, value=e.value, threshold=e.threshold)
             self._recorder.record(
                 account,
                 observation,

@@ -83,6 +83,7 @@ class Recorder:
                     problems=problems[:20],
                     counters={**counters, **self._log_counters()},
                     topologies=views,
+                    restarts=list(account.restarts),
                 )
             )
         )

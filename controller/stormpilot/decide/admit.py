@@ -6,8 +6,11 @@ import fnmatch
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection, Mode
+from stormpilot.decide.effect import backing_off
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.model.messages import PlanMessage, StatusMessage
+from stormpilot.model.moves import MoveState
+from stormpilot.model.settings import Hold
 from stormpilot.model.values import Topology
 
 ANSWER_MS = 60_000
@@ -19,7 +22,12 @@ class Subject:
     """One topology as the gates see it.
 
     `not_ready` says what its load data lack (None: complete), `plan` is the published one, `plan_problem` why what is
-    published cannot be read, `unplaced_since_ms` since when executors run nowhere.
+    published cannot be read, `unplaced_since_ms` since when executors run nowhere, `move` what became of the last move.
+    `blackout` names the window in which nothing that runs may be moved, `blackout_until_ms` is its end. `torn`: its
+    plan belongs to a round of which an earlier leader wrote only a part.
+
+    `mode_from` says who set the mode, `approval` whether moves wait for an operator, `hold` until when the topology
+    stays as it is, `frozen` which setting cannot be read; `asked`: an operator wants a plan now.
     """
 
     topology: Topology
@@ -33,6 +41,15 @@ class Subject:
     plan_written_ms: int = 0
     unplaced_since_ms: int | None = None
     status: StatusMessage | None = None
+    move: MoveState | None = None
+    blackout: str | None = None
+    blackout_until_ms: int | None = None
+    torn: bool = False
+    mode_from: str = ""
+    approval: bool = False
+    hold: Hold | None = None
+    frozen: str | None = None
+    asked: bool = False
 
     @property
     def placed(self) -> bool:
@@ -50,11 +67,45 @@ class Subject:
         if self.new:
             return False
         state = None if self.status is None else self.status.state
-        return not self.placed or state == "degraded" or self.plan_problem is not None
+        return not self.placed or state == "degraded" or self.plan_problem is not None or self.torn
+
+    @property
+    def rebalanced(self) -> bool:
+        """Whether a user changed its workers or parallelism after the plan was made."""
+        plan, status = self.plan, self.status
+        if plan is None:
+            return False
+        if status is not None and status.plan_id == plan.plan_id and status.state == "fallback":
+            return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED")
+        planned = sorted(e for w in plan.workers for e in w.executors)
+        return planned != sorted((e.start, e.end) for e in self.topology.executors)
 
 
 def admit(subject: Subject, lost: list[str], known: int, config: DecideSection, now_ms: int) -> Decision | None:
     """The first gate that is closed, or None when the topology may be planned."""
+    closed = forbidden(subject, lost, known, config)
+    if closed is not None or subject.new:  # nothing runs yet: nothing to measure, nothing to disturb
+        return closed
+    return (
+        blacked_out(subject)
+        or held(subject, now_ms)
+        or on_its_way(subject, config, now_ms)
+        or _cooling_down(subject, config, now_ms)
+        or _effect(subject, now_ms)
+        or _repaired_by_others(subject, now_ms)
+        or _unmeasured(subject)
+    )
+
+
+def admit_rollback(subject: Subject, lost: list[str], known: int, config: DecideSection) -> Decision | None:
+    """The first closed gate for the way back from a move that made it worse: only what operators close."""
+    if subject.mode == "advise":
+        return hold(subject.topology.id, Reason.MODE_OFF, "not rolled back: the mode of this topology is advise")
+    return forbidden(subject, lost, known, config) or blacked_out(subject)
+
+
+def forbidden(subject: Subject, lost: list[str], known: int, config: DecideSection) -> Decision | None:
+    """The gates that operators close, and the guard against acting when most of the cluster seems to be gone."""
     t = subject.topology
     if subject.mode == "off":
         return hold(t.id, Reason.MODE_OFF, "the mode of this topology is off")
@@ -62,6 +113,8 @@ def admit(subject: Subject, lost: list[str], known: int, config: DecideSection, 
         return hold(t.id, Reason.EXCLUDED, "decide.include and decide.exclude leave this topology out")
     if subject.paused:
         return hold(t.id, Reason.PAUSED, "paused by an operator")
+    if subject.frozen is not None:
+        return hold(t.id, Reason.SETTING_UNREADABLE, f"{subject.frozen}: nothing moves until it can, or is removed")
     if known and len(lost) / known > config.max_lost_supervisors_ratio:
         return hold(
             t.id,
@@ -70,9 +123,40 @@ def admit(subject: Subject, lost: list[str], known: int, config: DecideSection, 
             value=len(lost) / known,
             threshold=config.max_lost_supervisors_ratio,
         )
-    if subject.new:
-        return None  # nothing runs yet: nothing to measure, nothing to disturb
-    return _settling(subject, config, now_ms) or _repaired_by_others(subject, now_ms) or _unmeasured(subject)
+    return None
+
+
+def blacked_out(subject: Subject) -> Decision | None:
+    """Nothing that runs is moved in a blackout window; executors that run nowhere are placed all the same."""
+    if subject.blackout is None or not subject.placed:
+        return None
+    text = f"blackout window {subject.blackout}"
+    return hold(subject.topology.id, Reason.BLACKOUT, text, until_ms=subject.blackout_until_ms)
+
+
+def held(subject: Subject, now_ms: int) -> Decision | None:
+    """After a rollback or a discarded plan a topology stays as it is, unless executors lost their place."""
+    h = subject.hold
+    if h is None or now_ms >= h.until_ms or subject.degraded or subject.asked:
+        return None
+    what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
+    text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
+    return hold(subject.topology.id, Reason.HELD, text, until_ms=h.until_ms)
+
+
+def _effect(subject: Subject, now_ms: int) -> Decision | None:
+    """The last move is judged before there is another one, and one that did not help is followed by a pause."""
+    move, t = subject.move, subject.topology
+    if move is None or subject.degraded or subject.rebalanced or subject.asked:
+        return None
+    if move.phase == "measuring" and move.metric is not None:
+        return hold(t.id, Reason.EFFECT_AWAITED, f"what plan {move.plan_id} won is being measured")
+    until_ms = backing_off(move, now_ms)
+    if until_ms is None:
+        return None
+    times = f"{move.failures} moves in a row" if move.failures > 1 else "the last move"
+    text = f"{times} did not help ({move.text})"
+    return hold(t.id, Reason.BACK_OFF, text, value=move.measured, threshold=move.before, until_ms=until_ms)
 
 
 def _repaired_by_others(subject: Subject, now_ms: int) -> Decision | None:
@@ -87,8 +171,8 @@ def _repaired_by_others(subject: Subject, now_ms: int) -> Decision | None:
     return hold(subject.topology.id, Reason.REPAIR_AWAITED, text, until_ms=again_ms)
 
 
-def _settling(subject: Subject, config: DecideSection, now_ms: int) -> Decision | None:
-    """The plan before: can it be read, is it still on its way, was it refused, is it too young?"""
+def on_its_way(subject: Subject, config: DecideSection, now_ms: int) -> Decision | None:
+    """The plan before: can it be read, is it still on its way, was it refused just now?"""
     plan, status, t = subject.plan, subject.status, subject.topology
     cool_down_ms = int(config.reschedule_timeout_s * 1000)
     if subject.plan_problem is not None:
@@ -97,7 +181,7 @@ def _settling(subject: Subject, config: DecideSection, now_ms: int) -> Decision 
             text = f"the published plan cannot be used, what runs goes on ({subject.plan_problem})"
             return hold(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
         return None
-    if plan is None:
+    if plan is None or subject.torn:
         return None
     age_ms = now_ms - plan.created_at_ms
     if status is None or status.plan_id != plan.plan_id:
@@ -111,17 +195,27 @@ def _settling(subject: Subject, config: DecideSection, now_ms: int) -> Decision 
         if now_ms < again_ms:
             text = f"plan {plan.plan_id} was refused ({status.code}: {status.text}); another is made later"
             return hold(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
-        return None
-    if not subject.degraded and age_ms < cool_down_ms:
-        return hold(
-            t.id,
-            Reason.COOL_DOWN,
-            f"the last plan is {age_ms / 1000:.0f} s old",
-            value=age_ms / 1000,
-            threshold=config.reschedule_timeout_s,
-            until_ms=plan.created_at_ms + cool_down_ms,
-        )
     return None
+
+
+def _cooling_down(subject: Subject, config: DecideSection, now_ms: int) -> Decision | None:
+    """Is the plan before too young?"""
+    plan, status = subject.plan, subject.status
+    refused = plan is not None and status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected")
+    if plan is None or subject.plan_problem is not None or subject.torn or refused:
+        return None
+    age_ms = now_ms - plan.created_at_ms
+    cool_down_ms = int(config.reschedule_timeout_s * 1000)
+    if subject.degraded or subject.rebalanced or subject.asked or age_ms >= cool_down_ms:
+        return None
+    return hold(
+        subject.topology.id,
+        Reason.COOL_DOWN,
+        f"the last plan is {age_ms / 1000:.0f} s old",
+        value=age_ms / 1000,
+        threshold=config.reschedule_timeout_s,
+        until_ms=plan.created_at_ms + cool_down_ms,
+    )
 
 
 def _unmeasured(subject: Subject) -> Decision | None:

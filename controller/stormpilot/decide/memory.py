@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.values import Model
+from stormpilot.model.values import Model, Topology
 
 
 @dataclass(frozen=True)
@@ -18,17 +18,33 @@ class Hits:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """The inter-node share of a topology, cycle by cycle, under one placement: how much it varies by itself."""
+
+    placement: frozenset[tuple[int, str, int]]
+    values: tuple[float, ...]
+    at_ms: int
+
+
+KEPT_SHARES = 40
+
+
+@dataclass(frozen=True)
 class Memory:
     """What was seen before.
 
-    `hits` and since when executors run nowhere, by topology id; since when nodes are overloaded and when supervisors
-    were last seen, by supervisor id.
+    `hits`, `shares` and since when executors run nowhere, by topology id; since when nodes are overloaded, when
+    supervisors were last seen, and since when those are there that came (back) while we looked, by supervisor id.
+    `live` are the supervisors of the last look, None before the first.
     """
 
     hits: Mapping[str, Hits] = field(default_factory=dict)
     overloaded_since_ms: Mapping[str, int] = field(default_factory=dict)
     supervisors_seen_ms: Mapping[str, int] = field(default_factory=dict)
     unplaced_since_ms: Mapping[str, int] = field(default_factory=dict)
+    arrived_since_ms: Mapping[str, int] = field(default_factory=dict)
+    live: frozenset[str] | None = None
+    shares: Mapping[str, Shares] = field(default_factory=dict)
 
     def look(self, model: Model, now_ms: int) -> Memory:
         """Take in who is there and which nodes have a load of B(n) or more [A13 3.3]."""
@@ -36,12 +52,39 @@ class Memory:
         over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
         live = {s.id: now_ms for s in model.supervisors}
         unplaced = [t.id for t in model.topologies if len(t.assignment) < len(t.executors)]
+        came = set() if self.live is None else set(live) - self.live
         return replace(
             self,
             overloaded_since_ms={s: self.overloaded_since_ms.get(s, now_ms) for s in sorted(over)},
             supervisors_seen_ms={**self.supervisors_seen_ms, **live},
             unplaced_since_ms={t: self.unplaced_since_ms.get(t, now_ms) for t in unplaced},
+            arrived_since_ms={
+                s: now_ms if s in came else self.arrived_since_ms[s]
+                for s in live
+                if s in came or s in self.arrived_since_ms
+            },
+            live=frozenset(live),
         )
+
+    def arrived(self, now_ms: int, stable_s: float, for_s: float) -> frozenset[str]:
+        """Supervisors that are new or came back and have stayed for `stable_s`, but not for `for_s` more than that."""
+        return frozenset(
+            s
+            for s, since_ms in self.arrived_since_ms.items()
+            if stable_s * 1000 <= now_ms - since_ms <= (stable_s + for_s) * 1000
+        )
+
+    def measured(self, topology: Topology, share: float, now_ms: int, spacing_s: float) -> Memory:
+        """Take in one more measurement of the inter-node share, at most one per `spacing_s`."""
+        placement = frozenset((a.start, a.supervisor, a.port) for a in topology.assignment)
+        last = self.shares.get(topology.id)
+        if last is None or last.placement != placement:
+            kept = Shares(placement, (share,), now_ms)
+        elif now_ms - last.at_ms < spacing_s * 1000:
+            return self
+        else:
+            kept = Shares(placement, (*last.values, share)[-KEPT_SHARES:], now_ms)
+        return replace(self, shares={**self.shares, topology.id: kept})
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
         """Supervisors that were there within the grace time and are not now; and how many are known at all."""
@@ -68,4 +111,8 @@ class Memory:
     def keep_only(self, topology_ids: Iterable[str]) -> Memory:
         """Forget topologies that are gone."""
         keep = set(topology_ids)
-        return replace(self, hits={t: h for t, h in self.hits.items() if t in keep})
+        return replace(
+            self,
+            hits={t: h for t, h in self.hits.items() if t in keep},
+            shares={t: s for t, s in self.shares.items() if t in keep},
+        )

@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
+from stormpilot.decide.effect import Promise
+
 Action = Literal["publish", "advise", "hold"]
 
 
@@ -16,14 +18,29 @@ class Reason(enum.StrEnum):
     GAIN = "GAIN"
     OVERLOAD = "OVERLOAD"
     REPAIR = "REPAIR"
+    DRAIN = "DRAIN"
+    SETTING = "SETTING"
+    APPROVED = "APPROVED"
+    ROLLBACK = "ROLLBACK"
+    REFILL = "REFILL"
+    REBALANCED = "REBALANCED"
+    ROLLBACK_EFFECT = "ROLLBACK_EFFECT"
+    OTD = "OTD"
 
     NO_TOPOLOGY = "NO_TOPOLOGY"
     MODE_OFF = "MODE_OFF"
     EXCLUDED = "EXCLUDED"
     PAUSED = "PAUSED"
+    SETTING_UNREADABLE = "SETTING_UNREADABLE"
+    HELD = "HELD"
+    DRAIN_WAITS = "DRAIN_WAITS"
+    APPROVAL_NEEDED = "APPROVAL_NEEDED"
     CLUSTER_UNKNOWN = "CLUSTER_UNKNOWN"
     MASS_FAILURE = "MASS_FAILURE"
     REPAIR_AWAITED = "REPAIR_AWAITED"
+    BLACKOUT = "BLACKOUT"
+    BACK_OFF = "BACK_OFF"
+    EFFECT_AWAITED = "EFFECT_AWAITED"
     PLAN_MOVING = "PLAN_MOVING"
     PLAN_REJECTED = "PLAN_REJECTED"
     COOL_DOWN = "COOL_DOWN"
@@ -37,6 +54,8 @@ class Reason(enum.StrEnum):
     GAIN_NOT_LASTING = "GAIN_NOT_LASTING"
     SLOT_HELD = "SLOT_HELD"
     NODE_FULL = "NODE_FULL"
+    MOVE_BUDGET = "MOVE_BUDGET"
+    RESOURCES_LACKING = "RESOURCES_LACKING"
     NOT_PUBLISHED = "NOT_PUBLISHED"
 
 
@@ -45,7 +64,7 @@ class Decision:
     """What happens with one topology. `value` against `threshold` is the number that decided, where there is one.
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
-    now and in the plan.
+    now and in the plan; `promise` is what the move is judged by afterwards, where it is.
     """
 
     topology_id: str
@@ -57,6 +76,7 @@ class Decision:
     until_ms: int | None = None
     moved_executors: int = 0
     inter_node_tps: tuple[float | None, float | None] = (None, None)
+    promise: Promise | None = None
 
 
 def hold(

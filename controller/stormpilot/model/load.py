@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from stormpilot.model.values import Model, TopologyPlan
 
@@ -30,3 +32,13 @@ def planned_load_mhz(model: Model, plans: Mapping[str, TopologyPlan]) -> default
         for worker in plans[topology.id].workers:
             load[worker.supervisor] += sum(cpu_mhz.get(start, 0.0) for start, _ in worker.executors)
     return load
+
+
+def own_load_ratio(
+    model: Model, topology_id: str, nodes: Iterable[str], plans: Mapping[str, TopologyPlan] | None = None
+) -> float:
+    """The topology's own load on these supervisors, as a part of CPU(n): the largest; with `plans`, as planned."""
+    alone = msgspec.structs.replace(model, topologies=[t for t in model.topologies if t.id == topology_id])
+    load_mhz = node_load_mhz(alone) if plans is None else planned_load_mhz(alone, plans)
+    cpu_mhz = {s.id: s.cpu_mhz for s in model.supervisors}
+    return max((load_mhz[s] / cpu_mhz[s] for s in nodes if cpu_mhz.get(s)), default=0.0)

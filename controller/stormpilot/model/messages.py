@@ -260,6 +260,22 @@ class ModeSetting(Message, frozen=True, kw_only=True):
 # --- plan-history/<topology-id>/<n>, controller (controller) ---------------------------------------------------------
 
 
+class EffectPart(Part, frozen=True, kw_only=True):
+    """What a move was to win, and what it won; see `MoveState` of `moves.py` for the numbers.
+
+    `verdict` is empty and `measured` null while it is not judged yet.
+    """
+
+    metric: str
+    before: float
+    predicted: float
+    noise_ratio: float
+    measured: float | None = None
+    verdict: str = ""
+    text: str = ""
+    judged_at_ms: int | None = None
+
+
 class HistoryEntry(Message, frozen=True, kw_only=True):
     """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it."""
 
@@ -270,6 +286,24 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     threshold: float | None = None
     moved_executors: int = 0
     published_by: str = ""
+    approved_by: str = ""
+    effect: EffectPart | None = None
+
+
+class Restart(Part, frozen=True, kw_only=True):
+    """How long one move of ours took, seconds.
+
+    `applied_s` from publishing until the plug-in said applied, `back_s` until every task that restarted reported again,
+    `stood_s` the median over those tasks of the time in which they did no work; `tasks` is how many they were.
+    """
+
+    plan_id: str
+    topology: str
+    at_ms: int
+    applied_s: float
+    back_s: float
+    stood_s: float
+    tasks: int
 
 
 class TopologyView(Part, frozen=True, kw_only=True):
@@ -277,7 +311,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
 
     `inter_*` are measured for the present placement, null while nothing is measured; `planned_inter_node_tps` is what
     the newest plan would have; `reports_age_s` the age of the oldest of the load reports that are expected, `missing`
-    how many tasks have none.
+    how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
+    `restart_moves` moves (0: configured); `effect` says what the last move won.
     """
 
     id: str
@@ -298,6 +333,10 @@ class TopologyView(Part, frozen=True, kw_only=True):
     reports_age_s: float | None = None
     missing: int = 0
     next_at_ms: int | None = None
+    restart_s: float | None = None
+    restart_moves: int = 0
+    effect: str = ""
+    mode_from: str = ""
 
     @property
     def sentence(self) -> str:
@@ -320,6 +359,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     problems: list[str] = []
     counters: dict[str, int] = {}
     topologies: list[TopologyView] = []
+    restarts: list[Restart] = []
 
 
 M = TypeVar("M", bound=Message)

@@ -62,3 +62,17 @@ def _assigned(plan: TopologyPlan) -> list[Assigned]:
         (Assigned(start=start, supervisor=w.supervisor, port=w.port) for w in plan.workers for start, _ in w.executors),
         key=lambda a: a.start,
     )
+
+
+def evened(model: Model, headroom_ratio: float) -> Model:
+    """The model with less room on every node, so that whoever plans has to use them all.
+
+    B(n) becomes the part of it that all executors together need in the mean, and `headroom_ratio` more of that.
+    """
+    needed_mhz = sum(e.cpu_mhz for t in model.topologies for e in t.executors)
+    limit_mhz = sum(s.limit_mhz for s in model.supervisors)
+    used = min(1.0, needed_mhz / limit_mhz * (1 + headroom_ratio)) if limit_mhz else 1.0
+    return msgspec.structs.replace(
+        model,
+        supervisors=[msgspec.structs.replace(s, cpu_limit_mhz=s.limit_mhz * used) for s in model.supervisors],
+    )

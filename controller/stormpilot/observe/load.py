@@ -54,6 +54,14 @@ class TaskRates:
 
 
 @dataclass(frozen=True)
+class Return:
+    """A task that started anew: first heard of at `at_ms`, having done no work for `stood_s` seconds."""
+
+    at_ms: int
+    stood_s: float
+
+
+@dataclass(frozen=True)
 class _Sample:
     load: TaskLoad
     received: dict[tuple[int, str], int]
@@ -104,6 +112,24 @@ class LoadHistory:
             for task, samples in sorted(self._samples.get(topology_id, {}).items())
             if samples
         }
+
+    def tasks(self, topology_id: str) -> frozenset[int]:
+        """Tasks that ever reported."""
+        return frozenset(self._samples.get(topology_id, {}))
+
+    def returns(self, topology_id: str, since_ms: int) -> dict[int, Return]:
+        """Tasks of which a new process was first heard at or after `since_ms`.
+
+        A task stood still from the last report of its old process to the first of the new one, without the time in
+        which the new one must have worked to do what it had done by then at the rate before.
+        """
+        found = {}
+        for task, samples in self._samples.get(topology_id, {}).items():
+            for i, (a, b) in enumerate(itertools.pairwise(samples)):
+                if b.seen_ms >= since_ms and not _same_process(a.load, b.load):
+                    found[task] = Return(b.seen_ms, _stood_s(samples[: i + 1], b))
+                    break
+        return found
 
     def _take(self, topology_id: str, tasks: dict[int, list[_Sample]], load: TaskLoad, now_ms: int) -> None:
         samples = tasks.setdefault(load.task, [])
@@ -203,6 +229,22 @@ def _counters(sample: _Sample) -> dict[object, int]:
     counters.update((("latency", bound), count) for bound, count in load.latency_ms)
     counters.update((pair, count) for pair, count in sample.received.items())
     return counters
+
+
+def _stood_s(before: list[_Sample], first: _Sample) -> float:
+    gap_s = (first.seen_ms - before[-1].seen_ms) / 1000
+    elapsed_ms = done = 0
+    for a, b in itertools.pairwise(before):
+        if b.follows:
+            elapsed_ms += b.load.at_ms - a.load.at_ms
+            done += _work(b) - _work(a)
+    if elapsed_ms <= 0 or done <= 0:
+        return gap_s
+    return max(0.0, gap_s - _work(first) / (done * 1000 / elapsed_ms))
+
+
+def _work(sample: _Sample) -> int:
+    return sum(sample.received.values()) + sample.load.emitted
 
 
 def _rates(samples: list[_Sample], since_ms: int, now_ms: int) -> TaskRates:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stormpilot.config import LoadSection
+from stormpilot.model.constrain import constrained
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
 from stormpilot.observe.build import Belief, Rates, build
-from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.load import LoadHistory, Return
 from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Observation:
     """One look: what was read, and what we believe (None while there is no cluster snapshot).
 
     `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement had settled.
+    `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
+    followed, both by topology id.
     """
 
     at_ms: int
@@ -25,6 +29,8 @@ class Observation:
     belief: Belief | None
     rates: Mapping[str, Rates]
     since_ms: Mapping[str, int]
+    reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
 
     @property
     def signature(self) -> object:
@@ -36,6 +42,7 @@ class Observation:
             tuple(sorted((i, t.state, t.code, t.plan_id) for i, t in s.statuses.items())),
             s.paused,
             tuple(sorted((n, m.mode) for n, m in s.modes.items())),
+            s.settings.signature,
         )
 
 
@@ -80,7 +87,17 @@ class Observer:
         since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen.cluster, seen.topologies, rates, now_ms)
-        return Observation(now_ms, seen, belief, rates, since_ms)
+        belief = None if belief is None else _as_operators_want(belief, seen.settings)
+        followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
+        return Observation(
+            now_ms,
+            seen,
+            belief,
+            rates,
+            since_ms,
+            reporting={t: self._history.tasks(t) for t in followed},
+            returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
+        )
 
     def _believe(
         self,
@@ -104,3 +121,9 @@ class Observer:
         self._placements[snapshot.id] = (placement, changed_ms)
         settled_ms = changed_ms + int(self._load.settle_s * 1000)
         return max(now_ms - int(self._load.window_s * 1000), settled_ms)
+
+
+def _as_operators_want(belief: Belief, settings: Settings) -> Belief:
+    """With drains, pins and exclusions in the model."""
+    model, _ = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
+    return replace(belief, model=model)

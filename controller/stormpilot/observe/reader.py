@@ -18,6 +18,8 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     decode,
 )
+from stormpilot.model.moves import MoveState
+from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.paths import Paths
 from stormpilot.zookeeper import Node, Watch, ZooKeeper
 
@@ -48,8 +50,10 @@ class Seen:
     paused: frozenset[str] = frozenset()
     modes: Mapping[str, ModeSetting] = field(default_factory=dict)
     controller: ControllerState | None = None
+    moves: Mapping[str, MoveState] = field(default_factory=dict)
     contenders: tuple[str, ...] = ()
     unreadable_topologies: frozenset[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,6 +69,7 @@ class Reader:
         self._paths = paths
         self._watch = watch
         self._last_good: dict[str, Message] = {}
+        self._settings = SettingsReader(zookeeper, paths, watch)
 
     def read(self) -> Seen:
         """Read everything but load reports, leaving watches; `UnreachableError` when ZooKeeper is away."""
@@ -75,12 +80,13 @@ class Reader:
         names = [
             p.cluster,
             p.controller,
+            *(p.moves(i) for i in ids),
             *(p.topology(i) for i in ids),
             *(p.plan(i) for i in plan_ids),
             *(p.status(i) for i in status_ids),
             *(p.mode(n) for n in mode_names),
         ]
-        unwatched = {p.controller}  # we write it ourselves
+        unwatched = {p.controller, *(p.moves(i) for i in ids)}  # we write them ourselves
         watched = [n for n in names if n not in unwatched]
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch), strict=True))
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched)), strict=True))
@@ -114,8 +120,10 @@ class Reader:
             paused=frozenset(paused),
             modes=modes,
             controller=self._decode(nodes[p.controller], ControllerState, p.controller, problems),
+            moves={i: v for i in ids if (v := self._decode(nodes[p.moves(i)], MoveState, p.moves(i), problems))},
             contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
+            settings=self._settings.read(problems),
             problems=problems,
         )
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Decision
-from stormpilot.model.messages import BasedOn, Expected, HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.model.messages import (
+    BasedOn,
+    EffectPart,
+    Expected,
+    HistoryEntry,
+    PlanMessage,
+    WorkerPart,
+    plan_checksum,
+)
 from stormpilot.model.values import Plan, TopologyPlan
 
 
@@ -58,4 +67,14 @@ def history_entry(message: PlanMessage, decision: Decision, published_by: str) -
         threshold=decision.threshold,
         moved_executors=decision.moved_executors,
         published_by=published_by,
+        effect=None if decision.promise is None else _effect(decision.promise),
+    )
+
+
+def _effect(promise: Promise) -> EffectPart:
+    return EffectPart(
+        metric=promise.metric,
+        before=promise.before,
+        predicted=promise.predicted,
+        noise_ratio=promise.noise_ratio,
     )

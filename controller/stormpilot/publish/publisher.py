@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stormpilot.errors import RefusedError
-from stormpilot.model.messages import HistoryEntry, encode
+import msgspec
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import EffectPart, HistoryEntry, decode, encode
+from stormpilot.model.moves import MoveState
 from stormpilot.paths import Paths
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper import Check, ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper import Append, ConflictError, Put, Step, ZooKeeper
 
 KEPT_PLANS = 20
 """How many plans of a topology `plan-history/` keeps."""
@@ -28,7 +31,13 @@ class Publisher:
         self.paths = paths
         self.epoch = epoch
 
-    def publish(self, entries: Sequence[HistoryEntry], versions: Mapping[str, int]) -> None:
+    def publish(
+        self,
+        entries: Sequence[HistoryEntry],
+        versions: Mapping[str, int],
+        moves: Sequence[MoveState] = (),
+        also: Mapping[str, Sequence[Step]] | None = None,
+    ) -> None:
         """Write the plans of one round and their history.
 
         A round that is too large for one transaction goes in several; the plug-in waits until it has the whole round.
@@ -39,6 +48,10 @@ class Publisher:
             One per topology.
         versions
             Version of `plans/<id>` as it was read, per topology id; none where there was no such znode.
+        moves
+            What is to be followed of these plans, written with them: whoever leads next goes on with it.
+        also
+            By topology id, what else goes in the transaction that publishes its plan.
 
         Raises
         ------
@@ -48,18 +61,33 @@ class Publisher:
             Somebody else changed a plan after it was read.
         """
         p = self.paths
-        self._zookeeper.ensure([p.plan(), *(p.plan_history(e.plan.topology_id) for e in entries)])
+        beside = {m.topology_id: m for m in moves}
+        self._zookeeper.ensure(
+            [
+                p.plan(),
+                p.audit(),
+                p.hold(),
+                *([p.moves()] if moves else []),
+                *(p.plan_history(e.plan.topology_id) for e in entries),
+            ]
+        )
         numbers = self._zookeeper.children([p.plan_history(e.plan.topology_id) for e in entries])
-        batch: list[Check | Put] = []
+        followed = dict(zip(beside, self._zookeeper.read([p.moves(t) for t in beside]), strict=True))
+        batch: list[Step] = []
         size = 0
         for entry, kept in zip(entries, numbers, strict=True):
             topology_id = entry.plan.topology_id
             n = 1 + max((int(k) for k in kept if k.isdigit()), default=0)
-            steps = [
+            steps: list[Step] = [
                 Put(p.plan(topology_id), encode(entry.plan), versions.get(topology_id)),
                 Put(p.plan_history(topology_id, f"{n:010d}"), encode(entry), None),
             ]
-            more = sum(len(s.data) for s in steps)
+            if topology_id in beside:
+                node = followed[topology_id]
+                move = encode(beside[topology_id])
+                steps.append(Put(p.moves(topology_id), move, None if node is None else node.version))
+            steps += (also or {}).get(topology_id, ())
+            more = sum(len(s.data) for s in steps if isinstance(s, Put | Append))
             if batch and size + more > TRANSACTION_BYTES:
                 self._commit(batch)
                 batch, size = [], 0
@@ -70,18 +98,53 @@ class Publisher:
             for old in sorted(kept)[: max(0, len(kept) + 1 - KEPT_PLANS)]:
                 self._zookeeper.delete(p.plan_history(entry.plan.topology_id, old))
 
+    def advice(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
+        """The advice of a topology (None where there is none, or it cannot be read) and the version of its znode."""
+        path = self.paths.advice(topology_id)
+        (node,) = self._zookeeper.read([path])
+        if node is None:
+            return None, None
+        try:
+            return decode(node.data, HistoryEntry, path), node.version
+        except UsageError:
+            return None, node.version
+
+    def write(self, steps: Sequence[Step]) -> None:
+        """Do these steps, all or none, only while we lead."""
+        self._zookeeper.ensure([self.paths.audit(), self.paths.hold()])
+        self._commit(steps)
+
     def advise(self, entries: Sequence[HistoryEntry]) -> None:
         """Write plans where people find them and nobody applies them."""
         self._zookeeper.ensure([self.paths.advice()])
         for entry in entries:
             self.put(self.paths.advice(entry.plan.topology_id), encode(entry))
 
+    def follow(self, move: MoveState) -> None:
+        """Write what became of a topology's last move."""
+        self._zookeeper.ensure([self.paths.moves()])
+        self.put(self.paths.moves(move.topology_id), encode(move))
+
+    def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:
+        """Write into the history what a plan won; nothing where its entry is gone or cannot be read."""
+        (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
+        for name in sorted(names, reverse=True):
+            path = self.paths.plan_history(topology_id, name)
+            (node,) = self._zookeeper.read([path])
+            try:
+                entry = None if node is None else decode(node.data, HistoryEntry, path)
+            except UsageError:
+                continue
+            if entry is not None and entry.plan.plan_id == plan_id:
+                self.put(path, encode(msgspec.structs.replace(entry, effect=effect)))
+                return
+
     def put(self, path: str, data: bytes) -> None:
         """Write something of the leader's own (no compare-and-set), only while we lead."""
         (node,) = self._zookeeper.read([path])
         self._commit([Put(path, data, None if node is None else node.version)])
 
-    def _commit(self, steps: Sequence[Check | Put]) -> None:
+    def _commit(self, steps: Sequence[Step]) -> None:
         try:
             self._zookeeper.commit([*self.epoch.checks, *steps])
         except ConflictError as e:

@@ -12,6 +12,7 @@ from stormpilot.decide.admit import Subject
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.worth import Terms
 from stormpilot.model.values import Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
@@ -24,10 +25,11 @@ def judged(
     memory: Memory | None = None,
     now_ms: int = NOW_MS,
     on: Model | None = None,
+    **terms: Any,
 ) -> Verdict:
     on = on or model(*(s.topology for s in subjects))
     by_id = {s.topology.id: s for s in subjects}
-    return judge(on, by_id, plan(*slots), memory or Memory(), config, now_ms, hit_spacing_s=10)
+    return judge(on, by_id, plan(*slots), memory or Memory(), Terms(config, now_ms, 10, **terms))
 
 
 def one(verdict: Verdict) -> Decision:

@@ -1,0 +1,84 @@
+"""How much may move in an hour: executors and workers, of one topology and of the cluster.
+
+What a decision is free to leave is held; first plans, repairs and the way back from a move that made it worse are not,
+but they count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from stormpilot.config import BudgetSection
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.moves import Spent
+from stormpilot.model.values import Model, Topology, TopologyPlan
+
+HOUR_MS = 3_600_000
+VOLUNTARY = frozenset({Reason.GAIN, Reason.OVERLOAD, Reason.REFILL, Reason.REBALANCED, Reason.OTD})
+"""Reasons that the budget can hold."""
+
+
+def restarted_workers(topology: Topology, plan: TopologyPlan) -> int:
+    """Workers of the plan that do not run now exactly so."""
+    now: dict[tuple[str, int], set[int]] = {}
+    for a in topology.assignment:
+        now.setdefault((a.supervisor, a.port), set()).add(a.start)
+    return sum(now.get((w.supervisor, w.port)) != {start for start, _ in w.executors} for w in plan.workers)
+
+
+def hold_what_is_over_budget(
+    model: Model,
+    decisions: Mapping[str, Decision],
+    plans: Mapping[str, TopologyPlan],
+    spent: Mapping[str, Sequence[Spent]],
+    budget: BudgetSection,
+    now_ms: int,
+) -> dict[str, Decision]:
+    """Hold what the budget does not allow, topologies in the order of their ids; `spent` is by topology id."""
+    result = dict(decisions)
+    topologies = {t.id: t for t in model.topologies}
+    own = {t: _within_the_hour(moves, now_ms) for t, moves in spent.items()}
+    cluster = [s for moves in own.values() for s in moves]
+    for t, d in sorted(decisions.items()):
+        if d.action == "hold" or not d.moved_executors:
+            continue
+        cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
+        if d.reason in VOLUNTARY and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
+            result[t] = refusal
+        else:
+            cluster.append(cost)
+    return result
+
+
+def _within_the_hour(moves: Sequence[Spent], now_ms: int) -> list[Spent]:
+    return [s for s in moves if now_ms - s.at_ms < HOUR_MS]
+
+
+def _refusal(
+    decision: Decision, own: Sequence[Spent], cluster: Sequence[Spent], cost: Spent, budget: BudgetSection
+) -> Decision | None:
+    checks = (
+        ("executors of this topology", budget.topology_executors_per_hour, own, "executors"),
+        ("workers of this topology", budget.topology_workers_per_hour, own, "workers"),
+        ("executors of the cluster", budget.cluster_executors_per_hour, cluster, "executors"),
+        ("workers of the cluster", budget.cluster_workers_per_hour, cluster, "workers"),
+    )
+    for name, limit, moves, what in checks:
+        if limit is None:
+            continue
+        already, more = sum(getattr(s, what) for s in moves), getattr(cost, what)
+        if already + more > limit:
+            text = f"{already} {name} moved within the hour, {more} more would be over {limit}"
+            until_ms = min((s.at_ms for s in moves), default=None)
+            return replace(
+                decision,
+                action="hold",
+                reason=Reason.MOVE_BUDGET,
+                text=text,
+                value=already + more,
+                threshold=limit,
+                until_ms=None if until_ms is None else until_ms + HOUR_MS,
+                promise=None,
+            )
+    return None

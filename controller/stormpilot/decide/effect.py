@@ -1,0 +1,233 @@
+"""Did a move help? A state machine per topology; its state is `MoveState`, which outlives the process.
+
+    none ──published──► moving ──applied──► measuring ──judged──► none          (helped, or no gain: back off)
+                          │                     └──────worse────► rollback ──published──► moving (not judged)
+                          └─ refused, disturbed, overtaken, too late: none, not judged
+
+The measure is taken over a window as long as the one before the move, per tuple processed, since the rate may have
+changed meanwhile. Worse than before by more than the noise: back to the former placement, once. Worse, or without any
+of the gain that was predicted: nothing else is tried for a time that doubles with each such move in a row.
+"""
+
+from __future__ import annotations
+
+import enum
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.config import EffectSection
+from stormpilot.decide.events import Event, EventKind
+from stormpilot.model.messages import StatusMessage, WorkerPart
+from stormpilot.model.moves import Metric, MoveState, Spent
+
+MAD_TO_SIGMA = 1.4826
+NOISE_SIGMAS = 3.0
+"""A difference within so many (robust) standard deviations is noise (algorithms.md, section 9)."""
+LEAST_SAMPLES = 5
+"""With fewer samples the noise is not known."""
+HOUR_MS = 3_600_000
+WINDOW_SLACK = 0.02
+"""A window may be this much shorter than the one before: cycles do not come to the millisecond."""
+METRIC_NAMES: Mapping[str, str] = {
+    "inter_node_share": "inter-node traffic per tuple processed",
+    "load_ratio": "load of the relieved nodes (part of B(n), at the throughput before)",
+}
+
+
+class Outcome(enum.StrEnum):
+    """What became of a move (`MoveState.verdict`)."""
+
+    HELPED = "HELPED"
+    NO_GAIN = "NO_GAIN"
+    WORSE = "WORSE"
+    REFUSED = "REFUSED"
+    DISTURBED = "DISTURBED"
+    OVERTAKEN = "OVERTAKEN"
+    TOO_LATE = "TOO_LATE"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a move is made for: `predicted` of `metric` against `before`, per tuple processed; see `MoveState`."""
+
+    metric: Metric
+    before: float
+    predicted: float
+    noise_ratio: float
+    throughput_tps: float
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is seen of a topology in a cycle.
+
+    `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is how long the window
+    is that was measured under the present placement, 0 while data are missing; `measured` the metric in it, and
+    `throughput_tps` the tuples/s processed.
+    """
+
+    topology: str
+    now_ms: int
+    plan_id: str | None
+    status: StatusMessage | None
+    measured_s: float = 0.0
+    measured: float | None = None
+    throughput_tps: float = 0.0
+
+
+def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
+    """How much a metric varies while nothing is moved, as a part of it: 3 sigma (robust), at least `floor_ratio`."""
+    if len(samples) < LEAST_SAMPLES:
+        return floor_ratio
+    median = statistics.median(samples)
+    if median <= 0:
+        return floor_ratio
+    deviation = statistics.median(abs(x - median) for x in samples)
+    return max(floor_ratio, NOISE_SIGMAS * MAD_TO_SIGMA * deviation / median)
+
+
+def published(
+    state: MoveState,
+    *,
+    plan_id: str,
+    reason: str,
+    now_ms: int,
+    window_s: float,
+    moved: Sequence[int],
+    workers: int,
+    former: Sequence[WorkerPart],
+    promise: Promise | None,
+) -> MoveState:
+    """A plan is published: follow it. Failures and back-off of earlier moves stay; `moved` are start tasks."""
+    spent = [s for s in state.spent if now_ms - s.at_ms < HOUR_MS]
+    if moved:
+        spent = [*spent, Spent(at_ms=now_ms, executors=len(moved), workers=workers)]
+    return MoveState(
+        topology_id=state.topology_id,
+        phase="moving" if moved else "none",
+        plan_id=plan_id,
+        reason=reason,
+        published_at_ms=now_ms,
+        window_s=window_s,
+        metric=None if promise is None else promise.metric,
+        nodes=[] if promise is None else list(promise.nodes),
+        before=None if promise is None else promise.before,
+        predicted=None if promise is None else promise.predicted,
+        noise_ratio=0.0 if promise is None else promise.noise_ratio,
+        throughput_tps=0.0 if promise is None else promise.throughput_tps,
+        moved=list(moved),
+        former=list(former) if promise is not None else [],
+        failures=state.failures,
+        back_off_until_ms=state.back_off_until_ms,
+        spent=spent,
+    )
+
+
+def step(state: MoveState, facts: Facts, config: EffectSection) -> tuple[MoveState, list[Event]]:
+    """One cycle later; the very same state when nothing happened."""
+    if state.phase == "none":
+        return state, []
+    if facts.plan_id != state.plan_id:
+        return _end(state, facts, Outcome.OVERTAKEN, "another plan was published meanwhile")
+    if state.phase == "rollback":
+        if facts.now_ms - (state.judged_at_ms or 0) > config.timeout_s * 1000:
+            text = f"not rolled back within {config.timeout_s:.0f} s: what runs is kept"
+            ended = msgspec.structs.replace(state, phase="none", former=[], text=text)
+            return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]
+        return state, []
+    status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
+    if status is not None and status.state in ("rejected", "degraded", "fallback"):
+        outcome = Outcome.REFUSED if status.state == "rejected" else Outcome.DISTURBED
+        return _end(state, facts, outcome, f"{status.state}: {status.code}: {status.text}")
+    if state.phase == "moving" and status is not None and status.state == "applied":
+        state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms)
+    if state.phase == "measuring":
+        if state.metric is None:
+            if state.timed:
+                return _end(state, facts, Outcome.DONE, "applied")
+        elif facts.measured is not None and facts.measured_s >= state.window_s * (1 - WINDOW_SLACK):
+            return _judged(state, facts, config)
+    patience_s = config.timeout_s + state.window_s
+    if facts.now_ms - state.published_at_ms > patience_s * 1000:
+        if state.metric is None and state.phase == "measuring":
+            return _end(state, facts, Outcome.DONE, "applied")
+        return _end(state, facts, Outcome.TOO_LATE, f"not applied and measured within {patience_s:.0f} s")
+    return state, []
+
+
+def backing_off(state: MoveState | None, now_ms: int) -> int | None:
+    """Until when nothing else is tried (ms), or None."""
+    until_ms = None if state is None else state.back_off_until_ms
+    return until_ms if until_ms is not None and now_ms < until_ms else None
+
+
+def give_up_rollback(state: MoveState, facts: Facts, why: str) -> tuple[MoveState, list[Event]]:
+    """The former placement is not possible any more: keep what runs, and say so."""
+    text = f"cannot go back to the former placement: {why}"
+    ended = msgspec.structs.replace(state, phase="none", former=[], text=text)
+    return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]
+
+
+def _judged(state: MoveState, facts: Facts, config: EffectSection) -> tuple[MoveState, list[Event]]:
+    assert state.before is not None
+    assert state.predicted is not None
+    assert facts.measured is not None
+    noise = state.noise_ratio * state.before
+    promised, won = state.before - state.predicted, state.before - facts.measured
+    known = msgspec.structs.replace(
+        state, phase="none", measured=facts.measured, judged_at_ms=facts.now_ms, throughput_tps=facts.throughput_tps
+    )
+    name = METRIC_NAMES[state.metric or "inter_node_share"]
+    said = f"{name} was {state.before:.3f}, predicted {state.predicted:.3f}, is {facts.measured:.3f}"
+    if won < -noise:
+        until_ms = facts.now_ms + _back_off_ms(state.failures, config)
+        wanted = config.rollback and bool(state.former)
+        worse = msgspec.structs.replace(
+            known,
+            phase="rollback" if wanted else "none",
+            verdict=Outcome.WORSE.value,
+            text=f"{said}: worse than before",
+            failures=state.failures + 1,
+            back_off_until_ms=until_ms,
+            former=state.former if wanted else [],
+        )
+        rest = "it goes back to the former placement" if wanted else "what runs is kept"
+        text = f"{worse.text}; {rest}, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+        return worse, [_event(EventKind.MOVE_WORSE, worse, facts, text)]
+    if promised > noise and won <= min(noise, promised * config.least_gain_ratio):
+        until_ms = facts.now_ms + _back_off_ms(state.failures, config)
+        idle = msgspec.structs.replace(
+            known,
+            verdict=Outcome.NO_GAIN.value,
+            text=f"{said}: no gain",
+            failures=state.failures + 1,
+            back_off_until_ms=until_ms,
+            former=[],
+        )
+        text = f"{idle.text}; it stays, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+        return idle, [_event(EventKind.MOVE_WITHOUT_GAIN, idle, facts, text)]
+    helped = msgspec.structs.replace(
+        known, verdict=Outcome.HELPED.value, text=said, failures=0, back_off_until_ms=None, former=[]
+    )
+    return helped, [_event(EventKind.MOVE_HELPED, helped, facts, said)]
+
+
+def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[MoveState, list[Event]]:
+    if state.phase == "rollback":  # it was judged: that stays
+        return msgspec.structs.replace(state, phase="none", former=[]), []
+    ended = msgspec.structs.replace(state, phase="none", verdict=outcome.value, text=text, former=[])
+    judged = state.metric is not None and outcome is not Outcome.REFUSED  # a refusal is told as one
+    return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
+
+
+def _back_off_ms(failures: int, config: EffectSection) -> int:
+    return int(1000 * min(config.max_back_off_s, config.back_off_s * 2.0 ** min(failures, 40)))
+
+
+def _event(kind: EventKind, state: MoveState, facts: Facts, text: str) -> Event:
+    return Event(kind, state.topology_id, facts.topology, text, facts.now_ms, state.measured, state.before)

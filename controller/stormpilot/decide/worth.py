@@ -1,0 +1,253 @@
+"""Is a plan worth its restarts for one topology? The triggers, the most pressing first, each with its number.
+
+- FIRST_PLAN, REPAIR: executors run nowhere.
+- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3].
+- REBALANCED: a user changed workers or parallelism. REPAIR: the plug-in placed lost executors. Both take a plan that is
+  worth it at once, and otherwise make what runs the plan.
+- GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts.
+- REFILL: a supervisor is new or came back and has stayed: less gain is enough, or a busiest node that gets relief.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
+from stormpilot.decide.admit import Subject
+from stormpilot.decide.effect import Promise, noise_ratio
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.restarts import restart_time
+from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
+from stormpilot.model.messages import Restart
+from stormpilot.model.moves import Metric, Spent
+from stormpilot.model.part import plan_of
+from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a plan is judged by, the same for all topologies of a cycle.
+
+    `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
+    supervisors that wait to be used (again), `spent` what moved within the hour by topology id.
+    """
+
+    decide: DecideSection
+    now_ms: int
+    hit_spacing_s: float
+    effect: EffectSection = field(default_factory=EffectSection)
+    refill: RefillSection = field(default_factory=RefillSection)
+    budget: BudgetSection = field(default_factory=BudgetSection)
+    restarts: Sequence[Restart] = ()
+    arrived: frozenset[str] = frozenset()
+    spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
+
+
+def worth(model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
+    """Decide for one topology by itself."""
+    return _Case(model, subject, plan, memory, terms).decide()
+
+
+class _Case:
+    def __init__(self, model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms):
+        self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
+        self.topology = t = subject.topology
+        self.plans = {tp.id: tp for tp in plan.topologies}
+        self.alone = alone(model, t)
+        planned = evaluate(self.alone, plan_of(plan, t.id))
+        running = current_plan(self.alone)
+        self.now_tps = None if running is None else evaluate(self.alone, running)["inter_node_tps"]
+        self.new_tps = planned["inter_node_tps"]
+        self.total_tps = planned["total_tps"]
+        self.moved = int(planned["moved_executors"])
+        self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
+
+    def decide(self) -> tuple[Decision, Memory]:
+        t, subject, config = self.topology, self.subject, self.terms.decide
+        if subject.new:
+            return self._act(Reason.FIRST_PLAN, f"first placement of {len(t.executors)} executors"), self.memory
+        if not subject.placed:
+            lost = len(t.executors) - len(t.assignment)
+            return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
+        relieved = self._relieved()
+        if relieved and self.moved:
+            longest_ms = max(self.terms.now_ms - self.memory.overloaded_since_ms[s] for s in relieved)
+            text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
+            promise = self._promise("load_ratio", relieved)
+            act = self._act(Reason.OVERLOAD, text, longest_ms / 1000, config.overload_s, promise)
+            return act, self.memory
+        at_once = subject.degraded or subject.rebalanced
+        fills = self._fills()
+        threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
+        better = bool(self.moved) and self.gain > 0
+        if not (better and self.gain >= threshold):
+            if at_once:
+                return self._keep(), self.memory
+            if fills and self.moved and (balanced := self._balance(fills)) is not None:
+                return self._lasting(balanced)
+            if not better:
+                text = "the planner finds no better placement"
+                return self._hold(Reason.NO_BETTER_PLAN, text), self.memory.missed(t.id)
+            text = f"{self._falls()}, less than {threshold:.0%}"
+            below = self._hold(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
+            return below, self.memory.missed(t.id)
+        costly = self._cost()
+        if costly is not None and not at_once:
+            return costly, self.memory.missed(t.id)
+        reason, text = Reason.GAIN, self._falls()
+        if subject.rebalanced:
+            reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
+        elif self.gain < config.gain_threshold_ratio:
+            reason, text = Reason.REFILL, f"{', '.join(fills)} came and is used; {text}"
+        act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
+        return (act, self.memory) if at_once else self._lasting(act)
+
+    def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
+        """Only when it was worth it N cycles in a row."""
+        memory = self.memory.hit(self.topology.id, self.terms.now_ms, self.terms.hit_spacing_s)
+        hits, wanted = memory.hits[self.topology.id].count, self.terms.decide.consecutive_hits
+        if hits < wanted:
+            text = f"{act.text}; seen {hits} of {wanted} times in a row"
+            return self._hold(Reason.GAIN_NOT_LASTING, text, hits, wanted), memory
+        return act, memory
+
+    def _keep(self) -> Decision:
+        """Make what runs the plan."""
+        subject = self.subject
+        if subject.plan_problem is not None:
+            text = "the published plan could not be used; what runs is published anew, nothing moves"
+        elif subject.torn:
+            text = "the round of the last plan was never written as a whole; what runs is kept as the plan"
+        elif subject.rebalanced:
+            text = "the executors were changed by a user; what Storm made of it is kept as the plan, nothing moves"
+        else:
+            text = "what was repaired is kept as the plan; nothing moves"
+        reason = Reason.REBALANCED if subject.rebalanced and not subject.degraded else Reason.REPAIR
+        return replace(self._act(reason, text), moved_executors=0, inter_node_tps=(self.now_tps, self.now_tps))
+
+    def _cost(self) -> Decision | None:
+        """GAIN_BELOW_COST when restarts hold up more than is saved."""
+        config = self.terms.decide
+        restart = restart_time(self.terms.restarts, self.topology.name, config.restart_s)
+        saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
+        held_up = self._held_up_tps() * restart.seconds
+        if saved >= held_up:
+            return None
+        text = (
+            f"{self._falls()}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, "
+            f"{held_up:.0f} held up by restarts ({restart.text})"
+        )
+        return self._hold(Reason.GAIN_BELOW_COST, text, saved, held_up)
+
+    def _balance(self, fills: Sequence[str]) -> Decision | None:
+        """REFILL for the sake of the busiest node."""
+        refill = self.terms.refill
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.model, self.plans)
+        busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
+        if busiest is None:
+            return None
+        was = before[busiest] / limit_mhz[busiest]
+        becomes = max(after[s] / limit for s, limit in limit_mhz.items())
+        rises = self.new_tps > (self.now_tps or 0.0) * (1 + refill.traffic_rise_ratio)
+        if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
+            return None
+        text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
+        return self._act(Reason.REFILL, text, becomes, was, self._promise("load_ratio", [busiest]))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _act(
+        self,
+        reason: Reason,
+        text: str,
+        value: float | None = None,
+        threshold: float | None = None,
+        promise: Promise | None = None,
+    ) -> Decision:
+        action = "publish" if self.subject.mode == "act" else "advise"
+        tps = (self.now_tps, self.new_tps)
+        return Decision(
+            self.topology.id,
+            action,  # type: ignore[arg-type]
+            reason,
+            text,
+            value,
+            threshold,
+            moved_executors=self.moved,
+            inter_node_tps=tps,
+            promise=promise,
+        )
+
+    def _hold(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
+        return replace(self._act(reason, text, value, threshold), action="hold")
+
+    def _falls(self) -> str:
+        return f"inter-node traffic falls by {self.gain:.0%}"
+
+    def _promise(self, metric: Metric, nodes: Sequence[str] = ()) -> Promise | None:
+        t, floor = self.topology.id, self.terms.effect.noise_floor_ratio
+        if self.total_tps <= 0:
+            return None
+        if metric == "load_ratio":
+            before = own_load_ratio(self.model, t, nodes)
+            predicted = own_load_ratio(self.model, t, nodes, self.plans)
+            return Promise(metric, before, predicted, floor, self.total_tps, nodes)
+        shares = self.memory.shares.get(t)
+        noise = noise_ratio(() if shares is None else shares.values, floor)
+        before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
+        return Promise(metric, before, predicted, noise, self.total_tps)
+
+    def _held_up_tps(self) -> float:
+        """Tuples/s that arrive at executors in workers that would restart: whose slot or set of executors changes."""
+        now = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in as_it_runs(self.topology).workers}
+        restarting: set[int] = set()
+        for w in self.plans[self.topology.id].workers:
+            executors = {start for start, _ in w.executors}
+            if now.get((w.supervisor, w.port)) != executors:
+                restarting |= executors
+        return sum(e.rate for e in self.alone.traffic if e.to in restarting)
+
+    def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        return node_load_mhz(self.alone), planned_load_mhz(self.alone, self.plans)
+
+    def _fills(self) -> list[str]:
+        """Supervisors that wait to be used and get executors by the plan."""
+        if not self.terms.refill.enabled or not self.terms.arrived:
+            return []
+        used = {w.supervisor for w in self.plans[self.topology.id].workers}
+        had = {a.supervisor for a in self.topology.assignment}
+        return sorted(self.terms.arrived & (used - had))
+
+    def _relieved(self) -> list[str]:
+        """Overloaded supervisors on which the plan has less load, and less of this topology."""
+        overloaded = self.memory.overloaded(self.terms.now_ms, self.terms.decide.overload_s)
+        if not overloaded:
+            return []
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.model, self.plans)
+        own_before, own_after = self._own_load_mhz()
+        return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
+
+
+def alone(model: Model, topology: Topology) -> Model:
+    """The model with this topology only."""
+    traffic = [e for e in model.traffic if e.topology == topology.id]
+    return msgspec.structs.replace(model, topologies=[topology], traffic=traffic)
+
+
+def as_it_runs(topology: Topology) -> TopologyPlan:
+    """The present assignment as a plan."""
+    workers: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    end = {e.start: e.end for e in topology.executors}
+    for a in sorted(topology.assignment, key=lambda a: a.start):
+        workers[a.supervisor, a.port].append((a.start, end[a.start]))
+    return TopologyPlan(
+        id=topology.id,
+        workers=[Worker(supervisor=s, port=p, executors=es) for (s, p), es in sorted(workers.items())],
+    )
