@@ -13,12 +13,13 @@ IMPURE = {
     *("kazoo", "requests", "pyspark", "thriftpy2", "streamparse", "pystorm", "urllib", "http", "socket"),
     *("time", "datetime", "random", "secrets", "uuid", "threading", "subprocess", "multiprocessing", "asyncio"),
 }
-PURE_FOLDERS = ("model", "planner", "decide")
+PURE_FOLDERS = ("model", "planner", "decide", "sizing")
 PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 STAGES_ABOVE = {
-    "model": {"observe", "planner", "decide", "publish", "cli", "local", "instrument", "submit"},
-    "planner": {"observe", "decide", "publish", "cli", "local", "instrument", "submit"},
+    "model": {"observe", "planner", "sizing", "decide", "publish", "cli", "local", "instrument", "submit"},
+    "planner": {"observe", "sizing", "decide", "publish", "cli", "local", "instrument", "submit"},
+    "sizing": {"observe", "decide", "publish", "cli", "local", "instrument", "submit"},
     "decide": {"observe", "planner", "publish", "cli", "local", "instrument", "submit"},
     "observe": {"planner", "decide", "publish", "cli", "local", "instrument", "submit"},
     "publish": {"observe", "planner", "cli", "local", "instrument", "submit"},

@@ -7,7 +7,7 @@ Units: `rate` tuples/s, `cpu_mhz` MHz = (CPU seconds per second) x (MHz of one c
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -56,7 +56,8 @@ class Input(Value, frozen=True, kw_only=True):
 class Component(Value, frozen=True, kw_only=True):
     """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site.
 
-    With `site_required` False the wish is given up (and said so) when no plan can meet it.
+    With `site_required` False the wish is given up (and said so) when no plan can meet it. `bundle`: how many of its
+    threads make the most of one slot, where that is known (`stormpilot size` sets it, `sam` uses it).
     """
 
     id: str
@@ -64,6 +65,7 @@ class Component(Value, frozen=True, kw_only=True):
     site: str | None = None
     site_required: bool = True
     inputs: list[Input] = []
+    bundle: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Executor(Value, frozen=True, kw_only=True):

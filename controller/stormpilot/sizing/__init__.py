@@ -1,0 +1,13 @@
+"""How many threads, slots and VMs a topology needs for a rate, and what rate a placement supports [S17].
+
+    performance.py   what one slot can do with q threads of a component
+    problem.py       the input file: topology, performance models, slot, VM sizes
+    rates.py         how fast each component is fed
+    allocation.py    threads, CPU and memory, slots: LSA and MBA
+    acquisition.py   slots to VMs
+    deployment.py    allocation and VMs as a planning model
+    prediction.py    threads in slots to rate, CPU and memory
+
+Pure, as `model` and `planner` are. A *slot* here is one core and its share of the memory; CPU and memory are shares of
+one slot (1.0 = all of it); rates are tuples/s.
+"""

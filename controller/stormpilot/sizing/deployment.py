@@ -1,0 +1,81 @@
+"""An allocation on acquired VMs as a planning model (`model.json`): what planners place and `plan compute` reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.sizing.acquisition import acquire
+from stormpilot.sizing.allocation import Allocation
+from stormpilot.sizing.problem import Problem
+
+FIRST_PORT = 6700
+FIRST_TASK = 1
+
+
+def model_of(problem: Problem, allocation: Allocation, slots: int) -> Model:
+    """A topology of `slots` workers on the VMs that hold so many slots, with the rates that the allocation is for.
+
+    A VM is a supervisor `<size>-<number>` with a core and a slot's memory for each slot. Executors are numbered in
+    the order of the file, those of full bundles first; each has an equal part of its bundle's CPU and memory, so the
+    threads of an MBA bundle together have a whole slot. `Component.bundle` carries the full bundle to `sam`.
+    """
+    number: Counter[str] = Counter()
+    supervisors = []
+    for size in acquire(slots, problem.vms):
+        number[size.name] += 1
+        name = f"{size.name}-{number[size.name]:03d}"
+        supervisors.append(
+            Supervisor(
+                id=name,
+                host=name,
+                slots=[FIRST_PORT + i for i in range(size.slots)],
+                cores=float(size.slots),
+                mhz=problem.slot.cpu_mhz,
+                memory_mb=size.slots * problem.slot.memory_mb,
+            )
+        )
+    executors: list[Executor] = []
+    for allotment in allocation.allotments:
+        for bundle in allotment.bundles:
+            for _ in range(bundle.threads):
+                task = FIRST_TASK + len(executors)
+                executors.append(
+                    Executor(
+                        start=task,
+                        end=task,
+                        component=allotment.component,
+                        cpu_mhz=bundle.cpu_share / bundle.threads * problem.slot.cpu_mhz,
+                        memory_mb=bundle.memory_share / bundle.threads * problem.slot.memory_mb,
+                        measured=False,
+                    )
+                )
+    components = [
+        Component(
+            id=c.id,
+            kind="bolt" if c.inputs else "spout",
+            inputs=[Input(component=s.component, stream=s.stream, grouping=s.grouping) for s in c.inputs],
+            bundle=allocation.of(c.id).full_bundle,
+        )
+        for c in problem.components
+    ]
+    topology = Topology(id=problem.name, name=problem.name, workers=slots, components=components, executors=executors)
+    return Model(supervisors=supervisors, topologies=[topology], traffic=_traffic(problem, allocation, executors))
+
+
+def _traffic(problem: Problem, allocation: Allocation, executors: list[Executor]) -> list[Edge]:
+    """Every stream split evenly over the pairs of threads."""
+    tasks: dict[str, list[int]] = {}
+    for e in executors:
+        tasks.setdefault(e.component, []).append(e.start)
+    edges = []
+    for c in problem.components:
+        for s in c.inputs:
+            senders, receivers = tasks[s.component], tasks[c.id]
+            rate = allocation.of(s.component).rate_tps * s.selectivity / (len(senders) * len(receivers))
+            edges += [
+                Edge(topology=problem.name, from_=a, to=b, rate=rate, stream=s.stream)
+                for a in senders
+                for b in receivers
+            ]
+    return edges

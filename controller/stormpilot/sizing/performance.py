@@ -1,0 +1,80 @@
+"""`Performance`: the rate, CPU and memory of a component with q threads alone on one slot [S17 5]."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+SLACK = 1e-9  # relative: what rounding of floats may add
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One trial: `threads` alone on one slot sustain `rate_tps` with these shares of the slot's CPU and memory."""
+
+    threads: Annotated[int, Meta(ge=1, le=100_000)]
+    rate_tps: Annotated[float, Meta(gt=0, le=1e9)]
+    cpu_share: Annotated[float, Meta(ge=0, le=1)]
+    memory_share: Annotated[float, Meta(ge=0, le=1)]
+
+
+class Performance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A performance model P: threads -> (peak rate I, CPU C, memory M), measured at `points` by rising threads.
+
+    Between points all three are interpolated linearly; above the last they stay as there (`measured` tells). The first
+    point is that of one thread, on which the linear allocation rests.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    points: Annotated[list[Point], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.points[0].threads != 1:
+            raise ValueError(f"points: the first has {self.points[0].threads} threads, expected one thread")
+        for a, b in zip(self.points, self.points[1:], strict=False):
+            if b.threads <= a.threads:
+                raise ValueError(f"points: {b.threads} threads after {a.threads}, expected a rising order")
+
+    def at(self, threads: int) -> Point:
+        """I, C and M of that many threads on one slot, as a point."""
+        i = bisect.bisect_left(self.points, threads, key=lambda p: p.threads)
+        if i == len(self.points):
+            return self.points[-1]
+        high = self.points[i]
+        if high.threads == threads:
+            return high
+        low = self.points[i - 1]
+        part = (threads - low.threads) / (high.threads - low.threads)
+
+        def between(a: float, b: float) -> float:
+            return a + part * (b - a)
+
+        return Point(
+            threads=threads,
+            rate_tps=between(low.rate_tps, high.rate_tps),
+            cpu_share=between(low.cpu_share, high.cpu_share),
+            memory_share=between(low.memory_share, high.memory_share),
+        )
+
+    def measured(self, threads: int) -> bool:
+        """Whether that many threads are within what was measured."""
+        return threads <= self.points[-1].threads
+
+    @property
+    def best(self) -> Point:
+        """The highest peak rate of any number of threads, with the fewest threads that reach it: a full bundle."""
+        return max(self.points, key=lambda p: (p.rate_tps, -p.threads))
+
+    def threads_for(self, rate_tps: float) -> int:
+        """T(w): the fewest threads whose peak rate on one slot is at least `rate_tps`; ValueError above the best."""
+        wanted = rate_tps * (1 - SLACK)
+        if self.points[0].rate_tps >= wanted:
+            return 1
+        for low, high in zip(self.points, self.points[1:], strict=False):
+            if high.rate_tps >= wanted:
+                part = (wanted - low.rate_tps) / (high.rate_tps - low.rate_tps)
+                return low.threads + max(math.ceil(part * (high.threads - low.threads) - 1e-6), 1)
+        raise ValueError(f"{self.name}: no number of threads on one slot sustains {rate_tps:g}/s")

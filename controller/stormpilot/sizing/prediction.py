@@ -1,0 +1,275 @@
+"""What rate a placement supports, and the CPU and memory that follow, from performance models [S17 8.5].
+
+Storm's shuffle gives every thread of a component equally many tuples, wherever it runs. A slot with q of a
+component's tau threads gets q/tau of them and sustains I(q); the slot that is full first sets the rate of the whole.
+The paper left this skew out of its predictions and names it as their main error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.model.values import Model, Plan
+from stormpilot.sizing.problem import Problem
+from stormpilot.sizing.rates import input_gains
+
+SlotName = tuple[str, int]
+Threads = Mapping[SlotName, Mapping[str, int]]
+"""(supervisor, port) -> component -> threads there."""
+
+
+class PartLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """The threads of one component on one slot: what they are sent at the predicted rate, and what they sustain."""
+
+    component: str
+    threads: int
+    rate_tps: float
+    peak_tps: float | None
+    cpu_share: float
+    memory_share: float
+    supports_tps: float | None
+
+
+class SlotLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """One slot at the predicted rate. `supports_tps`: the source rate at which its first part, `limiting`, is full."""
+
+    supervisor: str
+    port: int
+    cpu_share: float
+    memory_share: float
+    supports_tps: float | None
+    limiting: str | None
+    parts: list[PartLoad]
+
+
+class VmLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """All slots of a VM together, in slots (2.5 = two and a half cores)."""
+
+    supervisor: str
+    cores: float
+    cpu_share: float
+    memory_share: float
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a placement supports; rates are those of a source.
+
+    `supported_tps`: with tuples split evenly over threads. `unskewed_tps`: if every slot got as much as it can take.
+    `at_tps`: the rate that the loads are for. `resources_tps`: where a VM's cores or a slot's memory would be used up,
+    if that is below `supported_tps`; `resources` says which. None = nothing limits.
+    """
+
+    supported_tps: float | None
+    unskewed_tps: float | None
+    at_tps: float
+    bottleneck: SlotLoad | None
+    resources_tps: float | None
+    resources: str | None
+    slots: list[SlotLoad]
+    vms: list[VmLoad]
+    notes: list[str]
+
+
+def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dict[str, int]]:
+    """Threads per slot of a plan; `UsageError` where plan, model and problem are not of the same topology."""
+    topology = next((t for t in model.topologies if t.id == problem.name or t.name == problem.name), None)
+    if topology is None:
+        raise UsageError(
+            f"the model has no topology {problem.name}; it has: {', '.join(t.id for t in model.topologies)}"
+        )
+    planned = next((p for p in plan.topologies if p.id == topology.id), None)
+    if planned is None:
+        raise UsageError(f"the plan has no topology {topology.id}; it has: {', '.join(p.id for p in plan.topologies)}")
+    executors = {(e.start, e.end): e.component for e in topology.executors}
+    times = Counter(tuple(e) for w in planned.workers for e in w.executors)
+    wrong = [e for e in {*executors, *times} if times[e] != 1 or e not in executors]
+    if wrong:
+        raise UsageError(
+            f"plan and model differ in {len(wrong)} executors of {topology.id}, first {list(min(wrong))}; "
+            f"expected each of the model's {len(executors)} executors once"
+        )
+    sized = {c.id for c in problem.components}
+    system = {c.id for c in topology.components if c.kind == "system"}
+    found: dict[SlotName, dict[str, int]] = {}
+    for w in planned.workers:
+        count = Counter(executors[start, end] for start, end in w.executors)
+        unknown = sorted(set(count) - sized - system)
+        if unknown:
+            raise UsageError(f"component {unknown[0]} of the model is not in the file that sizes {problem.name}")
+        found[w.supervisor, w.port] = {c: n for c, n in count.items() if c in sized}
+    return found
+
+
+def cores_of(problem: Problem, model: Model) -> dict[str, float]:
+    """Supervisor id -> its CPU in cores of a slot."""
+    return {s.id: s.cpu_mhz / problem.slot.cpu_mhz for s in model.supervisors}
+
+
+def predict(
+    problem: Problem, threads: Threads, cores: Mapping[str, float], rate_tps: float | None = None
+) -> Prediction:
+    """The rate that threads in slots support, and loads at that rate (or at `rate_tps`).
+
+    `cores`: of each supervisor, in cores of a slot. CPU and memory of q threads grow linearly with their rate, up to
+    C(q) and M(q).
+    """
+    parts = _parts(problem, threads)
+    supported = min((p.supports_tps for held in parts.values() for p in held), default=math.inf)
+    at = rate_tps if rate_tps is not None else supported if math.isfinite(supported) else problem.rate_tps
+    slots = [_slot_load(slot, parts[slot], at) for slot in sorted(parts)]
+    limited = [s for s in slots if s.supports_tps is not None]
+    resources_tps, resources = _resources(parts, cores)
+    if resources_tps >= supported * (1 - 1e-9):
+        resources_tps, resources = math.inf, None
+    return Prediction(
+        supported_tps=_finite(supported),
+        unskewed_tps=_finite(_unskewed(parts)),
+        at_tps=at,
+        bottleneck=min(limited, key=lambda s: s.supports_tps or 0.0, default=None),
+        resources_tps=_finite(resources_tps),
+        resources=resources,
+        slots=slots,
+        vms=_vm_loads(slots, cores),
+        notes=_notes(problem, threads),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """q threads of a component on a slot: `share` of the source rate comes in; CPU, memory = base + growth x rate."""
+
+    component: str
+    threads: int
+    gain: float
+    share: float
+    peak_tps: float
+    base: tuple[float, float]
+    growth: tuple[float, float]
+
+    @property
+    def supports_tps(self) -> float:
+        """The source rate at which they take in as much as they sustain."""
+        return self.peak_tps / self.share if self.share > 0 else math.inf
+
+    def needs(self, source_tps: float) -> tuple[float, float]:
+        """CPU and memory, shares of a slot."""
+        rate = source_tps * self.share
+        return self.base[0] + self.growth[0] * rate, self.base[1] + self.growth[1] * rate
+
+
+def _parts(problem: Problem, threads: Threads) -> dict[SlotName, list[_Part]]:
+    gain = input_gains(problem)
+    total: Counter[str] = Counter()
+    for held in threads.values():
+        total.update(held)
+    for c in problem.components:
+        if not total[c.id]:
+            raise UsageError(f"component {c.id} has no thread in the plan")
+    components = {c.id: c for c in problem.components}
+    parts: dict[SlotName, list[_Part]] = {}
+    for slot, held in threads.items():
+        parts[slot] = []
+        for name, q in sorted(held.items()):
+            share = gain[name] * q / total[name]
+            static = components[name].static
+            if static is not None:
+                base = (static.cpu_share * q, static.memory_share * q)
+                part = _Part(name, q, gain[name], share, math.inf, base, (0.0, 0.0))
+            else:
+                p = problem.performance(components[name]).at(q)
+                growth = (p.cpu_share / p.rate_tps, p.memory_share / p.rate_tps)
+                part = _Part(name, q, gain[name], share, p.rate_tps, (0.0, 0.0), growth)
+            parts[slot].append(part)
+    return parts
+
+
+def _slot_load(slot: SlotName, parts: list[_Part], source_tps: float) -> SlotLoad:
+    needs = [p.needs(source_tps) for p in parts]
+    first = min(parts, key=lambda p: (p.supports_tps, p.component), default=None)
+    limiting = first if first is not None and math.isfinite(first.supports_tps) else None
+    return SlotLoad(
+        supervisor=slot[0],
+        port=slot[1],
+        cpu_share=math.fsum(cpu for cpu, _ in needs),
+        memory_share=math.fsum(memory for _, memory in needs),
+        supports_tps=None if limiting is None else limiting.supports_tps,
+        limiting=None if limiting is None else limiting.component,
+        parts=[
+            PartLoad(
+                component=p.component,
+                threads=p.threads,
+                rate_tps=p.share * source_tps,
+                peak_tps=_finite(p.peak_tps),
+                cpu_share=cpu,
+                memory_share=memory,
+                supports_tps=_finite(p.supports_tps),
+            )
+            for p, (cpu, memory) in zip(parts, needs, strict=True)
+        ],
+    )
+
+
+def _unskewed(parts: Mapping[SlotName, list[_Part]]) -> float:
+    """The source rate at which a component takes in all that its slots sustain together, the least of any component."""
+    capacity: defaultdict[str, float] = defaultdict(float)
+    gain = {}
+    for held in parts.values():
+        for p in held:
+            capacity[p.component] += p.peak_tps
+            gain[p.component] = p.gain
+    return min((capacity[c] / g for c, g in gain.items() if g > 0), default=math.inf)
+
+
+def _resources(parts: Mapping[SlotName, list[_Part]], cores: Mapping[str, float]) -> tuple[float, str | None]:
+    """The source rate at which the cores of a VM or the memory of a slot are used up, and which those are."""
+    cpu: defaultdict[str, list[_Part]] = defaultdict(list)
+    for (vm, _), held in parts.items():
+        cpu[vm] += held
+    found = [(_full(held, 0, cores[vm]), f"CPU of {vm}") for vm, held in sorted(cpu.items())]
+    found += [(_full(held, 1, 1), f"memory of {vm}:{port}") for (vm, port), held in sorted(parts.items())]
+    return min(found, key=lambda f: f[0], default=(math.inf, None))
+
+
+def _full(parts: list[_Part], resource: int, available: float) -> float:
+    base = math.fsum(p.base[resource] for p in parts)
+    growth = math.fsum(p.growth[resource] * p.share for p in parts)
+    if growth <= 0:
+        return math.inf if base <= available * (1 + 1e-9) else 0.0
+    return max(available - base, 0.0) / growth
+
+
+def _vm_loads(slots: list[SlotLoad], cores: Mapping[str, float]) -> list[VmLoad]:
+    return [
+        VmLoad(
+            supervisor=vm,
+            cores=cores[vm],
+            cpu_share=math.fsum(s.cpu_share for s in slots if s.supervisor == vm),
+            memory_share=math.fsum(s.memory_share for s in slots if s.supervisor == vm),
+        )
+        for vm in sorted({s.supervisor for s in slots})
+    ]
+
+
+def _notes(problem: Problem, threads: Threads) -> list[str]:
+    notes = []
+    for c in problem.components:
+        if c.static is not None:
+            continue
+        performance = problem.performance(c)
+        most = max(held.get(c.id, 0) for held in threads.values())
+        if not performance.measured(most):
+            notes.append(
+                f"{c.id}: {most} threads on a slot, measured up to {performance.points[-1].threads}: "
+                "taken to do what the last point does"
+            )
+    return notes
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

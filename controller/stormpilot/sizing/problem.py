@@ -1,0 +1,208 @@
+"""The input of `stormpilot size`: a topology with its rate, performance models, what a slot is, and the VMs on offer.
+
+YAML or JSON; an unknown key is an error that names the nearest known one, and every error names file, line and field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+import networkx as nx
+import yaml
+from msgspec import Meta
+
+from stormpilot.errors import UsageError
+from stormpilot.sizing.performance import Performance
+
+Name = Annotated[str, Meta(min_length=1)]
+Grouping = Literal["SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the parts of the file."""
+
+
+class Stream(Section, frozen=True, kw_only=True):
+    """A subscription: `selectivity` tuples arrive for each tuple that `component` takes in.
+
+    Only groupings that split tuples evenly over threads can be sized (fields: keys are taken as evenly spread).
+    """
+
+    component: Name
+    stream: Name = "default"
+    grouping: Grouping = "SHUFFLE"
+    selectivity: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
+
+
+class Static(Section, frozen=True, kw_only=True):
+    """A component that needs the same at any rate; shares of one slot, of each thread."""
+
+    threads: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    cpu_share: Annotated[float, Meta(ge=0, le=1)]
+    memory_share: Annotated[float, Meta(ge=0, le=1)]
+
+
+class Component(Section, frozen=True, kw_only=True):
+    """A spout (without `inputs`) or a bolt, with a performance model (its name) or `static` needs.
+
+    A spout takes in `source_share` times the rate that is asked for.
+    """
+
+    id: Name
+    model: Name | None = None
+    static: Static | None = None
+    source_share: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+    inputs: list[Stream] = []
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.static is None):
+            given = "neither" if self.model is None else "both"
+            raise ValueError(f"component {self.id}: {given} of model and static given, expected one of them")
+        if self.inputs and self.source_share != 1.0:
+            raise ValueError(f"component {self.id}: source_share is given, expected only where there are no inputs")
+
+
+class Slot(Section, frozen=True, kw_only=True):
+    """One slot: a core of `cpu_mhz` and `memory_mb`; performance models hold for such a slot."""
+
+    cpu_mhz: Annotated[float, Meta(gt=0, le=1e6)]
+    memory_mb: Annotated[float, Meta(gt=0, le=1e9)]
+
+
+class VmSize(Section, frozen=True, kw_only=True):
+    """A VM on offer, by how many slots it has."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    slots: Annotated[int, Meta(ge=1, le=1024)]
+
+
+class Problem(Section, frozen=True, kw_only=True):
+    """The whole file. `rate_tps` is what each spout takes in (times its `source_share`)."""
+
+    schema: Literal[1] = 1
+    name: Name
+    rate_tps: Annotated[float, Meta(gt=0, le=1e9)]
+    components: Annotated[list[Component], Meta(min_length=1)]
+    models: list[Performance] = []
+    slot: Slot
+    vms: Annotated[list[VmSize], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        for what, names in (
+            ("components", [c.id for c in self.components]),
+            ("models", [m.name for m in self.models]),
+            ("vms", [v.name for v in self.vms]),
+        ):
+            for i, name in enumerate(names):
+                if name in names[:i]:
+                    raise ValueError(f"{what}: {name} is there twice")
+        known, models = {c.id for c in self.components}, {m.name for m in self.models}
+        for c in self.components:
+            if c.model is not None and c.model not in models:
+                raise ValueError(f"component {c.id}: model {c.model} is not there{_near(c.model, models)}")
+            for s in c.inputs:
+                if s.component not in known:
+                    raise ValueError(
+                        f"component {c.id}: its input {s.component} is not a component{_near(s.component, known)}"
+                    )
+        graph = self.graph()
+        if not nx.is_directed_acyclic_graph(graph):
+            cycle = " -> ".join(a for a, _ in nx.find_cycle(graph))
+            raise ValueError(f"components: {cycle} is a cycle, expected none")
+
+    def graph(self) -> nx.DiGraph:
+        """Component ids, with an edge from the one that emits to the one that receives."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(c.id for c in self.components)
+        graph.add_edges_from((s.component, c.id) for c in self.components for s in c.inputs)
+        return graph
+
+    def performance(self, component: Component) -> Performance:
+        """The performance model of a component that has one."""
+        return next(m for m in self.models if m.name == component.model)
+
+
+def parse(text: str, where: str) -> Problem:
+    """Read a file's text; `where` names the file in errors. Raises `UsageError`."""
+    if where.endswith(".json"):
+        try:
+            value, root = json.loads(text), None
+        except json.JSONDecodeError as e:
+            raise UsageError(f"{where}:{e.lineno}: not valid JSON: {e.msg}") from e
+    else:
+        try:
+            value, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as e:
+            mark = getattr(e, "problem_mark", None)
+            line = f":{mark.line + 1}" if mark else ""
+            raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+        for line_number, key in _repeated(root):
+            raise UsageError(f"{where}:{line_number}: {key}: given twice")
+    try:
+        return msgspec.convert(value, Problem)
+    except msgspec.ValidationError as e:
+        raise UsageError(_explained(str(e), root, where)) from e
+
+
+def _explained(error: str, root: yaml.Node | None, where: str) -> str:
+    """File, line, field and what was expected, from msgspec's sentence."""
+    text, _, path = error.partition(" - at `$")
+    steps = [int(n) if n else name for n, name in re.findall(r"\[(\d+)\]|\.(\w+)", path)]
+    if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", text):
+        known = _keys(Problem, steps)
+        near = _near(unknown[1], known)
+        text = f"unknown key{near}" if near else f"unknown key; expected one of {', '.join(known)}"
+        steps.append(unknown[1])
+    field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps).lstrip(".")
+    return f"{where}{_line(root, steps)}: {field + ': ' if field else ''}{text}"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _keys(kind: Any, steps: list[str | int]) -> list[str]:
+    """The keys that the object at the path has."""
+    for step in steps:
+        if isinstance(step, str):
+            kind = typing.get_type_hints(kind)[step]
+            kind = next(k for k in (kind, *typing.get_args(kind)) if hasattr(k, "__struct_fields__"))
+    return list(kind.__struct_fields__)
+
+
+def _line(node: yaml.Node | None, steps: list[str | int]) -> str:
+    """`:line` of the field, or of the nearest thing around it; empty for JSON."""
+    if node is None:
+        return ""
+    line = node.start_mark.line
+    for step in steps:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            line = node.start_mark.line
+        elif isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == step), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line, found[1]
+    return f":{line + 1}"
+
+
+def _repeated(node: yaml.Node | None) -> Iterator[tuple[int, str]]:
+    """Keys that stand twice in one mapping, as (line, key): YAML would take the last one silently."""
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _repeated(item)
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield key.start_mark.line + 1, key.value
+            seen.add(key.value)
+            yield from _repeated(value)

@@ -1,0 +1,81 @@
+"""The input file: what is wrong is named with file, line, field and what was expected."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from sizing_problems import EXAMPLE, linear_topology
+from stormpilot.errors import UsageError
+from stormpilot.sizing.problem import parse
+
+TEXT = EXAMPLE.read_text()
+
+
+def error(text: str, name: str = "size.yaml") -> str:
+    with pytest.raises(UsageError) as raised:
+        parse(text, name)
+    return str(raised.value)
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    assert parse(json.dumps(yaml.safe_load(TEXT)), "size.json") == linear_topology()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("rate_tps: 100 ", "rate_tp: 100 ", "size.yaml:5: rate_tp: unknown key; did you mean rate_tps?"),
+        ("rate_tps: 100 ", "rate_tps: 0 ", "size.yaml:5: rate_tps: Expected `float` > 0.0"),
+        ("rate_tps: 100 ", "", "size.yaml:3: Object missing required field `rate_tps`"),
+        ("{name: D2, slots: 2}", "{name: D2, slot: 2}", "size.yaml:10: vms[1].slot: unknown key; did you mean slots?"),
+        ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:10: vms[1].slots: Expected `int` >= 1"),
+        (
+            "selectivity: 1.0",
+            "selectivty: 1.0",
+            "components[2].inputs[0].selectivty: unknown key; did you mean selectivity?",
+        ),
+        ("selectivity: 1.0", "selectivity: -1", "components[2].inputs[0].selectivity: Expected `float` >= 0.0"),
+        ("grouping: SHUFFLE", "grouping: ALL", "components[2].inputs[0].grouping: Invalid enum value 'ALL'"),
+        ("cpu_share: 0.0674", "cpu_share: 6.74", "models[3].points[0].cpu_share: Expected `float` <= 1.0"),
+        ("threads: 20", "threads: 60", "models[3]: points: 35 threads after 60, expected a rising order"),
+        (
+            "- {threads: 1, rate_tps: 2, ",
+            "- {threads: 2, rate_tps: 2, ",
+            "the first has 2 threads, expected one thread",
+        ),
+        ("model: pi", "model: pie", "component pi: model pie is not there; did you mean pi?"),
+        (
+            "{component: file}",
+            "{component: files}",
+            "component blob: its input files is not a component; did you mean file?",
+        ),
+        ("inputs: [{component: source}]", "inputs: [{component: table}]", "is a cycle, expected none"),
+        ("    model: pi\n", "", "component pi: neither of model and static given, expected one of them"),
+        ("id: pi", "id: xml", "components: xml is there twice"),
+        ("name: linear", "name: linear\nname: other", "size.yaml:5: name: given twice"),
+        ("name: linear", "name: [", "not valid YAML"),
+        ("schema: 1", "schema: 2", "schema: Invalid enum value 2"),
+    ],
+)
+def test_what_is_wrong_is_named(old: str, new: str, expected: str) -> None:
+    assert old in TEXT
+    found = error(TEXT.replace(old, new, 1))
+    assert found.startswith("size.yaml")
+    assert expected in found
+
+
+def test_broken_json_names_the_line() -> None:
+    assert error('{\n"name": \n}', "size.json").startswith("size.json:3: not valid JSON")
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "just words"])
+def test_something_else_than_an_object_is_refused(text: str) -> None:
+    assert "Expected `object`" in error(text)
+
+
+def test_a_share_of_the_rate_is_of_sources_only() -> None:
+    text = TEXT.replace("inputs: [{component: source}]", "inputs: [{component: source}]\n    source_share: 2.0", 1)
+    assert "source_share is given, expected only where there are no inputs" in error(text)
