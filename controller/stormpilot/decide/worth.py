@@ -85,6 +85,7 @@ class _Case:
         at_once = subject.degraded or subject.rebalanced
         fills = self._fills()
         threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
+        threshold = 0.0 if subject.asked else threshold
         better = bool(self.moved) and self.gain > 0
         if not (better and self.gain >= threshold):
             if at_once:
@@ -98,7 +99,7 @@ class _Case:
             below = self._hold(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
             return below, self.memory.missed(t.id)
         costly = self._cost()
-        if costly is not None and not at_once:
+        if costly is not None and not (at_once or subject.asked):
             return costly, self.memory.missed(t.id)
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
@@ -106,7 +107,7 @@ class _Case:
         elif self.gain < config.gain_threshold_ratio:
             reason, text = Reason.REFILL, f"{', '.join(fills)} came and is used; {text}"
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
-        return (act, self.memory) if at_once else self._lasting(act)
+        return (act, self.memory) if at_once or subject.asked else self._lasting(act)
 
     def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
         """Only when it was worth it N cycles in a row."""

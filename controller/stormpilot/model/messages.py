@@ -198,7 +198,7 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     seed: int = 0
     reason: str = ""
     based_on: BasedOn = BasedOn()
-    expected: Expected = Expected()
+    expected: Expected = msgspec.field(default_factory=Expected)
     round_topologies: list[str] = []
     workers: list[WorkerPart]
     checksum: str

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 import structlog
 
@@ -86,10 +87,11 @@ def paths(request: pytest.FixtureRequest) -> Paths:
 
 @pytest.fixture
 def settings(paths: Paths, tmp_path: Path) -> Callable[..., Config]:
-    """`settings(hosts, more)`: a configuration for tests; `more` is YAML that is added."""
+    """`settings(hosts, more, **decide)`: a configuration for tests; `more` is YAML that is added."""
 
-    def make(hosts: str, more: str = "") -> Config:
-        return parse(SETTINGS.format(hosts=hosts, root=paths.root) + more, "test.yaml", tmp_path)
+    def make(hosts: str, more: str = "", **decide: object) -> Config:
+        config = parse(SETTINGS.format(hosts=hosts, root=paths.root) + more, "test.yaml", tmp_path)
+        return msgspec.structs.replace(config, decide=msgspec.structs.replace(config.decide, **decide))
 
     return make
 

@@ -1,0 +1,106 @@
+"""Executors that run where operators do not want them: on a drained host, on an excluded node, away from their pin.
+
+They leave whatever the gain, and as soon as may be: cool-down, back-off and thin data do not hold them. One topology
+after the other: while one of them is on its way, the others wait. Only workers with an executor that must leave
+change; the rest of the topology stands still where that is possible at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from stormpilot.config import DecideSection
+from stormpilot.decide.admit import ANSWER_MS, Subject, blacked_out, forbidden, held, on_its_way
+from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.part import part
+from stormpilot.model.settings import DrainSetting
+from stormpilot.model.values import Model, Plan
+
+
+def leaving(
+    model: Model, misplaced: Mapping[str, Sequence[int]], drains: Mapping[str, DrainSetting]
+) -> dict[str, tuple[Reason, str]]:
+    """By topology id why executors must leave: a code and a sentence; `drains` by host."""
+    host = {s.id: s.host for s in model.supervisors}
+    told = {}
+    for t in model.topologies:
+        starts = set(misplaced.get(t.id, ()))
+        if not starts:
+            continue
+        component = {e.start: e.component for e in t.executors}
+        from_hosts = sorted({host[a.supervisor] for a in t.assignment if a.start in starts})
+        drained = [h for h in from_hosts if h in drains]
+        what = _components(Counter(component[s] for s in starts))
+        if drained:
+            told[t.id] = (Reason.DRAIN, f"{len(starts)} executors leave {', '.join(drained)}, drained: {what}")
+        else:
+            told[t.id] = (Reason.SETTING, f"{len(starts)} executors run where a pin or an exclusion forbids it: {what}")
+    return told
+
+
+def admit_leaving(
+    subject: Subject,
+    lost: list[str],
+    known: int,
+    config: DecideSection,
+    now_ms: int,
+    drains: Collection[DrainSetting],
+) -> Decision | None:
+    """The first gate that is closed for executors that must leave, or None.
+
+    A hold gives way to a drain that was asked for after it.
+    """
+    closed = forbidden(subject, lost, known, config)
+    if closed is None and not any(subject.hold and d.since_ms > subject.hold.since_ms for d in drains):
+        closed = held(subject, now_ms)
+    return closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
+
+
+def whose_move(subjects: Mapping[str, Subject], config: DecideSection, now_ms: int) -> str | None:
+    """The topology whose executors are leaving just now: nobody else begins until its workers had time to start."""
+    for t, s in sorted(subjects.items()):
+        if s.plan is None or not s.plan.reason.startswith((f"{Reason.DRAIN}:", f"{Reason.SETTING}:")):
+            continue
+        if s.status is None or s.status.plan_id != s.plan.plan_id:
+            if now_ms - s.plan.created_at_ms < ANSWER_MS:
+                return t
+        elif s.status.state in ("moving", "waiting") or (
+            s.status.state == "applied" and now_ms - s.status.since_ms < config.restart_s * 1000
+        ):
+            return t
+    return None
+
+
+def wait_for(topology_id: str, mover: Subject, why: str, restart_s: float) -> Decision:
+    """A topology that must wait for another one to be done."""
+    text = f"{why}; waits until {mover.topology.name} has moved and its workers had {restart_s:.0f} s to start"
+    return hold(topology_id, Reason.DRAIN_WAITS, text)
+
+
+def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Decision:
+    """No plan takes them away: the planner names the executors that it cannot place, and the constraint."""
+    reason, text = refusal
+    return hold(topology_id, reason, f"{why}, but they cannot: {text}")
+
+
+def decide_leaving(model: Model, subject: Subject, plan: Plan, reason: Reason, why: str) -> Decision:
+    """The decision for a plan of this topology alone, by which they leave."""
+    alone = part(model, {subject.topology.id})
+    running = current_plan(alone)
+    planned = evaluate(alone, plan)
+    now_tps = None if running is None else evaluate(alone, running)["inter_node_tps"]
+    return Decision(
+        subject.topology.id,
+        "publish" if subject.mode == "act" else "advise",
+        reason,
+        why,
+        moved_executors=int(planned["moved_executors"]),
+        inter_node_tps=(now_tps, planned["inter_node_tps"]),
+    )
+
+
+def _components(counts: Counter[str]) -> str:
+    parts = [c if n == 1 else f"{c} {n}" for c, n in sorted(counts.items())]
+    return ", ".join(parts[:6]) + (f" and {len(parts) - 6} more" if len(parts) > 6 else "")

@@ -1,0 +1,70 @@
+"""Who decides what may be done with a topology: operators' settings, then its owner within limits, then the defaults.
+
+    stormpilot mode X NAME > stormpilot mode X --all > decide.modes[NAME] > the owner > decide.mode
+
+Owners speak through their topology's own configuration: `stormpilot.mode` (off, advise, act; one that
+`decide.owner_modes` lists), `stormpilot.approval` (true: every move waits for an operator), `stormpilot.priority`
+(an int as `topology.priority`: 0 is the most important).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stormpilot.config import DecideSection, Mode
+
+MODE_KEY = "stormpilot.mode"
+APPROVAL_KEY = "stormpilot.approval"
+PRIORITY_KEY = "stormpilot.priority"
+MODES: tuple[Mode, ...] = ("off", "advise", "act")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What holds for a topology; `mode_from` says who set the mode, `note` which wish of the owner is not granted."""
+
+    mode: Mode
+    mode_from: str
+    approval: bool
+    note: str = ""
+
+
+def policy(
+    name: str, conf: Mapping[str, Any], config: DecideSection, setting: Mode | None, setting_for_all: Mode | None
+) -> Policy:
+    """The policy of a topology with the configuration `conf`."""
+    asked, note = _owner_mode(conf, config)
+    wants = [
+        (setting, "operator"),
+        (setting_for_all, "operator, for all"),
+        (config.modes.get(name), "controller.yaml: decide.modes"),
+        (asked, f"owner: {MODE_KEY}"),
+        (config.mode, "controller.yaml: decide.mode"),
+    ]
+    mode, source = next((m, s) for m, s in wants if m is not None)
+    approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
+    return Policy(mode, source, approval, note)
+
+
+def owner_priority(conf: Mapping[str, Any], default: int) -> int:
+    """The priority that the owner asks for, else Storm's own."""
+    value = conf.get(PRIORITY_KEY)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+def _owner_mode(conf: Mapping[str, Any], config: DecideSection) -> tuple[Mode | None, str]:
+    value = conf.get(MODE_KEY)
+    if value is None:
+        return None, ""
+    if value is False:  # YAML 1.1 reads an unquoted `off` so
+        value = "off"
+    for mode in MODES:
+        if value == mode:
+            if mode in config.owner_modes:
+                return mode, ""
+            allowed = ", ".join(config.owner_modes) or "none"
+            return None, f"the owner asks for mode {mode}, which decide.owner_modes does not allow ({allowed})"
+    return None, f"{MODE_KEY} is {value!r}, expected off, advise or act"

@@ -1,0 +1,133 @@
+"""What operators want, as values: drains, pins, exclusions, holds, requests. What cannot be read counts the safe way.
+
+A drain or an exclusion is in force for as long as its znode exists, whatever it holds: its name says enough. A pin says
+where only inside: while one cannot be read, nothing of its topology moves. A hold that cannot be read holds on. What
+was readable before stays believed as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import unquote
+
+from stormpilot.errors import UsageError
+from stormpilot.model.messages import Message, decode
+from stormpilot.model.settings import (
+    ALL,
+    DrainSetting,
+    ExcludeSetting,
+    Hold,
+    PinSetting,
+    Request,
+    exclusion_of_key,
+    topology_of_key,
+)
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import Node, Watch, ZooKeeper
+
+M = TypeVar("M", bound=Message)
+UNREADABLE = "unreadable setting"
+FOR_EVER_MS = 2**53
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A request, None when it cannot be read, and the version of its znode."""
+
+    request: Request | None
+    version: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One reading. Drains by host, holds and requests by topology id; `frozen`: topology name (or `_all`) -> why."""
+
+    drains: Mapping[str, DrainSetting] = field(default_factory=dict)
+    pins: tuple[PinSetting, ...] = ()
+    exclusions: tuple[ExcludeSetting, ...] = ()
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    hold_versions: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, Pending] = field(default_factory=dict)
+    frozen: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> object:
+        """What makes a cycle run at once when it changes."""
+        return (
+            tuple(sorted(self.drains)),
+            tuple((p.key, p.supervisor) for p in self.pins),
+            tuple(x.key for x in self.exclusions),
+            tuple(sorted((t, h.until_ms) for t, h in self.holds.items())),
+            tuple(sorted((t, p.version) for t, p in self.requests.items())),
+            tuple(sorted(self.frozen)),
+        )
+
+
+class SettingsReader:
+    """Reads the settings below `paths`, with watches."""
+
+    def __init__(self, zookeeper: ZooKeeper, paths: Paths, watch: Watch | None = None):
+        self._zookeeper = zookeeper
+        self._paths = paths
+        self._watch = watch
+        self._last_good: dict[str, Message] = {}
+
+    def read(self, problems: dict[str, str]) -> Settings:
+        """Read all; `problems` is given what cannot be read, by path."""
+        p = self._paths
+        parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request()]
+        found = self._zookeeper.children(parents, self._watch)
+        paths = [f"{parent}/{n}" for parent, names in zip(parents, found, strict=True) for n in names]
+        nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch), strict=True))
+        drain, pin, exclude, hold, request = (
+            {n: (f"{parent}/{n}", node) for n in names if (node := nodes[f"{parent}/{n}"]) is not None}
+            for parent, names in zip(parents, found, strict=True)
+        )
+        frozen: dict[str, str] = {}
+        drains = [
+            self._decode(node, DrainSetting, path, problems) or DrainSetting(host=unquote(n), by=UNREADABLE)
+            for n, (path, node) in drain.items()
+        ]
+        pins = []
+        for n, (path, node) in pin.items():
+            setting = self._decode(node, PinSetting, path, problems)
+            if setting is not None:
+                pins.append(setting)
+            else:
+                frozen[topology_of_key(n) or ALL] = f"a pin cannot be read ({path})"
+        exclusions = []
+        for n, (path, node) in exclude.items():
+            try:
+                exclusions.append(self._decode(node, ExcludeSetting, path, problems) or exclusion_of_key(n))
+            except UsageError:
+                frozen[ALL] = f"an exclusion cannot be read ({path})"
+        holds = {
+            n: self._decode(node, Hold, path, problems)
+            or Hold(topology_id=n, since_ms=0, until_ms=FOR_EVER_MS, cause="discard", by=UNREADABLE)
+            for n, (path, node) in hold.items()
+        }
+        requests = {
+            n: Pending(self._decode(node, Request, path, problems), node.version) for n, (path, node) in request.items()
+        }
+        self._last_good = {path: m for path, m in self._last_good.items() if nodes.get(path) is not None}
+        return Settings(
+            drains={d.host: d for d in drains},
+            pins=tuple(sorted(pins, key=lambda s: s.key)),
+            exclusions=tuple(sorted(exclusions, key=lambda s: s.key)),
+            holds=holds,
+            hold_versions={n: node.version for n, (_, node) in hold.items()},
+            requests=requests,
+            frozen=frozen,
+        )
+
+    def _decode(self, node: Node, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
+        try:
+            message = decode(node.data, kind, path)
+        except UsageError as e:
+            problems[path] = str(e)
+            last = self._last_good.get(path)
+            return last if isinstance(last, kind) else None
+        self._last_good[path] = message
+        return message
