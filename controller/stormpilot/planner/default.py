@@ -6,11 +6,12 @@ nodes with more free slots first. Unlike Storm's own, a result that breaks a har
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stormpilot.model.compiled import Compiled, Ints
+from stormpilot.model.compiled import NOWHERE, Compiled, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.anneal import LeftS, no_limits
 from stormpilot.planner.layout import Frame, Layout, empty_layout
@@ -24,14 +25,23 @@ class Params:
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
     """Deal, topology after topology; then repair."""
-    compiled = frame.compiled
     layout = empty_layout(frame)
-    free = compiled.slots_per_node() - np.bincount(frame.home_node[frame.fixed], minlength=compiled.nodes)
-    for t in range(compiled.topologies):
-        left = compiled.topologies - t - 1  # each topology after this one needs a slot
+    deal(frame, layout, range(frame.compiled.topologies))
+    return repaired(frame, layout, no_limits(frame.compiled), rng, left_s)
+
+
+def deal(frame: Frame, layout: Layout, topologies: Sequence[int], order: Callable[[Ints], Ints] | None = None) -> None:
+    """Deal topologies of which the layout has placed nothing but fixed workers; the others hold their slots.
+
+    `order` (default `interleaved`): free slots per node -> the node of each free slot, in the order they are dealt.
+    """
+    compiled = frame.compiled
+    free = compiled.slots_per_node() - np.bincount(layout.node[layout.node != NOWHERE], minlength=compiled.nodes)
+    for i, t in enumerate(topologies):
+        left = len(topologies) - i - 1  # each topology after this one needs a slot
         own = np.arange(frame.first_worker[t], frame.first_worker[t + 1])
         own = own[~frame.fixed[own]]
-        nodes = interleaved(free)[: max(min(len(own), int(free.sum()) - left), 0)]
+        nodes = (order or interleaved)(free)[: max(min(len(own), int(free.sum()) - left), 0)]
         workers = own[: len(nodes)]
         layout.node[workers] = nodes
         free -= np.bincount(nodes, minlength=compiled.nodes)
@@ -39,7 +49,6 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
         executors = executors[~compiled.fixed[executors]]
         if len(workers):
             layout.worker[executors] = workers[np.arange(len(executors)) % len(workers)]
-    return repaired(frame, layout, no_limits(compiled), rng, left_s)
 
 
 def component_order(compiled: Compiled, t: int) -> Ints:
