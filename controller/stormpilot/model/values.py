@@ -71,7 +71,8 @@ class Component(Value, frozen=True, kw_only=True):
 class Executor(Value, frozen=True, kw_only=True):
     """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared.
 
-    `pin` is the id of the supervisor that it must run on.
+    `pin` is the id of the supervisor that it must run on. `queue_tuples` is how many tuples wait in its receive queue
+    in the mean, None where nobody measured that.
     """
 
     start: int
@@ -81,6 +82,7 @@ class Executor(Value, frozen=True, kw_only=True):
     memory_mb: float = 0.0
     measured: bool = True
     pin: str | None = None
+    queue_tuples: float | None = None
 
 
 class Assigned(Value, frozen=True, kw_only=True):
@@ -127,6 +129,14 @@ class Exclusion(Value, frozen=True, kw_only=True):
     component: str | None = None
 
 
+class Guarantee(Value, frozen=True, kw_only=True):
+    """What a user (`Topology.owner`) may have before others: decides who comes first where not all topologies fit."""
+
+    user: str
+    cpu_mhz: float = 0.0
+    memory_mb: float = 0.0
+
+
 class Model(Value, frozen=True, kw_only=True):
     """Everything that a planner may know. A planner is a function of this, its parameters and a seeded generator.
 
@@ -138,6 +148,7 @@ class Model(Value, frozen=True, kw_only=True):
     topologies: list[Topology]
     traffic: list[Edge] = []
     exclusions: list[Exclusion] = []
+    guarantees: list[Guarantee] = []
 
 
 class Worker(Value, frozen=True, kw_only=True):
@@ -156,7 +167,11 @@ class TopologyPlan(Value, frozen=True, kw_only=True):
 
 
 class Plan(Value, frozen=True, kw_only=True):
-    """A complete placement of every topology of a model, with the metrics that it was judged by (name -> number)."""
+    """A complete placement of every topology of a model, with the metrics that it was judged by (name -> number).
+
+    `left_out`: topologies (id -> why) that have no place in it, where a partial plan was asked for; its metrics are
+    then those of the others.
+    """
 
     schema: int = 1
     planner: str = ""
@@ -165,6 +180,7 @@ class Plan(Value, frozen=True, kw_only=True):
     topologies: list[TopologyPlan]
     metrics: dict[str, float] = {}
     notes: list[str] = []
+    left_out: dict[str, str] = {}
 
 
 class Infeasible(Value, frozen=True, kw_only=True):

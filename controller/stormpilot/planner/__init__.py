@@ -2,11 +2,13 @@
 
     answer = compute(model, "online", {"alpha": 0.2}, seed=1)      # Plan or Infeasible
 
-- methods: `default.py`, `online.py`, `partition.py`, `best.py`, `exact.py` (with `assignment.py`, `bound.py`), each
-  with a page in docs/planners/
+- methods: `default.py`, `offline.py`, `online.py`, `otd.py`, `rsm.py`, `ras_order.py`, `partition.py`, `dsm.py`,
+  `sam.py`, `best.py`, `exact.py` (with `assignment.py`, `bound.py`), each with a page in docs/planners/
+- `admission.py`: which topologies come first, and which are left out where not all fit
 - `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
 - `layout.py`, `slots.py`: placements in the making, and how they become slots
-- `search.py`, `anneal.py`, `repair.py`, `feasibility.py`, `pairs.py`: parts that methods share
+- `search.py`, `anneal.py`, `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts
+  that methods share
 
 Everything here is pure: no clock (what is left of the time is asked from the caller), no chance but the seeded
 generator.
@@ -19,9 +21,10 @@ from collections.abc import Mapping
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner import best, default, exact, online, partition
+from stormpilot.planner import best, default, dsm, exact, offline, online, otd, partition, ras_order, rsm, sam
+from stormpilot.planner.admission import admitted
 from stormpilot.planner.anneal import LeftS
-from stormpilot.planner.registry import Planner, Value, run
+from stormpilot.planner.registry import Planner, Value, params_of, run
 
 __all__ = ["PLANNERS", "Planner", "compute", "planner_named"]
 
@@ -36,6 +39,14 @@ PLANNERS: dict[str, Planner] = {
             default.place,
         ),
         Planner(
+            "offline",
+            "by the component graph alone: receivers near their senders; for what was never measured",
+            "A13 3.1",
+            offline.Params,
+            offline.place,
+            exact_workers=True,
+        ),
+        Planner(
             "online",
             "greedy by measured traffic: executors to workers, workers to nodes",
             "A13 3.2",
@@ -44,11 +55,46 @@ PLANNERS: dict[str, Planner] = {
             exact_workers=True,
         ),
         Planner(
+            "otd",
+            "one executor at a time: away from overloaded workers, else to where its traffic is",
+            "N24 4",
+            otd.Params,
+            otd.place,
+        ),
+        Planner(
+            "rsm",
+            "R-Storm: each executor to the node whose free CPU and memory fit it best, near the last",
+            "R-Storm; S17 7.3",
+            rsm.Params,
+            rsm.place,
+        ),
+        Planner(
+            "ras-order",
+            "Storm 2.x's resource-aware order of nodes, and of topologies across users",
+            "RAS",
+            ras_order.Params,
+            ras_order.place,
+        ),
+        Planner(
             "partition",
             "graph partitioning (Mt-KaHyPar), then local search on the true objective",
             "algorithms.md 10 (ours)",
             partition.Params,
             partition.place,
+        ),
+        Planner(
+            "dsm",
+            "executors round robin over the slots, node after node",
+            "S17 7.2",
+            dsm.Params,
+            dsm.place,
+        ),
+        Planner(
+            "sam",
+            "full bundles of one component in slots of their own, the rest best fit",
+            "S17 7.4",
+            sam.Params,
+            sam.place,
         ),
         Planner(
             "best",
@@ -82,6 +128,20 @@ def compute(
     *,
     seed: int = 0,
     left_s: LeftS = lambda: math.inf,
+    partial: bool = False,
 ) -> Plan | Infeasible:
-    """Plan with the planner of that name. `left_s` says how many seconds are left (by the caller's clock)."""
-    return run(planner_named(planner), model, params or {}, seed, left_s)
+    """Plan with the planner of that name. `left_s` says how many seconds are left (by the caller's clock).
+
+    With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
+    order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`).
+    """
+    chosen, given = planner_named(planner), params or {}
+
+    def plan(part: Model) -> Plan | Infeasible:
+        return run(chosen, part, given, seed, left_s)
+
+    if not partial:
+        return plan(model)
+    exact_workers = chosen.exact_workers or bool(getattr(params_of(chosen, given), "exact_workers", False))
+    quick = PLANNERS["online" if exact_workers else "default"]
+    return admitted(model, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology
@@ -19,20 +20,27 @@ class Violation:
     executors: list[tuple[str, int]]
 
 
-def violations(model: Model, plan: Plan, *, exact_workers: bool = False) -> list[Violation]:
+def violations(
+    model: Model, plan: Plan, *, exact_workers: bool = False, left_out: Collection[str] = ()
+) -> list[Violation]:
     """Everything that is wrong with a plan; an empty list means that every hard constraint holds.
 
     Constraints: `topology` (each planned once), `executor-once`, `slot-exists`, `slot-one-topology`, `workers` (at most
     min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `exclusion`, `pin`, `fixed-worker`. Fixed workers
-    stay where they are whatever sites, exclusions and pins say.
+    stay where they are whatever sites, exclusions and pins say. `left_out`: topologies (ids) that a partial plan may
+    leave without a place; only such as do not run now.
     """
     found: list[Violation] = []
     supervisors = {s.id: s for s in model.supervisors}
     topologies = {t.id: t for t in model.topologies}
     planned = Counter(tp.id for tp in plan.topologies)
-    for t in topologies:
-        if planned[t] != 1:
-            found.append(Violation("topology", f"{t} is planned {planned[t]} times, expected once", []))
+    for t, wanted_topology in topologies.items():
+        times_wanted = 0 if t in left_out else 1
+        if planned[t] != times_wanted:
+            wanted_text = "once" if times_wanted else "none, as it is left out"
+            found.append(Violation("topology", f"{t} is planned {planned[t]} times, expected {wanted_text}", []))
+        if t in left_out and wanted_topology.assignment:
+            found.append(Violation("topology", f"{t} runs and is left out", []))
     found.extend(Violation("topology", f"{t} is not in the model", []) for t in planned if t not in topologies)
 
     slot_owner: dict[tuple[str, int], str] = {}

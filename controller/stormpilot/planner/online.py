@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from stormpilot.model.values import Infeasible
 from stormpilot.planner.anneal import LeftS, Limits
 from stormpilot.planner.layout import Frame, Layout, empty_layout
 from stormpilot.planner.repair import repaired
+
+if TYPE_CHECKING:
+    from stormpilot.planner.pairs import Bins, Items
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,22 @@ def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout) -> Non
 
     c = frame.compiled
     lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
+    items, bins, bin_of = worker_bins(frame, t, cap, layout)
+    mine = (c.pair_a >= lo) & (c.pair_a < hi)
+    a, b, tps = c.pair_a[mine] - lo, c.pair_b[mine] - lo, c.pair_tps[mine]
+    order = by_falling_traffic(a, b, tps)
+    pairs.place_pairs(items, bins, bin_of, a[order], b[order], tps[order])
+    pairs.place_rest(items, bins, bin_of)
+    pairs.fill_empty(items, bins, bin_of)
+    layout.worker[lo:hi] = np.where(bin_of == NOWHERE, NOWHERE, bin_of + frame.first_worker[t])
+
+
+def worker_bins(frame: Frame, t: int, cap: int, layout: Layout) -> tuple[Items, Bins, Ints]:
+    """Executors of topology t as items, its workers (each takes `cap`, fixed ones none) as bins, and who is where."""
+    from stormpilot.planner import pairs
+
+    c = frame.compiled
+    lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
     w0, w1 = int(frame.first_worker[t]), int(frame.first_worker[t + 1])
     xadj = c.xadj[lo : hi + 1] - c.xadj[lo]
     edges = slice(int(c.xadj[lo]), int(c.xadj[hi]))
@@ -95,14 +115,7 @@ def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout) -> Non
         memory=np.zeros(w1 - w0),
         classes=np.zeros((w1 - w0, len(classes)), dtype=np.int64),
     )
-    bin_of = np.where(c.fixed[lo:hi], layout.worker[lo:hi] - w0, NOWHERE)
-    mine = (c.pair_a >= lo) & (c.pair_a < hi)
-    a, b, tps = c.pair_a[mine] - lo, c.pair_b[mine] - lo, c.pair_tps[mine]
-    order = by_falling_traffic(a, b, tps)
-    pairs.place_pairs(items, bins, bin_of, a[order], b[order], tps[order])
-    pairs.place_rest(items, bins, bin_of)
-    pairs.fill_empty(items, bins, bin_of)
-    layout.worker[lo:hi] = np.where(bin_of == NOWHERE, NOWHERE, bin_of + w0)
+    return items, bins, np.where(c.fixed[lo:hi], layout.worker[lo:hi] - w0, NOWHERE)
 
 
 def _distinct_nodes(c: Compiled, allowed: np.ndarray) -> tuple[Floats, Floats, np.ndarray]:
@@ -123,7 +136,7 @@ def workers_to_nodes(frame: Frame, layout: Layout) -> None:
     between = (wa != wb) & (wa != NOWHERE) & (wb != NOWHERE)
     a, b, tps = unordered(workers, wa[between], wb[between], c.pair_tps[between])
     xadj, adj, adj_tps = adjacency(workers, a, b, tps)
-    klass, allowed = _worker_classes(c, layout, placed, workers)
+    klass, allowed = worker_classes(c, layout, placed, workers)
     cpu = np.bincount(layout.worker[placed], c.cpu_mhz[placed], workers).astype(np.float64)
     memory = np.bincount(layout.worker[placed], c.memory_mb[placed], workers).astype(np.float64)
     items = pairs.Items(xadj, adj, adj_tps, cpu, memory, klass, used & ~frame.fixed)
@@ -147,7 +160,7 @@ def workers_to_nodes(frame: Frame, layout: Layout) -> None:
     layout.node[:] = bin_of
 
 
-def _worker_classes(c: Compiled, layout: Layout, placed: np.ndarray, workers: int) -> tuple[Ints, np.ndarray]:
+def worker_classes(c: Compiled, layout: Layout, placed: np.ndarray, workers: int) -> tuple[Ints, np.ndarray]:
     """For every worker the row of `allowed` that all its executors share (new rows where they differ)."""
     has = np.zeros((workers, len(c.allowed)), dtype=np.bool_)
     has[layout.worker[placed], c.klass[placed]] = True

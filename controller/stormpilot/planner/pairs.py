@@ -211,6 +211,29 @@ def place_rest(items: Items, bins: Bins, bin_of: Ints) -> None:
                 put(items, bins, bin_of, i, b)
 
 
+@jit
+def deal(items: Items, bins: Bins, bin_of: Ints, dealt: Ints, primary: Ints, secondary: Ints) -> None:
+    """Deal items round robin over the primary bins that take them, and over the secondary ones when none of these does.
+
+    What no bin takes stays in `bin_of` as -1.
+    """
+    at_primary, at_secondary = 0, 0
+    for i in dealt:
+        for k in range(len(primary)):
+            b = primary[(at_primary + k) % len(primary)]
+            if fits(items, bins, i, b):
+                put(items, bins, bin_of, i, b)
+                at_primary = (at_primary + k + 1) % len(primary)
+                break
+        else:
+            for k in range(len(secondary)):
+                b = secondary[(at_secondary + k) % len(secondary)]
+                if fits(items, bins, i, b):
+                    put(items, bins, bin_of, i, b)
+                    at_secondary = (at_secondary + k + 1) % len(secondary)
+                    break
+
+
 def fill_empty(items: Items, bins: Bins, bin_of: Ints) -> None:
     """Give each empty bin the one item, of a bin with more than one, whose move costs least (ties: lower number)."""
     _fill_empty(items, bins, bin_of, np.zeros(len(bin_of)))

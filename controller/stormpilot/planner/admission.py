@@ -1,0 +1,149 @@
+"""Which topologies come first, and which are left out where not all of them fit.
+
+The order is that of Storm's resource-aware scheduler [RAS; algorithms.md, section 6]: users that are furthest below
+what is guaranteed to them first, each user's topologies by priority. Where Storm evicts running topologies of lower
+rank, we never do: what runs stays, and of the new ones those that still fit are taken in that order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.model.part import part
+from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
+
+PlanModel = Callable[[Model], Plan | Infeasible]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A topology (id) whose turn it is, with its user's score at that moment: above 0 is more than guaranteed."""
+
+    topology: str
+    user: str
+    score: float
+
+
+def topology_order(model: Model) -> list[Turn]:
+    """All topologies in the order across users.
+
+    score = max over CPU and memory of (requested + assigned - guaranteed) / available, the lowest first, where
+    `requested` is the user's next topology, `assigned` what had its turn before, and `available` what those of all
+    users left. Ties go to the lower user name. A user's own: lower priority number, then running ones, then lower id.
+    """
+    guaranteed = {g.user: g for g in model.guarantees}
+    queues: dict[str, list[Topology]] = {}
+    for topology in sorted(model.topologies, key=lambda t: (t.priority, not t.assignment, t.id)):
+        queues.setdefault(topology.owner or "", []).append(topology)
+    cpu_mhz = sum(s.limit_mhz for s in model.supervisors)
+    memory_mb = sum(s.memory_mb if s.memory_mb else math.inf for s in model.supervisors)
+    assigned = dict.fromkeys(queues, (0.0, 0.0))
+    needs = {t.id: _needs(t) for t in model.topologies}
+    turns = []
+    while queues:
+        scores = {
+            user: _score(
+                needs[own[0].id], assigned[user], guaranteed.get(user, Guarantee(user=user)), cpu_mhz, memory_mb
+            )
+            for user, own in queues.items()
+        }
+        user = min(queues, key=lambda u: (scores[u], u))
+        topology = queues[user].pop(0)
+        if not queues[user]:
+            del queues[user]
+        cpu, memory = needs[topology.id]
+        assigned[user] = assigned[user][0] + cpu, assigned[user][1] + memory
+        cpu_mhz -= cpu
+        memory_mb -= memory
+        turns.append(Turn(topology.id, user, scores[user]))
+    return turns
+
+
+def _needs(topology: Topology) -> tuple[float, float]:
+    """CPU in MHz, memory in MB."""
+    return sum(e.cpu_mhz for e in topology.executors), sum(e.memory_mb for e in topology.executors)
+
+
+def _score(
+    need: tuple[float, float], assigned: tuple[float, float], guarantee: Guarantee, cpu_mhz: float, memory_mb: float
+) -> float:
+    if cpu_mhz <= 0 or memory_mb <= 0:
+        return math.inf
+    return max(
+        (assigned[0] + need[0] - guarantee.cpu_mhz) / cpu_mhz,
+        (assigned[1] + need[1] - guarantee.memory_mb) / memory_mb,
+    )
+
+
+def admitted(
+    model: Model, plan: PlanModel, probe: PlanModel, left_s: Callable[[], float] = lambda: math.inf
+) -> Plan | Infeasible:
+    """Plan everything, or as many of the waiting topologies as fit beside those that run.
+
+    Parameters
+    ----------
+    plan : the planner that makes the plan.
+    probe : a fast one, asked first whether a set of topologies fits; `plan` is asked where it does not know.
+
+    Returns
+    -------
+    A plan whose `left_out` names each topology without a place and why (so do its notes; empty when all fit), or
+    Infeasible where not even the running topologies fit.
+    """
+    answer = plan(model)
+    if isinstance(answer, Plan):
+        return answer
+    order = topology_order(model)
+    waits = {t.id for t in model.topologies if not t.assignment}
+    taken = [turn.topology for turn in order if turn.topology not in waits]
+    best: Plan | Infeasible | None = None
+    if taken:
+        best = _either(part(model, taken), probe, plan)
+        if isinstance(best, Infeasible):
+            if not waits:
+                return answer
+            return msgspec.structs.replace(best, text=f"{best.text} (even without the topologies that wait)")
+    left_out: dict[str, str] = {}
+    for turn in order:
+        if turn.topology not in waits:
+            continue
+        if left_s() <= 0:
+            left_out[turn.topology] = "no time was left to see whether it fits"
+            continue
+        found = _either(part(model, [*taken, turn.topology]), probe, plan)
+        if isinstance(found, Infeasible):
+            left_out[turn.topology] = f"{found.constraint}: {found.text}"
+        else:
+            taken.append(turn.topology)
+            best = found
+    if best is None:
+        return answer
+    final = plan(part(model, taken))
+    notes = []
+    if isinstance(final, Infeasible):  # a weaker planner than the one that found room for them
+        assert isinstance(best, Plan)
+        notes.append(f"planned by {best.planner}: {final.text}")
+        final = best
+    notes += _notes(model, order, left_out)
+    return msgspec.structs.replace(final, notes=[*final.notes, *notes], left_out=left_out)
+
+
+def _either(model: Model, probe: PlanModel, plan: PlanModel) -> Plan | Infeasible:
+    answer = probe(model)
+    return plan(model) if isinstance(answer, Infeasible) and not answer.proved else answer
+
+
+def _notes(model: Model, order: Sequence[Turn], left_out: dict[str, str]) -> list[str]:
+    """One line for each topology that is left out, in the order of turns."""
+    names = {t.id: t.name for t in model.topologies}
+    return [
+        f"left out: {names[turn.topology]}"
+        + (f" of {turn.user}" if turn.user else "")
+        + f" (turn {i} of {len(order)}, score {turn.score:.3g}): {left_out[turn.topology]}"
+        for i, turn in enumerate(order, start=1)
+        if turn.topology in left_out
+    ]

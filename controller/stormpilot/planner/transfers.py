@@ -1,0 +1,105 @@
+"""The inner loop of `otd`: of all transfers of one executor to another worker, the one with the largest ASC.
+
+Compiled with numba; O(executors that may move x workers of their topology + their traffic).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
+from stormpilot.planner.jit import jit
+
+
+class Sources(NamedTuple):
+    """Executors: their traffic as adjacency lists, what they use, where they are."""
+
+    xadj: Ints
+    adj: Ints
+    adj_tps: Floats
+    cpu: Floats
+    memory: Floats
+    queue: Floats
+    klass: Ints
+    worker: Ints
+    may_move: Bools
+
+
+class Targets(NamedTuple):
+    """Workers of a topology are `first[t]:first[t + 1]`; what is left on worker and node before they are too loaded."""
+
+    topology: Ints  # worker -> topology
+    first: Ints
+    node: Ints
+    cpu: Floats  # of the worker itself: less is better
+    queue_left: Floats
+    open: Bools
+    host: Ints  # node -> host
+    cpu_left: Floats  # of the node
+    memory_left: Floats
+    allowed: Bools  # class x node
+    lean_cpu: Bools  # node: its load must fall; a transfer that takes no CPU away from it does not count
+    lean_queue: Bools  # worker: its queue must fall
+
+
+def best_transfer(sources: Sources, targets: Targets, least: float) -> tuple[int, int, float]:
+    """Executor, worker and ASC of the transfer with the largest ASC above `least`; (-1, -1, least) where there is none.
+
+    ASC = traffic with executors on the target's host - traffic with others on the present one. Ties: more traffic with
+    the target worker itself, then the less loaded worker, then the lower executor, then the lower worker.
+    """
+    found = np.array([NOWHERE, NOWHERE], dtype=np.int64)
+    asc = np.array([least])
+    with_worker = np.zeros(len(targets.node))
+    with_host = np.zeros(int(targets.host.max(initial=0)) + 1)
+    _best_transfer(sources, targets, found, asc, with_worker, with_host)
+    return int(found[0]), int(found[1]), float(asc[0])
+
+
+@jit
+def _best_transfer(
+    sources: Sources, targets: Targets, found: Ints, asc: Floats, with_worker: Floats, with_host: Floats
+) -> None:
+    best_near, best_cpu = 0.0, 0.0
+    for e in range(len(sources.worker)):
+        if not sources.may_move[e]:
+            continue
+        old = sources.worker[e]
+        node = targets.node[old]
+        lean = targets.lean_cpu[node] or targets.lean_queue[old]
+        for j in range(sources.xadj[e], sources.xadj[e + 1]):
+            w = sources.worker[sources.adj[j]]
+            with_worker[w] += sources.adj_tps[j]
+            with_host[targets.host[targets.node[w]]] += sources.adj_tps[j]
+        t = targets.topology[old]
+        here = with_host[targets.host[node]]
+        for w in range(targets.first[t], targets.first[t + 1]):
+            if not targets.open[w] or w == old or sources.queue[e] > targets.queue_left[w]:
+                continue
+            n = targets.node[w]
+            if n != node and (
+                not targets.allowed[sources.klass[e], n]
+                or sources.cpu[e] > targets.cpu_left[n]
+                or sources.memory[e] > targets.memory_left[n]
+            ):
+                continue
+            if lean and not (
+                (targets.lean_cpu[node] and n != node and sources.cpu[e] > 0.0)
+                or (targets.lean_queue[old] and sources.queue[e] > 0.0)
+            ):
+                continue
+            gain = with_host[targets.host[n]] - here
+            near = with_worker[w]
+            if gain < asc[0] or (found[0] == NOWHERE and gain == asc[0]):
+                continue
+            if gain == asc[0] and (near < best_near or (near == best_near and targets.cpu[w] >= best_cpu)):
+                continue
+            asc[0] = gain
+            best_near, best_cpu = near, targets.cpu[w]
+            found[0], found[1] = e, w
+        for j in range(sources.xadj[e], sources.xadj[e + 1]):
+            w = sources.worker[sources.adj[j]]
+            with_worker[w] = 0.0
+            with_host[targets.host[targets.node[w]]] = 0.0
