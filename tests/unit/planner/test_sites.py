@@ -1,0 +1,97 @@
+"""The four points on which the site-aware demo of G15 breaks, inside the planners of the papers [algorithms.md 7]."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from builders import assigned, located, supervisor, topology
+from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
+from stormpilot.planner import compute
+from stormpilot.planner.check import violations
+
+each_planner = pytest.mark.parametrize("name", ["default", "offline", "online", "otd", "rsm", "ras-order"])
+
+
+def cluster(*nodes: Supervisor) -> Model:
+    """source (anywhere) -> parse (site east, four executors of 100 MHz) -> sink (anywhere)."""
+    t = topology(
+        "t",
+        {"source": 2, "parse": 4, "sink": 2},
+        workers=4,
+        streams=[("source", "parse"), ("parse", "sink")],
+        sites={"parse": "east"},
+    )
+    return Model(supervisors=list(nodes), topologies=[t])
+
+
+def east(name: str, *, slots: int = 2, mhz: float = 250.0) -> Supervisor:
+    return supervisor(name, slots, mhz=mhz, site="east")
+
+
+def planned(model: Model, name: str) -> Plan:
+    answer = compute(model, name)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer) == []
+    return answer
+
+
+@each_planner
+def test_supervisors_and_components_without_a_tag_take_part(name):
+    """east holds two executors each: source and sink have to go to the node without a tag."""
+    where = located(planned(cluster(east("e0"), east("e1"), supervisor("plain", 2)), name))
+    assert {where[task][0] for task in (3, 4, 5, 6)} <= {"e0", "e1"}
+    assert "plain" in {where[task][0] for task in (1, 2, 7, 8)}
+
+
+@each_planner
+def test_a_site_without_a_free_slot_names_site_and_component(name):
+    answer = compute(cluster(east("e0", slots=0), supervisor("plain", 4)), name)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert "parse" in answer.text
+    assert "east" in answer.text
+    assert answer.executors == [("t", task) for task in (3, 4, 5, 6)]
+
+
+@each_planner
+def test_a_site_that_is_not_required_is_given_up_and_that_is_said(name):
+    model = cluster(east("e0", slots=0), supervisor("plain", 4))
+    t = model.topologies[0]
+    wish = msgspec.structs.replace(
+        t, components=[msgspec.structs.replace(c, site_required=c.site is None) for c in t.components]
+    )
+    answer = planned(msgspec.structs.replace(model, topologies=[wish]), name)
+    assert any("parse (east)" in note for note in answer.notes)
+
+
+@each_planner
+def test_executors_spread_over_the_supervisors_of_their_site(name):
+    """No supervisor of the site holds more than two of the four."""
+    where = located(planned(cluster(east("e0"), east("e1"), supervisor("plain", 2)), name))
+    on = [where[task][0] for task in (3, 4, 5, 6)]
+    assert sorted(on) == ["e0", "e0", "e1", "e1"]
+
+
+@each_planner
+def test_executors_of_a_lost_supervisor_stay_in_their_site(name):
+    whole = cluster(east("e0", mhz=400.0), east("e1", mhz=400.0), supervisor("plain", 2))
+    running = assigned(planned(whole, name), whole)
+    lost = msgspec.structs.replace(running, supervisors=[s for s in running.supervisors if s.id != "e0"])
+    where = located(planned(lost, name))
+    assert {where[task][0] for task in (3, 4, 5, 6)} == {"e1"}
+
+
+@each_planner
+def test_only_the_site_is_infeasible_when_it_lacks_cpu(name):
+    """The site is 100 MHz short; the answer names what is tied to it, and other topologies are still planned."""
+    model = cluster(east("e0", mhz=300.0), supervisor("plain", 4))
+    other = topology("free", {"a": 2}, workers=1)
+    both = msgspec.structs.replace(model, topologies=[*model.topologies, other])
+    answer = compute(both, name)
+    assert isinstance(answer, Infeasible)
+    assert set(answer.executors) == {("t", task) for task in (3, 4, 5, 6)}
+    rest = compute(both, name, partial=True)
+    assert isinstance(rest, Plan)
+    assert list(rest.left_out) == ["t"]
+    assert set(located(rest, "free")) == {1, 2}
