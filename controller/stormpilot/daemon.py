@@ -15,6 +15,7 @@ import structlog
 from kazoo.exceptions import CancelledError, KazooException
 from kazoo.recipe.lock import Lock
 
+from stormpilot.api.service import Service
 from stormpilot.config import Config, zookeeper_auth
 from stormpilot.cycle import Compute, Cycle
 from stormpilot.errors import RefusedError, UnreachableError
@@ -77,10 +78,18 @@ class Daemon:
             session_timeout_s=config.zookeeper.session_timeout_s,
             on_change=self._connection_changed,
         )
+        self.service = Service(
+            config,
+            self.name,
+            connected=lambda: self._zookeeper.connected,
+            sessions_lost=lambda: self._zookeeper.sessions_lost,
+        )
 
     def run(self, *, once: bool = False) -> None:
         """Run until `stop`; with `once` for a single cycle, after the windows are filled."""
         self._zookeeper.start()
+        if not once:
+            self.service.start()
         self._warm_up()
         try:
             while not self._stopping.is_set():
@@ -98,6 +107,7 @@ class Daemon:
         finally:
             self._recorder.flush(_now_ms())
             self._zookeeper.stop()
+            self.service.stop()
 
     def stop(self) -> None:
         """End soon, from any thread (not from a signal handler: it takes locks)."""
@@ -139,6 +149,7 @@ class Daemon:
             if once:
                 raise RefusedError(f"another controller leads: {others[0]}")
             log.info("standing by", leader=others[0])
+            self.service.standing_by(others[0])
         try:
             if self._stopping.is_set() or not lock.acquire():
                 return
@@ -151,6 +162,7 @@ class Daemon:
             epoch = raise_epoch(self._zookeeper, p, _newest_epoch(reader.read()))
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._planner)
+            self.service.leading(epoch.number)
             observer = Observer(reader, self._config.load, self._config.decide.cpu_limit_ratio)
             cycle = Cycle(
                 observer=observer,
@@ -169,6 +181,7 @@ class Daemon:
 
     def _release(self, lock: Lock) -> None:
         """Let the next one lead, if we still can; the end of the session does it otherwise."""
+        self.service.stepped_down()
         self._lock = None
         if self._zookeeper.connected:
             try:
@@ -184,6 +197,7 @@ class Daemon:
         due_s = 0.0
         signature: object = None
         while not self._stopping.is_set():
+            self.service.beat()
             if not same_session():
                 log.warning("session lost: stopped acting, standing for election again")
                 return
@@ -219,20 +233,24 @@ class Daemon:
             for e in account.events:
                 say = log.warning if e.alert else log.info
                 say(e.kind.value, topology=e.topology, text=e.text, value=e.value, threshold=e.threshold)
-            self._recorder.record(
-                account,
-                observation,
-                cycle.publisher.epoch.number,
-                cycle.observer.counters,
-                took_ms,
-                lambda data: cycle.publisher.put(self._paths.controller, data),
-            )
+            try:
+                self._recorder.record(
+                    account,
+                    observation,
+                    cycle.publisher.epoch.number,
+                    cycle.observer.counters,
+                    took_ms,
+                    lambda data: cycle.publisher.put(self._paths.controller, data),
+                )
+            finally:
+                self.service.cycle_done(account, observation, self._recorder.state, took_ms)
         except (UnreachableError, DeposedError):
             raise
         except ConflictError as e:
             log.warning("the controller's state was not written", why=e)
         except Exception:
             log.exception("cycle failed, the next one comes")
+            self.service.cycle_failed()
 
     def _fill_windows(self, observer: Observer) -> None:
         """Measure until every topology that reports load is ready, at most one window and what a first report takes."""

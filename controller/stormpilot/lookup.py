@@ -1,13 +1,12 @@
-"""Answers about one topology from ZooKeeper, for commands and the HTTP API: its plan, what that moves, its history."""
+"""Answers about one topology from ZooKeeper, for commands and the HTTP API: its plan, and what that moves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stormpilot.config import LoadSection
-from stormpilot.errors import RefusedError, UsageError
+from stormpilot.errors import RefusedError
 from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
@@ -74,18 +73,3 @@ def moved(found: PublishedPlan) -> list[dict[str, Any]]:
         for e in topology.executors
         if now.get(e.start) != plan.get(e.start)
     ]
-
-
-def plan_history(zookeeper: ZooKeeper, paths: Paths, topology_id: str) -> Mapping[int, HistoryEntry | str]:
-    """The plans that were published for a topology, newest first, by number; a text says why one cannot be read."""
-    numbers = sorted((n for n in zookeeper.children([paths.plan_history(topology_id)])[0] if n.isdigit()), reverse=True)
-    places = [paths.plan_history(topology_id, n) for n in numbers]
-    entries: dict[int, HistoryEntry | str] = {}
-    for n, path, node in zip(numbers, places, zookeeper.read(places), strict=True):
-        if node is None:
-            continue  # removed meanwhile
-        try:
-            entries[int(n)] = decode(node.data, HistoryEntry, path)
-        except UsageError as e:
-            entries[int(n)] = str(e)
-    return entries

@@ -36,6 +36,7 @@ class Recorder:
     planner: str
     started_at_ms: int
     cycles: int = 0
+    state: ControllerState | None = None
     _since: dict[str, tuple[object, int]] = field(default_factory=dict)
     _traffic_log: TrafficLog | None = None
     _window_from_ms: int = 0
@@ -57,7 +58,7 @@ class Recorder:
         took_ms: float,
         put: Callable[[bytes], None],
     ) -> None:
-        """Record a cycle; `put` writes the controller's state."""
+        """Record a cycle; `put` writes the controller's `state`."""
         self.cycles += 1
         self._to_traffic_log(account, observation, epoch, took_ms)
         for t, d in account.decisions.items():
@@ -68,25 +69,22 @@ class Recorder:
         views = account.views(observation, {t: at_ms for t, (_, at_ms) in self._since.items()})
         problems = [why for _, why in sorted(observation.seen.problems.items())]
         event, fields = account.sentence(took_ms)
-        put(
-            encode(
-                ControllerState(
-                    controller=self.name,
-                    version=stormpilot.__version__,
-                    epoch=epoch,
-                    started_at_ms=self.started_at_ms,
-                    written_at_ms=observation.at_ms,
-                    period_s=self.config.cycle.period_s,
-                    cycles=self.cycles,
-                    planner=self.planner,
-                    sentence=line(event, fields),
-                    problems=problems[:20],
-                    counters={**counters, **self._log_counters()},
-                    topologies=views,
-                    restarts=list(account.restarts),
-                )
-            )
+        self.state = ControllerState(
+            controller=self.name,
+            version=stormpilot.__version__,
+            epoch=epoch,
+            started_at_ms=self.started_at_ms,
+            written_at_ms=observation.at_ms,
+            period_s=self.config.cycle.period_s,
+            cycles=self.cycles,
+            planner=self.planner,
+            sentence=line(event, fields),
+            problems=problems[:20],
+            counters={**counters, **self._log_counters()},
+            topologies=views,
+            restarts=list(account.restarts),
         )
+        put(encode(self.state))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership)."""

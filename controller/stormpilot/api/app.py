@@ -1,0 +1,128 @@
+"""The routes put together: API, pages, metrics, health; and what every answer carries."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from litestar import Litestar, Response, get
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import Message, Scope
+
+import stormpilot
+from stormpilot.api import health, problems, reads, verbs
+from stormpilot.api.guard import Doorkeeper
+from stormpilot.api.metrics import CONTENT_TYPE, Metrics
+from stormpilot.api.source import Source
+from stormpilot.api.tokens import TokenFile
+from stormpilot.errors import StormpilotError
+
+PAGES = Path(__file__).parent / "pages"
+BODY_BYTES = 64 * 1024
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+NO_CONTENT = "default-src 'none'; frame-ancestors 'none'"
+
+
+def create_app(source: Source, metrics: Metrics) -> Litestar:
+    """The application; `UsageError` when the tokens file is wrong."""
+    section = source.config.api
+    tokens = None if section.tokens_file is None else TokenFile(Path(section.tokens_file))
+
+    async def before_send(message: Message, scope: Scope) -> None:
+        if message["type"] == "http.response.start":
+            route = scope.get("path_template") or "(none)"
+            metrics.requests.labels(str(scope.get("method")), route, str(message["status"])).inc()
+            headers = list(message.get("headers", []))
+            given = {bytes(name).lower() for name, _ in headers}
+            more = {**HEADERS, "content-security-policy": NO_CONTENT}
+            message["headers"] = [
+                *headers,
+                *((k.encode(), v.encode()) for k, v in more.items() if k.encode() not in given),
+            ]
+
+    @get("/metrics", sync_to_thread=True, include_in_schema=False, guards=list(reads.READS))
+    def scrape() -> Response[bytes]:
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    @get("/healthz", sync_to_thread=False, include_in_schema=False)
+    def healthz() -> Response[health.Health]:
+        return _health(health.alive(source.board, source.config))
+
+    @get("/readyz", sync_to_thread=True, include_in_schema=False)
+    def readyz() -> Response[health.Health]:
+        age_s = None
+        if source.board.part == "standby":
+            try:
+                age_s = source.status()["controller"].get("last_cycle_age_s")
+            except StormpilotError:
+                age_s = None
+        return _health(health.ready(source.board, source.config, age_s))
+
+    app = Litestar(
+        route_handlers=[
+            _page("/", "index.html"),
+            _page("/docs", "docs.html"),
+            scrape,
+            healthz,
+            readyz,
+            reads.router(),
+            verbs.router(),
+        ],
+        dependencies={"source": Provide(lambda: source, sync_to_thread=False)},
+        state=State({"doorkeeper": Doorkeeper(section, tokens)}),
+        exception_handlers={Exception: problems.answer},
+        before_send=[before_send],
+        request_max_body_size=BODY_BYTES,
+        openapi_config=OpenAPIConfig(
+            title="stormpilot",
+            version=stormpilot.__version__,
+            description="Everything that the command line reads and does.",
+            path="/schema",
+            render_plugins=[JsonRenderPlugin(), YamlRenderPlugin()],
+            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
+        ),
+        logging_config=None,
+        debug=False,
+    )
+    return app
+
+
+def _page(path: str, name: str) -> Any:
+    """A page of ours. Litestar's own pages of the routes load scripts from elsewhere, which closed networks refuse."""
+    html = (PAGES / name).read_bytes()
+    policy = content_policy(html.decode())
+
+    @get(path, sync_to_thread=False, include_in_schema=False)
+    def page() -> Response[bytes]:
+        return Response(html, media_type="text/html", headers={"content-security-policy": policy})
+
+    return page
+
+
+def content_policy(html: str) -> str:
+    """What a page of ours may load: its own script and style, known by their hashes, and our routes."""
+
+    def hashes(tag: str) -> str:
+        bodies = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(b.encode()).digest()).decode()}'" for b in bodies)
+
+    return (
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def _health(found: health.Health) -> Response[health.Health]:
+    return Response(found, status_code=200 if found.ok else 503)

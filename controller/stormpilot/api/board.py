@@ -1,0 +1,86 @@
+"""What this process knows of itself: whether it leads, whether its cycles go on, and what the last one saw.
+
+Written by the controller's thread, read by those that serve. A field is replaced as a whole, so that nobody waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stormpilot.account import Account
+from stormpilot.model.messages import ControllerState
+from stormpilot.model.moves import MoveState
+from stormpilot.model.values import Model
+from stormpilot.observe.observer import Observation
+
+Part = Literal["starting", "standby", "leading", "stopping"]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One cycle, when it is over; `moves` is what became of the last move of each topology."""
+
+    account: Account
+    observation: Observation
+    state: ControllerState | None
+    took_s: float
+    moves: Mapping[str, MoveState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # the account's goes on to change in the cycles to come
+        object.__setattr__(self, "moves", dict(self.account.followed))
+
+    @property
+    def model(self) -> Model | None:
+        """What is believed, with the rates measured."""
+        return None if self.observation.belief is None else self.observation.belief.model
+
+
+@dataclass
+class Board:
+    """`part` is what this process plays; `leader` who leads, where that is another one; `epoch` ours while we lead.
+
+    `beat_s` is when the controller's thread was last seen to go on, by `clock_s`.
+    """
+
+    name: str
+    zookeeper_connected: Callable[[], bool]
+    sessions_lost: Callable[[], int]
+    clock_s: Callable[[], float] = time.monotonic
+    part: Part = "starting"
+    leader: str | None = None
+    epoch: int = 0
+    cycles: int = 0
+    failed_cycles: int = 0
+    last: Looked | None = None
+    cycle_s: float | None = None
+    beat_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.beat_s = self.clock_s()
+
+    def beat(self) -> None:
+        """The controller's thread goes on."""
+        self.beat_s = self.clock_s()
+
+    def become(self, part: Part, *, leader: str | None = None, epoch: int = 0) -> None:
+        """Another part begins; what was seen in the one before is no longer ours to tell."""
+        self.last, self.cycle_s = None, None
+        self.leader, self.epoch = leader, epoch
+        self.part = part
+        self.beat()
+
+    def cycle_done(self, looked: Looked) -> None:
+        """A cycle is over."""
+        self.last = looked
+        self.cycles += 1
+        self.cycle_s = self.clock_s()
+        self.beat()
+
+    def cycle_failed(self) -> None:
+        """A cycle ended with an error."""
+        self.failed_cycles += 1
+        self.beat()

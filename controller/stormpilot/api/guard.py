@@ -1,0 +1,107 @@
+"""Who asks, and may they? Asked before anything of a request is read."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
+
+from stormpilot.api.problems import ProblemError
+from stormpilot.api.tokens import Role, TokenFile
+from stormpilot.config import ApiSection, is_loopback
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+Guard = Callable[[Connection, BaseRouteHandler], None]
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="stormpilot"'}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: `name` is what the audit says."""
+
+    name: str
+    role: Role
+
+
+class Doorkeeper:
+    """Knows callers by their token, or, where the configuration says so, by coming from this machine.
+
+    Without a tokens file reading is open to whoever reaches the address, and nothing may be changed unless
+    `allow_loopback_mutations`. Who comes without a token must have asked for this machine by a name of its own: a web
+    page elsewhere, whose name was made to point here, did not.
+    """
+
+    def __init__(self, section: ApiSection, tokens: TokenFile | None):
+        self._section = section
+        self._tokens = tokens
+
+    def caller(self, connection: Connection) -> Caller:
+        """Who asks; `ProblemError` 401 or 403 when that is nobody we let in."""
+        given = connection.headers.get("authorization")
+        if given is not None:
+            return self._bearer(given)
+        here = self._loopback(connection)
+        if self._section.allow_loopback_mutations and here:
+            self._check_host(connection)
+            return Caller(f"anonymous@{connection.client.host if connection.client else 'loopback'}", Role.admin)
+        if self._tokens is not None:
+            raise ProblemError(401, "UNAUTHENTICATED", "send Authorization: Bearer TOKEN", headers=CHALLENGE)
+        self._check_host(connection)
+        return Caller("anonymous", Role.viewer)
+
+    def _bearer(self, given: str) -> Caller:
+        scheme, _, token = given.partition(" ")
+        found = None
+        if scheme.lower() == "bearer" and self._tokens is not None:
+            found = self._tokens.holder(token.strip())
+        if found is None:
+            why = "the token is not known" if self._tokens else "no tokens are known here: api.tokens_file is not set"
+            raise ProblemError(401, "UNAUTHENTICATED", why, headers=CHALLENGE)
+        return Caller(found.name, found.role)
+
+    def _check_host(self, connection: Connection) -> None:
+        if not is_loopback(self._section.host):
+            return  # insecure: true; no name is known to be ours
+        host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
+        if host not in ("localhost", self._section.host) and not is_loopback(host):
+            raise ProblemError(403, "HOST", f"without a token, ask for localhost, not for {host or 'nothing'}")
+
+    @staticmethod
+    def _loopback(connection: Connection) -> bool:
+        try:
+            return connection.client is not None and ipaddress.ip_address(connection.client.host).is_loopback
+        except ValueError:
+            return False
+
+
+def needs(role: Role) -> Guard:
+    """A guard: who asks has this role at least; `caller_of` tells them afterwards."""
+
+    def guard(connection: Connection, _: BaseRouteHandler) -> None:
+        caller = connection.app.state.doorkeeper.caller(connection)
+        connection.scope["user"] = caller
+        require(caller, role)
+        if connection.scope.get("method") == "POST":
+            kind = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":  # what a form of a web page elsewhere cannot send
+                raise ProblemError(415, "CONTENT_TYPE", "send Content-Type: application/json")
+
+    return guard
+
+
+def require(caller: Caller, role: Role) -> None:
+    """`ProblemError` 403 for a caller with less than that role."""
+    if caller.role < role:
+        raise ProblemError(403, "FORBIDDEN", f"{caller.name} is {caller.role.name}; this needs the role {role.name}")
+
+
+def caller_of(connection: Connection) -> Caller:
+    """Who the guard let in."""
+    caller = connection.scope["user"]
+    assert isinstance(caller, Caller)
+    return caller

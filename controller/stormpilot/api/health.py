@@ -1,0 +1,60 @@
+"""`/healthz`: does the controller's thread go on? `/readyz`: can this process act, or take over at once?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stormpilot.api.board import Board
+from stormpilot.config import Config
+from stormpilot.status import stuck_after_s
+
+GROUPS = 4
+"""A cycle plans at most so many groups of topologies, each within the planner's budget."""
+CALLS_S = 60.0
+"""What reading and writing may take at most while ZooKeeper answers slowly."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """`ok`, and why (not)."""
+
+    ok: bool
+    text: str
+    controller: str
+    part: Literal["starting", "standby", "leading", "stopping"]
+
+
+def alive(board: Board, config: Config) -> Health:
+    """Whether the thread that runs the cycles has been seen lately; one that stands by waits without a sign of life."""
+    silent_s = board.clock_s() - board.beat_s
+    limit_s = stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s + CALLS_S
+    if board.part == "leading" and silent_s > limit_s:
+        return _health(board, False, f"the cycle has hung for {silent_s:.0f} s (expected at most {limit_s:.0f} s)")
+    return _health(board, True, "alive")
+
+
+def ready(board: Board, config: Config, leaders_age_s: float | None) -> Health:
+    """Whether ZooKeeper is connected, and we lead with a fresh cycle or stand by behind a leader with a fresh one.
+
+    `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
+    """
+    limit_s = stuck_after_s(config.cycle.period_s)
+    if not board.zookeeper_connected():
+        return _health(board, False, "ZooKeeper is not connected")
+    if board.part == "leading":
+        if board.cycle_s is None:
+            return _health(board, False, "leading, and the first cycle is not over yet")
+        age_s = board.clock_s() - board.cycle_s
+        fresh = age_s <= limit_s + GROUPS * config.planner.budget_s
+        return _health(board, fresh, f"leading; the last cycle was {age_s:.0f} s ago")
+    if board.part == "standby":
+        if leaders_age_s is None:
+            return _health(board, False, f"standing by for {board.leader}, which has written nothing yet")
+        fresh = leaders_age_s <= limit_s + GROUPS * config.planner.budget_s
+        return _health(board, fresh, f"standing by for {board.leader}, whose last cycle was {leaders_age_s:.0f} s ago")
+    return _health(board, False, board.part)
+
+
+def _health(board: Board, ok: bool, text: str) -> Health:
+    return Health(ok=ok, text=text, controller=board.name, part=board.part)

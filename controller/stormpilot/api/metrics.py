@@ -1,0 +1,237 @@
+"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/api.md has the table.
+
+What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
+renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
+submitted again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+import stormpilot
+from stormpilot.api.board import Board, Looked
+from stormpilot.model.messages import TopologySnapshot, TopologyView
+
+BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+CONTENT_TYPE = "text/plain; version=0.0.4"
+PARTS = ("starting", "standby", "leading", "stopping")
+MODES = ("off", "advise", "act")
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody asks for
+
+
+class Metrics:
+    """Counts what the daemon tells of; `text` is the answer to a scrape.
+
+    Parameters
+    ----------
+    notifications
+        Events by outcome (sent, failed, dropped), cumulative, and how many wait: of the notifier.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        *,
+        notifications: Callable[[], tuple[Mapping[str, int], int]] = lambda: ({}, 0),
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ):
+        self.registry = r = CollectorRegistry()
+        self.decisions = _counter(r, "decisions", "Decisions per cycle and topology.", "action", "reason")
+        self.refusals = _counter(r, "refusals", "Decisions to leave a topology as it is, by reason.", "reason")
+        self.published = _counter(r, "plans_published", "Plans published.", "topology", "planner")
+        self.moved = _counter(r, "moved_executors", "Executors that published plans move.", "topology")
+        self.answers = _counter(
+            r, "plan_answers", "What the scheduler plug-in said to plans, when it changed.", "topology", "state", "code"
+        )
+        self.events = _counter(r, "events", "What moves did when measured afterwards, and alerts.", "topology", "kind")
+        self.requests = _counter(r, "api_requests", "HTTP requests answered.", "method", "route", "status")
+        self.duration = Histogram(
+            "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
+        )
+        self._said: dict[str, tuple[str | None, str, str]] = {}
+        r.register(_OnScrape(board, notifications, now_ms))
+        ProcessCollector(registry=r)
+
+    def cycle_done(self, looked: Looked) -> None:
+        """Count a cycle."""
+        account = looked.account
+        self.duration.observe(looked.took_s)
+        for d in account.decisions.values():
+            self.decisions.labels(d.action, d.reason.value).inc()
+            if d.action == "hold":
+                self.refusals.labels(d.reason.value).inc()
+        for topology_id, entry in account.plans.items():
+            name = account.names[topology_id]
+            self.published.labels(name, entry.plan.planner).inc()
+            self.moved.labels(name).inc(entry.moved_executors)
+        for event in account.events:
+            self.events.labels(event.topology, event.kind.value).inc()
+        self._answers(looked)
+
+    def text(self) -> bytes:
+        """The answer to a scrape."""
+        return generate_latest(self.registry)
+
+    def _answers(self, looked: Looked) -> None:
+        seen = looked.observation.seen
+        for topology_id, status in seen.statuses.items():
+            now = (status.plan_id, status.state, status.code)
+            if status.plan_id is not None and topology_id in seen.topologies and self._said.get(topology_id) != now:
+                self.answers.labels(seen.topologies[topology_id].name, status.state, status.code).inc()
+            self._said[topology_id] = now
+        self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
+
+
+def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
+    return Counter(f"stormpilot_{name}", text, labels, registry=registry)
+
+
+class _OnScrape(Collector):
+    """What is read off the board."""
+
+    def __init__(
+        self,
+        board: Board,
+        notifications: Callable[[], tuple[Mapping[str, int], int]],
+        now_ms: Callable[[], int],
+    ):
+        self._board = board
+        self._notifications = notifications
+        self._now_ms = now_ms
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: there is something to see only after a cycle."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        yield from self._process()
+        if self._board.last is not None:
+            yield from self._cluster(self._board.last)
+            yield from self._topologies(self._board.last)
+
+    def _process(self) -> Iterator[Metric]:
+        b = self._board
+        yield _gauge("build_info", "The version that runs.", ["version"], {(stormpilot.__version__,): 1.0})
+        yield _gauge("part", "What this process does: 1 for one of them.", ["part"], {(p,): p == b.part for p in PARTS})
+        yield _one("leader", "1 while this process leads.", b.part == "leading")
+        yield _one("epoch", "Epoch of this leadership, 0 without one.", b.epoch)
+        yield _total(
+            "cycles", "Cycles, by how they ended.", ["outcome"], {("done",): b.cycles, ("failed",): b.failed_cycles}
+        )
+        if b.cycle_s is not None:
+            yield _one("last_cycle_age_seconds", "Since the last cycle ended.", b.clock_s() - b.cycle_s)
+        yield _one("zookeeper_connected", "1 while the session stands and is connected.", b.zookeeper_connected())
+        yield _total("zookeeper_sessions_lost", "Sessions that ended.", [], {(): b.sessions_lost()})
+        outcomes, waiting = self._notifications()
+        by_outcome = {(o,): n for o, n in outcomes.items()}
+        yield _total("notifications", "Events for the webhook, by what became of them.", ["outcome"], by_outcome)
+        yield _one("notifications_waiting", "Events that are not delivered yet.", waiting)
+
+    def _cluster(self, last: Looked) -> Iterator[Metric]:
+        seen, now_ms = last.observation.seen, self._now_ms()
+        if seen.cluster is not None:
+            age_s = (now_ms - seen.cluster.written_at_ms) / 1000
+            yield _one(
+                "cluster_snapshot_age_seconds", "Since the plug-in last wrote the cluster (when changed).", age_s
+            )
+            states = {("live",): 0.0, ("blacklisted",): 0.0}
+            for s in seen.cluster.supervisors:
+                states["blacklisted" if s.blacklisted else "live",] += 1
+            yield _gauge("supervisors", "Supervisors as Nimbus sees them.", ["state"], states)
+        yield _one("unreadable_znodes", "Things in ZooKeeper that cannot be read.", len(seen.problems))
+        yield _one("observation_age_seconds", "Since ZooKeeper was read.", (now_ms - last.observation.at_ms) / 1000)
+        counters = last.state.counters if last.state else {}
+        yield _total("traffic_log_rows", "Rows written.", [], {(): counters.get("log_rows_written", 0)})
+        yield _total("traffic_log_rows_lost", "Rows lost.", [], {(): counters.get("log_rows_lost", 0)})
+        doubts = {(k.removeprefix("load_"),): n for k, n in counters.items() if k.startswith("load_")}
+        yield _total("load_counts_not_used", "What load reports said and was not used, by why.", ["reason"], doubts)
+
+    def _topologies(self, last: Looked) -> Iterator[Metric]:
+        seen, now_ms = last.observation.seen, self._now_ms()
+        since_s = (now_ms - last.observation.at_ms) / 1000
+        snapshots: dict[str, TopologySnapshot] = {s.name: s for _, s in sorted(seen.topologies.items())}
+        views: dict[str, TopologyView] = {v.name: v for v in (last.state.topologies if last.state else [])}
+
+        def per(name: str, text: str, values: Mapping[str, float | None]) -> Metric:
+            return _gauge(name, text, ["topology"], {(t,): v for t, v in values.items() if v is not None})
+
+        yield per(
+            "topology_snapshot_age_seconds",
+            "Since the plug-in last wrote the topology (when changed).",
+            {t: (now_ms - s.written_at_ms) / 1000 for t, s in snapshots.items()},
+        )
+        yield per(
+            "load_report_age_seconds",
+            "Age of the oldest of the load reports that are expected.",
+            {t: None if v.reports_age_s is None else v.reports_age_s + since_s for t, v in views.items()},
+        )
+        yield per("unmeasured_tasks", "Tasks without a usable load report.", {t: v.missing for t, v in views.items()})
+        yield per("executors", "Executors.", {t: len(s.executors) for t, s in snapshots.items()})
+        yield per(
+            "unplaced_executors",
+            "Executors that run nowhere.",
+            {t: sum(1 for e in s.executors if e.supervisor is None) for t, s in snapshots.items()},
+        )
+        modes = {(t, m): float(m == v.mode) for t, v in views.items() for m in MODES}
+        yield _gauge("topology_mode", "1 for the mode of the topology.", ["topology", "mode"], modes)
+        yield per("topology_paused", "1 while paused.", {t: bool({"_all", t} & seen.paused) for t in snapshots})
+        tps, share = {}, {}
+        for t, v in views.items():
+            for placement, value in (("running", v.inter_node_tps), ("planned", v.planned_inter_node_tps)):
+                if value is not None:
+                    tps[t, placement] = value
+                    if v.total_tps:
+                        share[t, placement] = value / v.total_tps
+        text = "Tuples between nodes, as it runs and as the newest plan would have it"
+        labels = ["topology", "placement"]
+        yield _gauge("inter_node_tuples_per_second", f"{text}.", labels, tps)
+        yield _gauge("inter_node_ratio", f"{text}: the part of all tuples.", labels, share)
+        moves = {last.account.names.get(t, t): m for t, m in sorted(last.moves.items()) if m.before}
+        yield per(
+            "gain_predicted_ratio",
+            "By what part of itself the last move was to lower what it is judged by (inter-node share or load).",
+            {t: _gain(m.before, m.predicted) for t, m in moves.items()},
+        )
+        yield per(
+            "gain_measured_ratio",
+            "By what part of itself the last move lowered what it is judged by, once that was measured.",
+            {t: _gain(m.before, m.measured) for t, m in moves.items()},
+        )
+
+
+def _gain(before: float | None, after: float | None) -> float | None:
+    return None if not before or after is None else (before - after) / before
+
+
+def _one(name: str, text: str, value: float) -> Metric:
+    return _gauge(name, text, [], {(): value})
+
+
+def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    family = GaugeMetricFamily(f"stormpilot_{name}", text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, float(value))
+    return family
+
+
+def _total(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    family = CounterMetricFamily(f"stormpilot_{name}", text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, float(value))
+    return family

@@ -1,0 +1,224 @@
+"""Routes that only read. Topologies are given by name or id."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, Router, get
+from litestar.params import Parameter
+
+from stormpilot import lookup
+from stormpilot.api.guard import needs
+from stormpilot.api.problems import ProblemError
+from stormpilot.api.source import Source
+from stormpilot.api.tokens import Role
+from stormpilot.config import describe
+from stormpilot.errors import RefusedError
+from stormpilot.model.messages import PlanMessage
+from stormpilot.model.settings import AuditRecord
+from stormpilot.model.values import Model
+from stormpilot.operate import HistoryStep, Remaining, audit, draining, history, outcome
+
+READS = (needs(Role.viewer),)
+SECRET = "..."
+
+
+class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan; `advice` where nobody applies it, because the mode is `advise`."""
+
+    advice: bool
+    plan: PlanMessage
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """An executor whose slot differs: `now` and `plan` are `supervisor:port`, null for nowhere."""
+
+    component: str
+    start: int
+    end: int
+    now: str | None
+    plan: str | None
+
+
+class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan moves against where executors run now."""
+
+    advice: bool
+    plan: str
+    moves: list[Move]
+
+
+class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a topology is as it is: the row of `status` with the last decision, and what the newest plan would do.
+
+    `before` and `after` are the metrics of that plan; `no_plan` says why there is none.
+    """
+
+    topology: dict[str, Any]
+    reason: str = ""
+    advice: bool = False
+    plan: str | None = None
+    planner: str | None = None
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    moves: list[Move] = []
+    no_plan: str = ""
+
+
+class PlannerAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A planner with its parameters and their defaults."""
+
+    name: str
+    summary: str
+    source: str
+    params: dict[str, Any]
+
+
+@get("/status", sync_to_thread=True)
+def status(source: Source) -> dict[str, Any]:
+    """The controller, the scheduler plug-in and every topology: what `stormpilot status -f json` prints."""
+    return source.status()
+
+
+@get("/topologies", sync_to_thread=True)
+def topologies(source: Source) -> list[dict[str, Any]]:
+    """Every topology with its mode, plan, state, traffic and the last decision."""
+    return list(source.status()["topologies"])
+
+
+@get("/topologies/{topology:str}", sync_to_thread=True)
+def topology(source: Source, topology: str) -> dict[str, Any]:
+    """One topology."""
+    return _row(source, topology)
+
+
+@get("/topologies/{topology:str}/plan", sync_to_thread=True)
+def plan(source: Source, topology: str) -> PlanAnswer:
+    """The plan that is published, or the advice where that is newer: what `plan show` prints."""
+    found = lookup.published_plan(source.zookeeper, source.paths, topology)
+    return PlanAnswer(advice=found.advice, plan=found.plan)
+
+
+@get("/topologies/{topology:str}/plan/diff", sync_to_thread=True)
+def plan_diff(source: Source, topology: str) -> DiffAnswer:
+    """What the plan moves: what `plan diff` prints."""
+    found = lookup.published_plan(source.zookeeper, source.paths, topology)
+    return DiffAnswer(advice=found.advice, plan=found.plan.plan_id, moves=_moves(found))
+
+
+@get("/topologies/{topology:str}/explain", sync_to_thread=True)
+def explain(source: Source, topology: str) -> ExplainAnswer:
+    """Why it is as it is: the last decision with the number that decided, and what the newest plan would change."""
+    row = _row(source, topology)
+    decision = row["decision"]
+    reason = "" if decision is None else f"{decision['action']} {decision['reason']}: {decision['text']}"
+    try:
+        found = lookup.published_plan(source.zookeeper, source.paths, row["id"])
+    except RefusedError as e:
+        return ExplainAnswer(topology=row, reason=reason, no_plan=str(e))
+    return ExplainAnswer(
+        topology=row,
+        reason=reason,
+        advice=found.advice,
+        plan=found.plan.plan_id,
+        planner=found.plan.planner,
+        before=found.plan.expected.before,
+        after=found.plan.expected.after,
+        moves=_moves(found),
+    )
+
+
+@get("/topologies/{topology:str}/history", sync_to_thread=True)
+def topology_history(source: Source, topology: str) -> list[HistoryStep]:
+    """The plans that were published, newest first, each with the decision that led to it; `back` is for rollback."""
+    operator = source.operator()
+    return history(operator, lookup.topology_id(source.seen(), topology))
+
+
+@get("/audit", sync_to_thread=True)
+def audit_records(
+    source: Source,
+    since_ms: Annotated[int, Parameter(ge=0, description="Milliseconds since the epoch.")] = 0,
+    limit: Annotated[int, Parameter(ge=1, le=10_000)] = 200,
+) -> list[AuditRecord]:
+    """Who did what, and why; newest first."""
+    return audit(source.operator(), since_ms)[::-1][:limit]
+
+
+@get("/requests/{request_id:str}", sync_to_thread=True)
+def request_outcome(source: Source, request_id: str) -> AuditRecord:
+    """What became of a request (approve, discard, rollback, plan); 404 while nobody has acted on it."""
+    found = outcome(source.operator(), request_id)
+    if found is None:
+        raise ProblemError(404, "PENDING", f"nobody has acted on {request_id} yet, or it was never asked for")
+    return found
+
+
+@get("/hosts/{host:str}/remaining", sync_to_thread=True)
+def remaining(source: Source, host: str) -> Remaining:
+    """What still runs on a host: how far a drain is."""
+    return draining(source.operator(), host)
+
+
+@get("/planners", sync_to_thread=True)
+def planners() -> list[PlannerAnswer]:
+    """The planners with their parameters."""
+    from stormpilot.planner import PLANNERS
+
+    return [
+        PlannerAnswer(
+            name=p.name,
+            summary=p.summary,
+            source=p.source,
+            params={f.name: f.default for f in dataclasses.fields(p.params)},
+        )
+        for p in PLANNERS.values()
+    ]
+
+
+@get("/config", sync_to_thread=False)
+def config(source: Source) -> dict[str, Any]:
+    """Every setting with the value in force; of what may hold a secret only that it is set."""
+    values = dict(describe(source.config))
+    if values.get("notify.url"):
+        scheme, _, rest = str(values["notify.url"]).partition("://")
+        host = rest.partition("/")[0].rpartition("@")[2].partition("?")[0]
+        values["notify.url"] = f"{scheme}://{host}/{SECRET}"
+    return values
+
+
+@get("/model", sync_to_thread=True)
+def model(source: Source) -> Response[Model]:
+    """The model of now, with the rates measured, as `stormpilot plan compute --model` reads it. Of the leader only."""
+    board = source.board
+    if board.part != "leading":
+        who = f"{board.leader} leads" if board.leader else "nobody leads yet"
+        raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}; ask there")
+    found = None if board.last is None else board.last.model
+    if found is None:
+        raise ProblemError(503, "NO_MODEL", "there is no model yet: no cycle is over, or there is no cluster snapshot")
+    return Response(found)
+
+
+def router() -> Router:
+    """All of them."""
+    handlers = [
+        *(status, topologies, topology, plan, plan_diff, explain, topology_history),
+        *(audit_records, request_outcome, remaining, planners, config, model),
+    ]
+    return Router("/api/v1", route_handlers=handlers, guards=list(READS), tags=["reading"], security=[{"token": []}])
+
+
+def _row(source: Source, topology: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = source.status()["topologies"]
+    found: list[dict[str, Any]] = [r for key in ("id", "name") for r in reversed(rows) if r[key] == topology]
+    for row in found:
+        return row
+    names = ", ".join(sorted({r["name"] for r in rows})) or "none"
+    raise lookup.UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
+
+
+def _moves(found: lookup.PublishedPlan) -> list[Move]:
+    return [Move(**m) for m in lookup.moved(found)]

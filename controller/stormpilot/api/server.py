@@ -1,0 +1,138 @@
+"""uvicorn on a thread of its own, with an event loop of its own."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+
+from stormpilot.config import ApiSection
+from stormpilot.errors import StormpilotError, UsageError
+
+log = structlog.get_logger(__name__)
+RETRY_S = 10.0
+"""How often an address that is taken is tried again: whoever holds it may be our predecessor, on its way out."""
+CONNECTIONS = 100
+"""More are told to come later (503): what is slow or many must not take the controller's memory."""
+GRACE_S = 2
+
+
+class Server:
+    """Serves `make_app()` until stopped. Whatever goes wrong is said once and tried again; nothing is raised."""
+
+    def __init__(self, section: ApiSection, make_app: Callable[[], Any]):
+        self._section = section
+        self._make_app = make_app
+        self._stopping = threading.Event()
+        self._uvicorn: uvicorn.Server | None = None
+        self._said = ""
+        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+        self.address: tuple[str, int] | None = None
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: requests under way have `GRACE_S`."""
+        self._stopping.set()
+        if self._uvicorn is not None:
+            self._uvicorn.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(GRACE_S + 1)
+        if self._thread.is_alive() and self._uvicorn is not None:
+            self._uvicorn.force_exit = True
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._serve()
+            except (StormpilotError, OSError) as e:  # taken, not ours; a file that is missing or wrong
+                self._say(str(e))
+            except BaseException:  # uvicorn ends with SystemExit; the controller goes on without
+                log.exception("the API failed")
+            self.address = None
+            self._stopping.wait(RETRY_S)
+
+    def _serve(self) -> None:
+        section = self._section
+        check_certificate(section)
+        configuration = uvicorn.Config(
+            self._make_app(),
+            ssl_certfile=section.cert_file,
+            ssl_keyfile=section.key_file,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # whoever is on this machine could claim to come from anywhere
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=GRACE_S,
+            h11_max_incomplete_event_size=32 * 1024,
+        )
+        configuration.load()
+        with _listening(section.host, section.port) as listener:
+            self._uvicorn = uvicorn.Server(configuration)
+            if self._stopping.is_set():
+                return
+            self.address = listener.getsockname()[:2]
+            self._said = ""
+            scheme = "https" if section.cert_file else "http"
+            log.info("serving the API", url=f"{scheme}://{_bracketed(self.address[0])}:{self.address[1]}/")
+            self._uvicorn.run(sockets=[listener])
+
+    def _say(self, why: str) -> None:
+        if why != self._said:
+            where = f"{_bracketed(self._section.host)}:{self._section.port}"
+            log.warning("the API is not served, everything else goes on", address=where, why=why, retry_s=RETRY_S)
+        self._said = why
+
+
+def check_certificate(section: ApiSection) -> None:
+    """Read the certificate and its key; `UsageError` names the setting that is wrong."""
+    if section.cert_file is None or section.key_file is None:
+        return
+    for name, file in (("cert_file", section.cert_file), ("key_file", section.key_file)):
+        try:
+            Path(file).read_bytes()
+        except OSError as e:
+            raise UsageError(f"{file} (api.{name}): cannot read it: {e.strerror}") from e
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(section.cert_file, section.key_file)
+    except OSError as e:
+        why = getattr(e, "reason", None) or e
+        raise UsageError(
+            f"{section.cert_file} (api.cert_file) and {section.key_file} (api.key_file): no certificate (PEM) with its "
+            f"key: {why}"
+        ) from e
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A listening socket; `OSError` names the address."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,194 @@
+"""What the daemon tells of its cycles, and what becomes of it outside: the HTTP API, metrics, and the webhook.
+
+The daemon calls; nothing here waits, and nothing that goes wrong here comes back.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
+
+import structlog
+
+from stormpilot.account import Account
+from stormpilot.api.board import Board, Looked
+from stormpilot.config import Config, EventKind, zookeeper_auth
+from stormpilot.model.messages import ControllerState
+from stormpilot.notify.events import Event, Status, Watch
+from stormpilot.observe.observer import Observation
+from stormpilot.zookeeper import ZooKeeper
+
+if TYPE_CHECKING:
+    from stormpilot.api.metrics import Metrics
+    from stormpilot.api.server import Server
+    from stormpilot.api.source import Source
+    from stormpilot.notify.webhook import Webhook
+
+log = structlog.get_logger(__name__)
+P = ParamSpec("P")
+
+
+def _guarded(told: Callable[Concatenate[Service, P], None]) -> Callable[Concatenate[Service, P], None]:
+    """Nothing that is told may disturb who tells it."""
+
+    @functools.wraps(told)
+    def tell(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            told(self, *args, **kwargs)
+        except Exception:
+            if told.__name__ not in self.failing:
+                log.exception("what is told outside is wrong, the cycles go on", what=told.__name__)
+            self.failing.add(told.__name__)
+        else:
+            self.failing.discard(told.__name__)
+
+    return tell
+
+
+class Service:
+    """The outside of one controller process, from `start` to `stop`.
+
+    Parameters
+    ----------
+    connected, sessions_lost
+        Of the controller's own ZooKeeper session.
+    reload
+        Reads the configuration anew, or None where that cannot be done.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        *,
+        connected: Callable[[], bool],
+        sessions_lost: Callable[[], int],
+        reload: Callable[[], None] | None = None,
+    ):
+        self._config = config
+        self.board = Board(name, connected, sessions_lost)
+        self.failing: set[str] = set()
+        self._watch = Watch()
+        self._webhook: Webhook | None = None
+        self._metrics: Metrics | None = None
+        self._source: Source | None = None
+        self._server: Server | None = None
+        self._zookeeper: ZooKeeper | None = None
+        self._reload = reload
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where the API is served now."""
+        return None if self._server is None else self._server.address
+
+    @_guarded
+    def start(self) -> None:
+        """Begin to serve and to notify, as far as the configuration says so."""
+        if self._config.notify.url is not None:
+            from stormpilot.notify.webhook import Webhook
+
+            self._webhook = Webhook(self._config.notify, self.board.name)
+            self._webhook.start()
+        if self._config.api.enabled:
+            self._serve()
+
+    def _serve(self) -> None:
+        from stormpilot.api.app import create_app
+        from stormpilot.api.metrics import Metrics
+        from stormpilot.api.server import Server
+        from stormpilot.api.source import Source
+
+        section = self._config.zookeeper
+        self._zookeeper = ZooKeeper(
+            section.hosts, auth=zookeeper_auth(section), session_timeout_s=section.session_timeout_s
+        )
+        metrics = Metrics(self.board, notifications=lambda: self._webhook.told() if self._webhook else ({}, 0))
+        source = Source(self._config, self.board, self._zookeeper, self._reload)
+        self._metrics, self._source = metrics, source
+        self._server = Server(self._config.api, lambda: create_app(source, metrics))
+        self._zookeeper.start()
+        self._server.start()
+
+    @_guarded
+    def stop(self) -> None:
+        """End within seconds."""
+        self.board.part = "stopping"
+        self._tell("controller_down", f"controller {self.board.name} stops; what runs goes on as it is")
+        for part in (self._server, self._webhook, self._zookeeper):
+            if part is not None:
+                part.stop()
+
+    # --- what the daemon tells ----------------------------------------------------------------------------------------
+
+    @_guarded
+    def standing_by(self, leader: str) -> None:
+        """Another one leads."""
+        self.board.become("standby", leader=leader)
+
+    @_guarded
+    def leading(self, epoch: int) -> None:
+        """We lead."""
+        self._watch = Watch()
+        before = self.board.leader
+        self.board.become("leading", epoch=epoch)
+        after = f" after {before}" if before else ""
+        self._tell("controller_up", f"controller {self.board.name} leads{after}, epoch {epoch}")
+
+    @_guarded
+    def stepped_down(self) -> None:
+        """We do not lead any more."""
+        if self.board.part == "leading":
+            self.board.become("starting")
+
+    def beat(self) -> None:
+        """The controller's thread goes on."""
+        self.board.beat()
+
+    @_guarded
+    def cycle_done(
+        self,
+        account: Account,
+        observation: Observation,
+        state: ControllerState | None,
+        took_ms: float,
+    ) -> None:
+        """A cycle is over; `state` is what was written of it."""
+        looked = Looked(account, observation, state, took_ms / 1000)
+        self.board.cycle_done(looked)
+        if self._metrics is not None:
+            self._metrics.cycle_done(looked)
+        if self._webhook is not None:
+            for event in self._watch.look(account, observation.seen):
+                self._webhook.offer(event)
+
+    @_guarded
+    def cycle_failed(self) -> None:
+        """A cycle ended with an error, which is in the log."""
+        self.board.cycle_failed()
+
+    @_guarded
+    def reconfigured(self, config: Config) -> None:
+        """A new configuration is in force; where the API listens stays as it is until a restart."""
+        if config.api != self._config.api:
+            log.warning("the api section changed: restart the controller to have it served so")
+        if config.notify != self._config.notify:
+            self._renotify(config)
+        self._config = config
+        if self._source is not None:
+            self._source.config = config
+
+    def _renotify(self, config: Config) -> None:
+        from stormpilot.notify.webhook import Webhook
+
+        fresh = None if config.notify.url is None else Webhook(config.notify, self.board.name)
+        old, self._webhook = self._webhook, fresh
+        if fresh is not None:
+            fresh.start()
+        if old is not None:
+            old.stop(wait=False)
+
+    def _tell(self, kind: EventKind, text: str, status: Status = "info") -> None:
+        if self._webhook is not None:
+            self._webhook.offer(Event(event=kind, status=status, at_ms=int(time.time() * 1000), text=text))

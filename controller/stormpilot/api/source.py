@@ -1,0 +1,92 @@
+"""Where the routes read and write: a ZooKeeper session of their own, so that no request stands before a cycle's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from stormpilot.api.board import Board
+from stormpilot.config import Config
+from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.observe.reader import Reader, Seen
+from stormpilot.operate import Operator
+from stormpilot.paths import Paths
+from stormpilot.status import gather
+from stormpilot.zookeeper import ZooKeeper
+
+FRESH_S = 1.0
+"""However many ask, ZooKeeper is read as a whole at most once in this time."""
+CONNECT_S = 1.0
+
+
+class Source:
+    """What the handlers of one process share.
+
+    Attributes
+    ----------
+    config
+        The configuration in force; replaced as a whole when it is read anew.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        board: Board,
+        zookeeper: ZooKeeper,
+        reload: Callable[[], None] | None = None,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ):
+        self.config = config
+        self.board = board
+        self.paths = Paths(config.zookeeper.root)
+        self.reload = reload
+        self._zookeeper = zookeeper
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._kept: tuple[float, dict[str, Any] | StormpilotError] | None = None
+
+    @property
+    def zookeeper(self) -> ZooKeeper:
+        """The session; `UnreachableError` at once when it is not connected."""
+        if not self._zookeeper.wait_connected(CONNECT_S):
+            raise UnreachableError(f"ZooKeeper at {self._zookeeper.hosts} is away")
+        return self._zookeeper
+
+    def status(self) -> dict[str, Any]:
+        """What `stormpilot status -f json` prints, at most `FRESH_S` old."""
+        with self._lock:
+            if self._kept is None or time.monotonic() - self._kept[0] > FRESH_S:
+                answer: dict[str, Any] | StormpilotError
+                try:
+                    answer = self._gather()
+                except StormpilotError as e:
+                    answer = e
+                self._kept = (time.monotonic(), answer)
+            kept = self._kept[1]
+        if isinstance(kept, StormpilotError):
+            raise kept
+        return kept
+
+    def forget(self) -> None:
+        """Something was changed: the next status is read anew."""
+        with self._lock:
+            self._kept = None
+
+    def seen(self) -> Seen:
+        """One reading of everything but load reports."""
+        return Reader(self.zookeeper, self.paths).read()
+
+    def operator(self, who: str = "", why: str = "", dry_run: bool = False) -> Operator:
+        """Somebody who acts, or only looks."""
+        return Operator(self.zookeeper, self.paths, who, why, dry_run)
+
+    def _gather(self) -> dict[str, Any]:
+        reader = Reader(self.zookeeper, self.paths)
+        seen = reader.read()
+        reports, problems = reader.read_loads(sorted(seen.topologies))
+        if self.board.part == "standby" and seen.contenders:
+            self.board.leader = seen.contenders[0]
+        hosts = self.config.zookeeper.hosts
+        return gather(hosts, self.paths, seen, reports, {**seen.problems, **problems}, self._now_ms())

@@ -1,0 +1,159 @@
+"""What is worth telling, found by comparing each cycle with the one before. docs/api.md describes the message.
+
+What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
+once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, get_args
+
+import msgspec
+
+from stormpilot.account import Account
+from stormpilot.config import EventKind
+from stormpilot.decide.events import EventKind as Began
+from stormpilot.decide.reasons import Decision
+from stormpilot.observe.reader import Seen
+
+Status = Literal["info", "firing", "resolved"]
+KINDS: tuple[EventKind, ...] = get_args(EventKind)
+LASTING: Mapping[str, EventKind] = {
+    "MASS_FAILURE": "mass_failure",
+    "INFEASIBLE": "infeasible",
+    "PLANNER_FAILED": "planner_failed",
+}
+"""Reasons to leave a topology as it is that a person should know of."""
+BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
+    Began.MOVE_WORSE: ("move_worse", "info"),
+    Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),
+    Began.ROLLBACK_IMPOSSIBLE: ("rollback_impossible", "info"),
+    Began.RESOURCES_LACKING: ("resources_lacking", "firing"),
+    Began.RESOURCES_SUFFICE: ("resources_lacking", "resolved"),
+}
+"""What a cycle tells once, by itself."""
+ROLLBACK = "ROLLBACK"
+"""Reasons that begin so take a move back."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of a POST. `id` is unique and stays the same in retries; `text` is one sentence for people."""
+
+    schema: int = msgspec.field(default=1, name="schema")
+    id: str = ""
+    event: EventKind
+    status: Status
+    at_ms: int
+    controller: str = ""
+    text: str
+    topology: str | None = None
+    topology_id: str | None = None
+    reason: str | None = None
+    value: float | None = None
+    threshold: float | None = None
+    plan_id: str | None = None
+    planner: str | None = None
+    moved_executors: int | None = None
+    inter_node_tps: tuple[float | None, float | None] | None = None
+
+
+class Watch:
+    """Remembers what was told. One for each time that a controller leads: its successor tells what lasts anew."""
+
+    def __init__(self) -> None:
+        self._lasting: dict[tuple[str, str], Event] = {}
+        self._refused: dict[str, str] = {}
+
+    def look(self, account: Account, seen: Seen) -> list[Event]:
+        """What is new in this cycle."""
+        return [*self._published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
+
+    def _began(self, account: Account) -> Iterator[Event]:
+        """What the cycle itself tells once."""
+        for e in account.events:
+            if e.kind not in BEGAN:
+                continue
+            kind, status = BEGAN[e.kind]
+            yield Event(
+                event=kind,
+                status=status,
+                at_ms=e.at_ms,
+                text=f"{e.topology}: {e.text}",
+                topology=e.topology,
+                topology_id=e.topology_id,
+                reason=e.kind.value,
+                value=e.value,
+                threshold=e.threshold,
+            )
+
+    def _published(self, account: Account) -> Iterator[Event]:
+        for topology_id, entry in account.plans.items():
+            decision = account.decisions[topology_id]
+            back = decision.reason.value.startswith(ROLLBACK)
+            moves = f"{entry.moved_executors} executors move"
+            yield msgspec.structs.replace(
+                _of(account, decision, "rollback" if back else "published", "info"),
+                text=f"{account.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",
+                plan_id=entry.plan.plan_id,
+                planner=entry.plan.planner,
+                moved_executors=entry.moved_executors,
+            )
+
+    def _rejected(self, account: Account, seen: Seen) -> Iterator[Event]:
+        refused = {t: s for t, s in seen.statuses.items() if s.state == "rejected" and s.plan_id is not None}
+        for topology_id, status in sorted(refused.items()):
+            if self._refused.get(topology_id) != status.plan_id and topology_id in seen.topologies:
+                name = seen.topologies[topology_id].name
+                yield Event(
+                    event="rejected",
+                    status="info",
+                    at_ms=account.at_ms,
+                    text=f"{name}: the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}",
+                    topology=name,
+                    topology_id=topology_id,
+                    reason=status.code,
+                    plan_id=status.plan_id,
+                )
+        self._refused = {t: s.plan_id for t, s in refused.items() if s.plan_id is not None}
+
+    def _lasts(self, account: Account) -> Iterator[Event]:
+        now: dict[tuple[str, str], Event] = {}
+        for topology_id, decision in sorted(account.decisions.items()):
+            kind = LASTING.get(decision.reason.value)
+            if kind is not None:
+                who = "" if kind == "mass_failure" else topology_id
+                event = _of(account, decision, kind, "firing")
+                if kind == "mass_failure":  # one thing, however many topologies it holds
+                    event = msgspec.structs.replace(event, topology=None, topology_id=None, text=decision.text)
+                now.setdefault((kind, who), event)
+        for key, event in now.items():
+            if key not in self._lasting:
+                yield event
+        for key, event in self._lasting.items():
+            if key not in now:
+                yield msgspec.structs.replace(
+                    event,
+                    status="resolved",
+                    at_ms=account.at_ms,
+                    text=f"over: {event.text}",
+                    value=None,
+                    threshold=None,
+                )
+        self._lasting = now
+
+
+def _of(account: Account, decision: Decision, kind: EventKind, status: Status) -> Event:
+    name = account.names.get(decision.topology_id, decision.topology_id)
+    return Event(
+        event=kind,
+        status=status,
+        at_ms=account.at_ms,
+        text=f"{name}: {decision.text}",
+        topology=name,
+        topology_id=decision.topology_id,
+        reason=decision.reason.value,
+        value=decision.value,
+        threshold=decision.threshold,
+        inter_node_tps=None if decision.inter_node_tps == (None, None) else decision.inter_node_tps,
+    )

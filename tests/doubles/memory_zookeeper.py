@@ -1,0 +1,73 @@
+"""`stormpilot.zookeeper.ZooKeeper` in memory, on a clock of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from stormpilot.zookeeper import Append, Check, ConflictError, Delete, Node, Put, Step
+
+
+class MemoryZooKeeper:
+    """The calls that reading and publishing make; there are no sessions and no watches."""
+
+    def __init__(self, clock_ms: Callable[[], int]):
+        self._clock_ms = clock_ms
+        self._nodes: dict[str, Node] = {}
+        self._numbers: dict[str, int] = {}
+
+    def read(self, paths: Sequence[str], watch: object = None) -> list[Node | None]:
+        return [self._nodes.get(p) for p in paths]
+
+    def children(self, paths: Sequence[str], watch: object = None) -> list[list[str]]:
+        return [self._children(p) for p in paths]
+
+    def ensure(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._ensure(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._ensure(path)
+        self._nodes[path] = Node(data, self._nodes[path].version + 1, self._clock_ms())
+
+    def delete(self, path: str) -> bool:
+        for name in self._children(path):
+            self.delete(f"{path}/{name}")
+        return self._nodes.pop(path, None) is not None
+
+    def commit(self, steps: Sequence[Step]) -> None:
+        before = dict(self._nodes)
+        try:
+            for step in steps:
+                self._do(step)
+        except ConflictError:
+            self._nodes = before
+            raise
+
+    def _do(self, step: Step) -> None:
+        if isinstance(step, Append):
+            number = self._numbers[step.prefix] = self._numbers.get(step.prefix, -1) + 1
+            self.put(f"{step.prefix}{number:010d}", step.data)
+            return
+        node = self._nodes.get(step.path)
+        if isinstance(step, Put) and step.version is None:
+            if node is not None or step.path.rpartition("/")[0] not in self._nodes:
+                raise ConflictError(step.path)
+            self._nodes[step.path] = Node(step.data, 0, self._clock_ms())
+            return
+        if node is None or node.version != step.version:
+            raise ConflictError(step.path)
+        if isinstance(step, Put):
+            self._nodes[step.path] = Node(step.data, node.version + 1, self._clock_ms())
+        elif isinstance(step, Delete):
+            del self._nodes[step.path]
+        else:
+            assert isinstance(step, Check)
+
+    def _children(self, path: str) -> list[str]:
+        head = path.rstrip("/") + "/"
+        return sorted({p[len(head) :].split("/")[0] for p in self._nodes if p.startswith(head)})
+
+    def _ensure(self, path: str) -> None:
+        parts = path.split("/")
+        for i in range(2, len(parts) + 1):
+            self._nodes.setdefault("/".join(parts[:i]), Node(b"", 0, self._clock_ms()))

@@ -1,0 +1,142 @@
+"""The application on doubles: ZooKeeper in memory, a cluster with one topology, a controller that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.models import plan_message
+from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
+from stormpilot.account import Account
+from stormpilot.api.app import create_app
+from stormpilot.api.board import Board, Looked
+from stormpilot.api.metrics import Metrics
+from stormpilot.api.source import Source
+from stormpilot.api.tokens import Role, new_token
+from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.messages import (
+    ControllerState,
+    HistoryEntry,
+    StatusMessage,
+    TopologyView,
+    WorkerPart,
+    encode,
+)
+from stormpilot.observe.build import build
+from stormpilot.observe.observer import Observation
+from stormpilot.observe.reader import Reader
+from stormpilot.paths import Paths
+
+ID = "flights-1-1763690000"
+NOW_MS = T0_MS + 100_000
+NAME = "n1:7"
+SLOTS = {("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)}
+BETTER = [WorkerPart(supervisor="a", port=6700, executors=[(t, t) for t in range(1, 7)])]
+URL = "https://hooks:pw@example.org/services/T000/secret?key=1"
+
+
+class Api:
+    """The application with what is behind it; `tokens` are by role."""
+
+    def __init__(self, folder: Path, **section: Any):
+        self.tokens = {r.name: new_token(f"ann-{r.name}", r) for r in Role}
+        file = folder / "tokens"
+        file.write_text("# who\n" + "\n".join(line for _, line in self.tokens.values()) + "\n")
+        given = {"tokens_file": str(file), **section}
+        self.config = Config(api=ApiSection(**given), notify=NotifySection(url=URL))
+        self.zookeeper = MemoryZooKeeper()
+        self.paths = Paths()
+        self.board = Board(NAME, lambda: self.zookeeper.up, lambda: 2)
+        self.metrics = Metrics(self.board, now_ms=lambda: NOW_MS)
+        self.reloads = 0
+        self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)
+        self.app: Litestar = create_app(self.source, self.metrics)
+
+    def _reload(self) -> None:
+        self.reloads += 1
+
+    def client(self, role: str | None = None, **options: Any) -> TestClient[Litestar]:
+        """A client on this machine, with the token of that role."""
+        client = TestClient(self.app, base_url="http://127.0.0.1:8470", raise_server_exceptions=False, **options)
+        if role is not None:
+            client.headers["Authorization"] = f"Bearer {self.tokens[role][0]}"
+        return client
+
+    def run(self) -> None:
+        """A cluster with a topology that a controller looks after: it advises to move three executors."""
+        put, p = self.zookeeper.put, self.paths
+        put(p.cluster, encode(cluster("a", "b")))
+        put(p.topology(ID), encode(topology(everywhere(SLOTS))))
+        plan = plan_message(plan_id="p-1", topology_id=ID, workers=BETTER)
+        entry = HistoryEntry(plan=plan, reason="GAIN", text="falls by 100%", moved_executors=3)
+        put(p.advice(ID), encode(entry))
+        put(f"{p.leader}/x__lock__0000000001", NAME.encode())
+        status = StatusMessage(topology_id=ID, state="fallback", code="NO_PLAN", since_ms=T0_MS, written_at_ms=T0_MS)
+        put(p.status(ID), encode(status))
+        put(p.load(ID, "collector-6"), encode(report(97.0)))
+        view = TopologyView(
+            id=ID,
+            name="flights",
+            mode="advise",
+            action="advise",
+            reason="GAIN",
+            text="inter-node traffic falls by 100%",
+            value=1.0,
+            threshold=0.1,
+            inter_node_tps=100.0,
+            inter_node_share=0.5,
+            total_tps=200.0,
+            planned_inter_node_tps=0.0,
+            reports_age_s=3.0,
+        )
+        state = ControllerState(
+            controller=NAME,
+            version="0.1.0",
+            epoch=3,
+            started_at_ms=T0_MS,
+            written_at_ms=NOW_MS - 5000,
+            period_s=30,
+            cycles=9,
+            planner="best",
+            sentence="advised plan: topology=flights",
+            topologies=[view],
+            counters={"log_rows_written": 7, "load_rejected_negative": 2},
+        )
+        put(p.controller, encode(state))
+        seen = Reader(self.zookeeper, p).read()
+        assert seen.cluster is not None
+        belief = build(seen.cluster, seen.topologies, {}, LoadSection(), 0.8, NOW_MS)
+        observation = Observation(NOW_MS - 5000, seen, belief, {}, {ID: T0_MS})
+        decision = Decision(ID, "advise", Reason.GAIN, "falls", 1.0, 0.1, None, 3, (100.0, 0.0))
+        account = Account(NOW_MS - 5000, names={ID: "flights"}, modes={ID: "advise"}, decisions={ID: decision})
+        looked = Looked(account, observation, state, 0.2)
+        self.board.become("leading", epoch=3)
+        self.board.cycle_done(looked)
+        self.metrics.cycle_done(looked)
+
+    def setting(self, path: str) -> dict[str, Any] | None:
+        """What ZooKeeper holds there."""
+        (node,) = self.zookeeper.read([path])
+        return None if node is None else msgspec.json.decode(node.data)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Api]:
+    """`make(**api)`: the application with that `api` section."""
+    return lambda **section: Api(tmp_path, **section)
+
+
+@pytest.fixture
+def api(make: Callable[..., Api]) -> Iterator[Api]:
+    """With tokens, and a cluster that runs."""
+    made = make()
+    made.run()
+    yield made
