@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import networkx as nx
 import numpy as np
 
@@ -25,13 +27,13 @@ from stormpilot.planner.repair import repaired
 
 @dataclass(frozen=True)
 class Params:
-    """`alpha` in [0, 1]: 0 = workers hold equally many executors, 1 = all but W - 1 may share one worker.
+    """`alpha`: 0 = workers hold equally many executors, 1 = all but W - 1 may share one worker.
 
-    `beta` in [0, 1]: from the component at this part of the order on, empty workers come first; 0 = from the first.
+    `beta`: from the component at this part of the order on, empty workers come first; 0 = from the first.
     """
 
-    alpha: float = 0.0
-    beta: float = 0.5
+    alpha: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    beta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
 
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):

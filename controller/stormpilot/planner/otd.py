@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -32,17 +33,44 @@ LEAST_GAIN = 1e-9  # of all traffic: less is rounding, not a gain
 class Thresholds:
     """What makes a worker's load high or low, and which gain in traffic is worth a move.
 
-    `cpu_high`, `cpu_low`: CPU load of the worker's node as a part of what planning may fill (0 < low < high <= 1).
-    `queue_high_tuples`, `queue_low_tuples`: tuples that wait in the receive queues of the worker's executors; they
-    count where the model has queue lengths. A worker is high above either `high`, low below both `low`.
-    `threshold_asc_tps`: case 3 moves an executor only for a larger fall of inter-node traffic, tuples/s.
+    A worker is high above either `high`, and low below both `low`; queues count where the model has their lengths.
     """
 
-    cpu_high: float = 0.8
-    cpu_low: float = 0.6
-    queue_high_tuples: float = 10_000.0
-    queue_low_tuples: float = 1_000.0
-    threshold_asc_tps: float = 0.0
+    cpu_high: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="a worker is high when its node's CPU load is above this part of what planning may fill",
+        ),
+    ] = 0.8
+    cpu_low: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="a worker is low when its node's CPU load is at most this part, and its queues are short",
+        ),
+    ] = 0.6
+    queue_high_tuples: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            description="a worker is high when more tuples wait in the receive queues of its executors",
+            extra={"unit": "tuples"},
+        ),
+    ] = 10_000.0
+    queue_low_tuples: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            description="a worker is low when at most so many wait (and its node is low); below queue_high_tuples",
+            extra={"unit": "tuples"},
+        ),
+    ] = 1_000.0
+    threshold_asc_tps: Annotated[
+        float, msgspec.Meta(ge=0, description="case 3 moves an executor only for a larger fall of inter-node traffic")
+    ] = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.cpu_low < self.cpu_high <= 1:
@@ -58,12 +86,13 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Params(Thresholds):
-    """Thresholds, and `steps`: the most moves, 1 = one cycle of the paper; None = until there is none left to make.
+    """Thresholds, and how far to go.
 
-    `exact_workers`: use all min(W, E) workers.
+    `steps`: the most moves; 1 = one cycle of the paper, None = until there is none left to make. `exact_workers`: use
+    all min(W, E) workers.
     """
 
-    steps: int | None = None
+    steps: Annotated[int | None, msgspec.Meta(ge=0)] = None
     exact_workers: bool = False
 
     def __post_init__(self) -> None:

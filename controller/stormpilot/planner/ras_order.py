@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
@@ -30,7 +32,7 @@ class Params:
     `keep_present`: only what has no place is placed, as Storm does. `exact_workers`: use all min(W, E) workers.
     """
 
-    worker_memory_mb: float | None = None
+    worker_memory_mb: Annotated[float | None, msgspec.Meta(gt=0)] = None
     keep_present: bool = False
     exact_workers: bool = False
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -26,16 +28,18 @@ SAME_RACK, OTHER_RACK = 0.5, 1.0  # network distance from the reference node; th
 
 @dataclass(frozen=True)
 class Params:
-    """Weights (>= 0) of memory, CPU and network in the distance; they have no unit.
+    """The node with the least distance gets the executor.
 
+    `memory_weight`: how much free memory that would be left over counts in the distance. `cpu_weight`: how much free
+    CPU that would be left over counts. `network_weight`: how much it counts that the node is far from the last one.
     `worker_memory_mb`: the most memory of one worker (Storm's `topology.worker.max.heap.size.mb`), None = no limit.
     `keep_present`: only what has no place is placed, as Storm does. `exact_workers`: use all min(W, E) workers.
     """
 
-    memory_weight: float = 1.0
-    cpu_weight: float = 1.0
-    network_weight: float = 1.0
-    worker_memory_mb: float | None = None
+    memory_weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    cpu_weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    network_weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    worker_memory_mb: Annotated[float | None, msgspec.Meta(gt=0)] = None
     keep_present: bool = False
     exact_workers: bool = False
 
