@@ -20,9 +20,11 @@ from stormpilot.config import Config, zookeeper_auth
 from stormpilot.cycle import Compute, Cycle
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.observe import auditlog
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.paths import Paths
+from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.recorder import Recorder
@@ -70,6 +72,8 @@ class Daemon:
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._lock: Lock | None = None
+        self._audit_log: auditlog.AuditLog | None = None
+        self._cleaner: Cleaner | None = None
         self._away_said = False
         self._recorder = Recorder(config, self.name, planner, started_at_ms=_now_ms())
         self._zookeeper = ZooKeeper(
@@ -164,9 +168,13 @@ class Daemon:
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._planner)
             self.service.leading(epoch.number)
             observer = Observer(reader, self._config.load, self._config.decide.cpu_limit_ratio)
+            publisher = Publisher(self._zookeeper, p, epoch)
+            file = auditlog.path_in(self._config.traffic_log.dir)
+            self._audit_log = auditlog.AuditLog(self._zookeeper, p, file)
+            self._cleaner = Cleaner(self._zookeeper, publisher)
             cycle = Cycle(
                 observer=observer,
-                publisher=Publisher(self._zookeeper, p, epoch),
+                publisher=publisher,
                 config=self._config,
                 compute=self._compute,
                 planner=self._planner,
@@ -244,6 +252,7 @@ class Daemon:
                 )
             finally:
                 self.service.cycle_done(account, observation, self._recorder.state, took_ms)
+            self._keep_house(observation)
         except (UnreachableError, DeposedError):
             raise
         except ConflictError as e:
@@ -251,6 +260,14 @@ class Daemon:
         except Exception:
             log.exception("cycle failed, the next one comes")
             self.service.cycle_failed()
+
+    def _keep_house(self, observation: Observation) -> None:
+        """Copy the audit to its file, and remove what dead topologies left."""
+        if self._audit_log is not None:
+            self._audit_log.keep()
+        if self._cleaner is not None and observation.belief is not None:
+            seen = observation.seen
+            self._cleaner.clean({*seen.topologies, *seen.unreadable_topologies}, observation.at_ms)
 
     def _fill_windows(self, observer: Observer) -> None:
         """Measure until every topology that reports load is ready, at most one window and what a first report takes."""

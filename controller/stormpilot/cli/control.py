@@ -1,4 +1,4 @@
-"""Commands that run and steer the controller: `run`, `status`, `config check`, `mode`, `pause`, `resume`."""
+"""Commands that run the controller and look at it: `run`, `status`, `config check`; `verbs.py` steers it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli import records, verbs
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.cli.status import status
-from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.config import PlannerSection
@@ -22,9 +21,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the root."""
     app.command()(run)
     app.command()(status)
-    app.command()(mode)
-    app.command()(pause)
-    app.command()(resume)
+    verbs.register(app)
+    records.register(app)
     app.add_typer(config_app, name="config")
 
 
@@ -45,60 +43,6 @@ def run(
         daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
     finally:
         compute.close()
-
-
-def mode(
-    mode: Annotated[str, typer.Argument(help="off, advise or act; `default` goes back to controller.yaml.")],
-    topology: Annotated[str, typer.Argument(help="Name of the topology, which need not run now.")],
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """Set what the controller may do with a topology."""
-    from stormpilot.model.messages import ModeSetting, encode
-
-    if mode not in ("off", "advise", "act", "default"):
-        raise UsageError(f"the mode is {mode!r}, expected off, advise, act or default")
-    where = place(zookeeper, root, config)
-    path = where.paths.mode(_name(topology))
-    with connected(where) as connection:
-        if mode == "default":
-            connection.delete(path)
-        else:
-            connection.put(path, encode(ModeSetting(mode=mode, since_ms=_now_ms(), by=_user())))  # type: ignore[arg-type]
-    typer.echo(f"{topology}: mode {mode}")
-
-
-def pause(
-    topology: Annotated[str | None, typer.Argument(help="Name of a topology. [default: everything]")] = None,
-    why: Annotated[str, typer.Option(help="Said in `status`.")] = "",
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """Publish and apply nothing new, until `resume`; what runs goes on."""
-    from stormpilot.model.messages import PauseSetting, encode
-
-    where = place(zookeeper, root, config)
-    path = where.paths.pause(_name(topology or "_all"))
-    with connected(where) as connection:
-        setting = PauseSetting(since_ms=_now_ms(), by=_user(), why=why)
-        connection.put(path, encode(setting))
-    typer.echo(f"{topology or 'everything'}: paused")
-
-
-def resume(
-    topology: Annotated[str | None, typer.Argument(help="Name of a topology. [default: everything]")] = None,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """End a pause."""
-    where = place(zookeeper, root, config)
-    path = where.paths.pause(_name(topology or "_all"))
-    with connected(where) as connection:
-        was_paused = connection.delete(path)
-    typer.echo(f"{topology or 'everything'}: {'resumed' if was_paused else 'was not paused'}")
 
 
 @config_app.command("check")
@@ -128,24 +72,3 @@ def _planners(section: PlannerSection) -> tuple[str, str]:
     planner = planner_named(section.name or best)
     params_of(planner, section.params)
     return planner.name, planner_named(section.first_plan or offline).name
-
-
-def _name(topology: str) -> str:
-    if not topology or "/" in topology or topology in (".", ".."):
-        raise UsageError(f"{topology!r} is not the name of a topology")
-    return topology
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a user database
-        return "unknown"
-
-
-def _now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)

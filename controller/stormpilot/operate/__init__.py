@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import mode, pause, resume
+from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
 from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
@@ -29,6 +29,7 @@ __all__ = [
     "Remaining",
     "approve",
     "audit",
+    "check_mode",
     "discard",
     "drain",
     "draining",
@@ -42,6 +43,7 @@ __all__ = [
     "plan_now",
     "resume",
     "rollback",
+    "topology_name",
     "undrain",
     "unpin",
 ]

@@ -32,8 +32,7 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
 
     `default` takes the setting back: the owner's or `controller.yaml`'s mode holds again.
     """
-    if mode not in (*MODES, "default"):
-        raise UsageError(f"the mode is {mode!r}, expected off, advise, act or default")
+    check_mode(mode)
     name = topology_name(topology)
     setting = None if mode == "default" else ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who)  # type: ignore[arg-type]
     danger = "the controller may then move every topology that has no mode of its own"
@@ -46,6 +45,12 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
         danger=danger if name == ALL and mode == "act" else "",
         same=f"{_words(name)}: the mode was {mode} already",
     )
+
+
+def check_mode(mode: str) -> None:
+    """`UsageError` for what is no mode."""
+    if mode not in (*MODES, "default"):
+        raise UsageError(f"the mode is {mode!r}, expected off, advise, act or default")
 
 
 def topology_name(topology: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -90,7 +91,7 @@ def paths(request: pytest.FixtureRequest) -> Paths:
 def settings(paths: Paths, tmp_path: Path) -> Callable[..., Config]:
     """`settings(hosts, more, **decide)`: a configuration for tests; `more` is YAML that is added."""
 
-    def make(hosts: str, more: str = "", **decide: object) -> Config:
+    def make(hosts: str, more: str = "", **decide: Any) -> Config:
         config = parse(SETTINGS.format(hosts=hosts, root=paths.root) + more, "test.yaml", tmp_path)
         return msgspec.structs.replace(config, decide=msgspec.structs.replace(config.decide, **decide))
 

@@ -15,6 +15,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import ClusterSnapshot, ControllerState, HistoryEntry, PlanMessage, decode
 from stormpilot.model.settings import AuditRecord
+from stormpilot.observe import auditlog
 from stormpilot.operate import Operator
 from stormpilot.zookeeper import connect
 
@@ -267,3 +268,25 @@ def test_what_was_done_is_in_the_audit_with_who_why_before_and_after(
     assert (resume.before["by"], resume.after) == ("ops", None)
     assert publish.plan_id == shim.applied[0]
     assert len(publish.inputs_hash) == 64
+
+
+def test_audit_is_copied_to_a_file_once_and_survives_a_torn_line_and_a_new_leader(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play, act: Act, tmp_path: Any
+) -> None:
+    file = tmp_path / "log" / "audit.jsonl"
+
+    def targets() -> list[str]:
+        return [r.target for r in auditlog.read(file)]
+
+    play(shared_zookeeper.hosts, cluster("a", "b"))
+    operate.pause(act(), "one")
+    config = settings(shared_zookeeper.hosts, "traffic_log: {dir: log}\n")
+    first = start(config)
+    until(lambda: targets() == ["one"], "the record from before")
+    operate.pause(act(), "two")
+    until(lambda: targets() == ["one", "two"], "the new record")
+    first.stop()
+    file.write_bytes(file.read_bytes()[:-10])  # the machine went down while it was written
+    operate.pause(act(), "three")
+    start(config)
+    until(lambda: targets() == ["one", "two", "three"], "the torn record and the new one")

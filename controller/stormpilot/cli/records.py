@@ -1,0 +1,132 @@
+"""`stormpilot history` and `stormpilot audit`: which plans a topology had and why; who did what."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.model.messages import HistoryEntry
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the root."""
+    app.command()(history)
+    app.command()(audit)
+
+
+def history(
+    topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show the plans that a topology had, newest first: why, what they promised, what they won, who approved."""
+    from stormpilot import operate
+    from stormpilot.cli.verbs import user
+
+    where = place(zookeeper, root, config)
+    with connected(where) as connection:
+        operator = operate.Operator(connection, where.paths, user())
+        steps = operate.history(operator, operator.topology(topology).id)
+    if output is Format.json:
+        print_json(steps)
+        return
+    if not steps:
+        say(f"{topology}: no plan was published yet")
+        return
+    print_table(
+        ["back", "published", "plan", "reason", "moved", "inter-node tps", "won", "by"],
+        [
+            [
+                s.back,
+                clock(s.entry.plan.created_at_ms),
+                s.entry.plan.plan_id,
+                s.entry.reason,
+                s.entry.moved_executors,
+                _predicted(s.entry),
+                _won(s.entry),
+                s.entry.approved_by or "controller",
+            ]
+            for s in steps
+        ],
+    )
+    for s in steps:
+        say(f"{s.entry.plan.plan_id}: {s.entry.text}")
+
+
+def audit(
+    since: Annotated[str | None, typer.Option(help="e.g. 30m, 2h, 7d, or a date: 2026-01-31[T12:00].")] = None,
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show who did what and why, oldest first: the newest; with --config all that the controller of this host kept."""
+    from stormpilot import operate
+    from stormpilot.cli.verbs import user
+    from stormpilot.observe import auditlog
+
+    since_ms = 0 if since is None else moment_ms(since, time.time())
+    where = place(zookeeper, root, config)
+    with connected(where) as connection:
+        records = operate.audit(operate.Operator(connection, where.paths, user()), since_ms)
+    if config is not None:
+        from stormpilot.config import load
+
+        kept = auditlog.path_in(load(config).traffic_log.dir)
+        if kept is not None:
+            known = {r.id for r in records}
+            old = [r for r in auditlog.read(kept) if r.id not in known and r.at_ms >= since_ms]
+            records = sorted([*old, *records], key=lambda r: r.at_ms)
+    if output is Format.json:
+        print_json(records)
+        return
+    if not records:
+        say("nothing was done" + (f" since {since}" if since else ""))
+        return
+    print_table(
+        ["when", "who", "verb", "what", "result", "why"],
+        [[clock(r.at_ms), r.who, r.verb, r.target, r.result, r.why] for r in records],
+    )
+
+
+def moment_ms(text: str, now_s: float) -> int:
+    """A time ago (`90s`, `30m`, `2h`, `7d`) or a local date as milliseconds; `UsageError` for anything else."""
+    ago = re.fullmatch(r"(\d+)([smhd])", text)
+    if ago is not None:
+        return int((now_s - int(ago[1]) * UNITS_S[ago[2]]) * 1000)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as e:
+        raise UsageError(f"--since is {text!r}, expected e.g. 30m, 2h, 7d or 2026-01-31T12:00") from e
+
+
+def clock(ms: int) -> str:
+    """Local date and time."""
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _predicted(entry: HistoryEntry) -> str:
+    sides: list[Any] = [e.get("inter_node_tps") for e in (entry.plan.expected.before, entry.plan.expected.after)]
+    return " -> ".join("?" if v is None else f"{v:,.0f}" for v in sides)
+
+
+def _won(entry: HistoryEntry) -> str | None:
+    effect = entry.effect
+    if effect is None:
+        return None
+    if effect.measured is None:
+        return effect.verdict or "is being measured"
+    return f"{effect.verdict}: {effect.before:.3f} -> {effect.measured:.3f} (predicted {effect.predicted:.3f})"

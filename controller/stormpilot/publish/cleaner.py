@@ -1,0 +1,50 @@
+"""Removes what dead topologies left behind: history, advice, requests, holds, and what became of their moves.
+
+The scheduler plug-in removes the rest (snapshots, status, plans, load).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import structlog
+
+from stormpilot.paths import Paths
+from stormpilot.publish.publisher import Publisher
+from stormpilot.zookeeper import ZooKeeper
+
+log = structlog.get_logger(__name__)
+GRACE_MS = 3_600_000
+"""How long a topology must be gone: a Nimbus that lost its memory for a while costs no history."""
+
+
+class Cleaner:
+    """Remembers since when topologies are gone; one per leadership."""
+
+    def __init__(self, zookeeper: ZooKeeper, publisher: Publisher, grace_ms: int = GRACE_MS):
+        self._zookeeper = zookeeper
+        self._publisher = publisher
+        self._grace_ms = grace_ms
+        self._gone_since_ms: dict[str, int] = {}
+
+    def clean(self, alive: Collection[str], now_ms: int) -> list[str]:
+        """Look at what is there and remove what is due; the ids of topologies of which nothing is left.
+
+        Raises
+        ------
+        DeposedError
+            Another controller leads: nothing (more) was removed.
+        """
+        p: Paths = self._publisher.paths
+        parents = [p.plan_history(), p.advice(), p.request(), p.hold(), p.moves()]
+        found = self._zookeeper.children(parents)
+        ids = {i for names in found for i in names} - set(alive)
+        self._gone_since_ms = {i: self._gone_since_ms.get(i, now_ms) for i in ids}
+        due = sorted(i for i, since_ms in self._gone_since_ms.items() if now_ms - since_ms >= self._grace_ms)
+        for i in due:
+            self._publisher.write([])  # only while we lead
+            for parent, names in zip(parents, found, strict=True):
+                if i in names:
+                    self._zookeeper.delete(f"{parent}/{i}")
+            log.info("removed what a dead topology left", topology=i)
+        return due
