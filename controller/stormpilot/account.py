@@ -141,6 +141,8 @@ def _effect(move: MoveState | None) -> str:
         return ""
     if move.phase == "measuring" and move.metric is not None:
         return "is being measured"
+    if move.failures:
+        return f"{'rolled back' if move.reason == Reason.ROLLBACK_EFFECT else 'did not help'}: {move.back_off_why}"
     return f"{move.verdict}: {move.text}" if move.verdict else ""
 
 

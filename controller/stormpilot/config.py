@@ -173,8 +173,8 @@ class BudgetSection(Section, frozen=True, kw_only=True):
 class RefillSection(Section, frozen=True, kw_only=True):
     """What a new or returned supervisor changes, once it has stayed for `stable_cycles`, and for `for_s` after that.
 
-    A plan that uses it needs a gain of only `gain_threshold_ratio`; or none (at most `traffic_rise_ratio` more
-    inter-node traffic) if the busiest node is over `busy_ratio` of its B(n) and the plan lowers that by `relief_ratio`.
+    A plan that uses it needs a gain of only `gain_threshold_ratio`; or none (at most `traffic_rise_ratio` of all tuples
+    more between nodes) if the busiest node is over `busy_ratio` of its B(n) and the plan lowers that by `relief_ratio`.
     """
 
     enabled: bool = True

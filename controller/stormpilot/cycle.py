@@ -13,14 +13,14 @@ import structlog
 from stormpilot.account import Account, running_metrics
 from stormpilot.blackout import blackout
 from stormpilot.config import Config
-from stormpilot.decide.admit import Subject, admit, admit_rollback
+from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.approval import with_approval
-from stormpilot.decide.budget import restarted_workers
-from stormpilot.decide.effect import give_up_rollback, published
+from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.effect import published
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
-from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.reasons import Reason, hold
 from stormpilot.decide.restarts import restart_time
 from stormpilot.decide.worth import Terms, as_it_runs
 from stormpilot.desk import Desk
@@ -28,7 +28,7 @@ from stormpilot.follow import Follower
 from stormpilot.model.messages import BasedOn, HistoryEntry, PlanMessage, WorkerPart
 from stormpilot.model.moves import MoveState
 from stormpilot.model.part import evened, part, with_plans
-from stormpilot.model.values import Infeasible, Model, Plan, Topology, TopologyPlan, Worker
+from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import ALL, Seen
 from stormpilot.planner.check import violations
@@ -41,8 +41,8 @@ log = structlog.get_logger(__name__)
 
 REFILL_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
-SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
-"""What the placement before a move may break: it did when it ran."""
+WHOLE_MS = 10_000
+"""After so long a round that is to be written as a whole is."""
 
 
 class Compute(Protocol):
@@ -109,9 +109,14 @@ class Cycle:
         for verdict in self._wishes(subjects, model, lost, account):
             self._publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
-        for verdict in self._rollbacks(subjects, observation, model, account):
-            self._publish(verdict, observation, account)
-            model = with_plans(model, verdict.plans)
+        rest = {t: s for t, s in subjects.items() if t not in account.decisions}
+        for t, back in self.follower.ways_back(rest, observation, model, lost, account.events).items():
+            account.decisions[t] = back.decision
+            if back.plan is not None:
+                account.models[t] = part(model, {t})
+                verdict = Verdict({t: back.decision}, {t: back.plan.topologies[0]}, back.plan, self.memory)
+                self._publish(verdict, observation, account)
+                model = with_plans(model, verdict.plans)
         for group in self._admitted(subjects, model, account):
             verdict = with_approval(self._decide(group, model, account), subjects)
             account.decisions.update(verdict.decisions)
@@ -190,10 +195,12 @@ class Cycle:
         return subjects
 
     def _torn(self, plan: PlanMessage | None, observation: Observation) -> bool:
-        """Whether an earlier leader wrote only a part of the plan's round: then it is never applied."""
+        """Whether only a part of the plan's round was written, by a leader that ended: then it is never applied."""
         seen = observation.seen
-        if plan is None or plan.epoch >= self.publisher.epoch.number:
+        if plan is None:
             return False
+        if plan.epoch >= self.publisher.epoch.number and observation.at_ms - plan.created_at_ms < WHOLE_MS:
+            return False  # read while it was being written
         status = seen.statuses.get(plan.topology_id)
         answered = status is not None and status.plan_id == plan.plan_id
         if answered and status is not None and status.state in ("applied", "moving", "degraded", "fallback"):
@@ -201,44 +208,6 @@ class Cycle:
         members = [t for t in plan.round_topologies if t in seen.topologies]
         others = [seen.plans[t].message if t in seen.plans else None for t in members]
         return any(other is None or other.round != plan.round for other in others)
-
-    def _rollbacks(
-        self, subjects: Mapping[str, Subject], observation: Observation, model: Model, account: Account
-    ) -> list[Verdict]:
-        """What goes back to where it was before a move that made it worse."""
-        grace_s = self.config.decide.lost_supervisor_grace_s
-        lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
-        verdicts = []
-        for t, subject in subjects.items():
-            move = self.follower.moves[t]
-            if move.phase != "rollback":
-                continue
-            refusal = admit_rollback(subject, lost, known, self.config.decide)
-            if refusal is not None:
-                account.decisions[t] = refusal
-                continue
-            back = _former(move)
-            plan = Plan(planner="rollback", topologies=[back])
-            wrong = [v for v in violations(part(model, {t}), plan) if v.constraint not in SOFT_ON_THE_WAY_BACK]
-            if wrong:
-                facts = self.follower.facts(subject.topology, observation)
-                given_up, events = give_up_rollback(move, facts, f"{wrong[0].constraint}: {wrong[0].text}")
-                self.follower.keep(given_up)
-                account.events += events
-                continue
-            decision = Decision(
-                t,
-                "publish",
-                Reason.ROLLBACK_EFFECT,
-                move.text,
-                move.measured,
-                move.before,
-                moved_executors=len(_moved(subject.topology, back)),
-            )
-            account.decisions[t] = decision
-            account.models[t] = part(model, {t})
-            verdicts.append(Verdict({t: decision}, {t: back}, plan, self.memory))
-        return verdicts
 
     def _admitted(self, subjects: Mapping[str, Subject], model: Model, account: Account) -> list[dict[str, Subject]]:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
@@ -365,7 +334,7 @@ class Cycle:
         t, message = entry.plan.topology_id, entry.plan
         topology = next(x for x in observation.belief.model.topologies if x.id == t)
         decision, placement = verdict.decisions[t], verdict.plans[t]
-        moved = _moved(topology, placement) if decision.moved_executors else []
+        moved = moved_executors(topology, placement) if decision.moved_executors else []
         return published(
             self.follower.moves[t],
             plan_id=message.plan_id,
@@ -379,16 +348,5 @@ class Cycle:
         )
 
 
-def _moved(topology: Topology, plan: TopologyPlan) -> list[int]:
-    """Start tasks of executors whose slot the plan changes."""
-    now = {a.start: (a.supervisor, a.port) for a in topology.assignment}
-    return sorted(start for w in plan.workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
-
-
 def _parts(plan: TopologyPlan) -> list[WorkerPart]:
     return [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
-
-
-def _former(move: MoveState) -> TopologyPlan:
-    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
-    return TopologyPlan(id=move.topology_id, workers=workers)

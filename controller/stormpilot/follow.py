@@ -10,17 +10,34 @@ import msgspec
 import structlog
 
 from stormpilot.config import Config
-from stormpilot.decide.effect import WINDOW_SLACK, Facts, step
+from stormpilot.decide.admit import Subject, admit_rollback
+from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
 from stormpilot.decide.events import Event
+from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.messages import EffectPart, Restart
 from stormpilot.model.moves import MoveState
-from stormpilot.model.values import Model, Topology
+from stormpilot.model.part import part
+from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation
+from stormpilot.planner.check import violations
 from stormpilot.publish.publisher import Publisher
 
 log = structlog.get_logger(__name__)
+
+
+SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
+"""What the placement before a move may break: it did when it ran."""
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """What happens with a topology whose last move made it worse; `plan` is the former placement, None: held."""
+
+    decision: Decision
+    plan: Plan | None = None
 
 
 @dataclass
@@ -57,6 +74,49 @@ class Follower:
             if after is not before:
                 self.keep(after)
         return events
+
+    def ways_back(
+        self,
+        subjects: Mapping[str, Subject],
+        observation: Observation,
+        model: Model,
+        lost: tuple[list[str], int],
+        events: list[Event],
+    ) -> dict[str, WayBack]:
+        """What goes back to where it was before a move that made it worse, or why it does not yet.
+
+        A placement that is not possible any more is given up, and told in `events`.
+        """
+        found = {}
+        for t, subject in subjects.items():
+            move = self.moves[t]
+            if move.phase != "rollback":
+                continue
+            refusal = admit_rollback(subject, *lost, self.config.decide)
+            if refusal is not None:
+                found[t] = WayBack(refusal)
+                continue
+            workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
+            former = TopologyPlan(id=t, workers=workers)
+            plan = Plan(planner="rollback", topologies=[former])
+            wrong = [v for v in violations(part(model, {t}), plan) if v.constraint not in SOFT_ON_THE_WAY_BACK]
+            if wrong:
+                why = f"{wrong[0].constraint}: {wrong[0].text}"
+                given_up, told = give_up_rollback(move, self.facts(subject.topology, observation), why)
+                self.keep(given_up)
+                events += told
+                continue
+            decision = Decision(
+                t,
+                "publish",
+                Reason.ROLLBACK_EFFECT,
+                move.text,
+                move.measured,
+                move.before,
+                moved_executors=len(moved_executors(subject.topology, former)),
+            )
+            found[t] = WayBack(decision, plan)
+        return found
 
     def keep(self, state: MoveState) -> None:
         """Write a state, and into the history what a judged move won."""

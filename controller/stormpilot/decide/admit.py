@@ -155,8 +155,8 @@ def _effect(subject: Subject, now_ms: int) -> Decision | None:
     if until_ms is None:
         return None
     times = f"{move.failures} moves in a row" if move.failures > 1 else "the last move"
-    text = f"{times} did not help ({move.text})"
-    return hold(t.id, Reason.BACK_OFF, text, value=move.measured, threshold=move.before, until_ms=until_ms)
+    text = f"{times} did not help ({move.back_off_why})"
+    return hold(t.id, Reason.BACK_OFF, text, value=move.failures, until_ms=until_ms)
 
 
 def _repaired_by_others(subject: Subject, now_ms: int) -> Decision | None:

@@ -27,6 +27,12 @@ def restarted_workers(topology: Topology, plan: TopologyPlan) -> int:
     return sum(now.get((w.supervisor, w.port)) != {start for start, _ in w.executors} for w in plan.workers)
 
 
+def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:
+    """Start tasks of executors whose slot the plan changes."""
+    now = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+    return sorted(start for w in plan.workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
+
+
 def hold_what_is_over_budget(
     model: Model,
     decisions: Mapping[str, Decision],

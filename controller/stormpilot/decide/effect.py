@@ -124,6 +124,7 @@ def published(
         former=list(former) if promise is not None else [],
         failures=state.failures,
         back_off_until_ms=state.back_off_until_ms,
+        back_off_why=state.back_off_why,
         spent=spent,
     )
 
@@ -194,6 +195,7 @@ def _judged(state: MoveState, facts: Facts, config: EffectSection) -> tuple[Move
             text=f"{said}: worse than before",
             failures=state.failures + 1,
             back_off_until_ms=until_ms,
+            back_off_why=f"{said}: worse than before",
             former=state.former if wanted else [],
         )
         rest = "it goes back to the former placement" if wanted else "what runs is kept"
@@ -207,12 +209,13 @@ def _judged(state: MoveState, facts: Facts, config: EffectSection) -> tuple[Move
             text=f"{said}: no gain",
             failures=state.failures + 1,
             back_off_until_ms=until_ms,
+            back_off_why=f"{said}: no gain",
             former=[],
         )
         text = f"{idle.text}; it stays, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
         return idle, [_event(EventKind.MOVE_WITHOUT_GAIN, idle, facts, text)]
     helped = msgspec.structs.replace(
-        known, verdict=Outcome.HELPED.value, text=said, failures=0, back_off_until_ms=None, former=[]
+        known, verdict=Outcome.HELPED.value, text=said, failures=0, back_off_until_ms=None, back_off_why="", former=[]
     )
     return helped, [_event(EventKind.MOVE_HELPED, helped, facts, said)]
 

@@ -156,7 +156,7 @@ class _Case:
             return None
         was = before[busiest] / limit_mhz[busiest]
         becomes = max(after[s] / limit for s, limit in limit_mhz.items())
-        rises = self.new_tps > (self.now_tps or 0.0) * (1 + refill.traffic_rise_ratio)
+        rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * refill.traffic_rise_ratio
         if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
             return None
         text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"

@@ -29,7 +29,7 @@ class MoveState(Message, frozen=True, kw_only=True):
     `metric` is what it is judged by (None: not judged): `inter_node_share` (tuples between nodes per tuple processed)
     or `load_ratio` (load of `nodes` per part of B(n) and tuple processed, as at the throughput before); lower is
     better. `noise_ratio` is how much the metric varies by itself, as a part of it. `former` is what ran before.
-    `failures` moves in a row did not help; until `back_off_until_ms` nothing else is tried.
+    `failures` moves in a row did not help; until `back_off_until_ms` nothing else is tried, because of `back_off_why`.
     """
 
     topology_id: str
@@ -53,5 +53,6 @@ class MoveState(Message, frozen=True, kw_only=True):
     judged_at_ms: int | None = None
     failures: int = 0
     back_off_until_ms: int | None = None
+    back_off_why: str = ""
     timed: bool = False
     spent: list[Spent] = msgspec.field(default_factory=list)

@@ -1,0 +1,265 @@
+"""A cluster, its plug-in and a controller's cycles on one clock: whole stories of minutes in a blink, always the same.
+
+The job is that of `snapshots.py`; `traffic[(source task, task)]` are tuples/s, and a story may change them when a plan
+is applied, since traffic follows the placement. A planner is a function of the model that the story gives.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from doubles import snapshots
+from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.account import Account
+from stormpilot.config import Config, parse
+from stormpilot.cycle import Cycle
+from stormpilot.decide.events import Event
+from stormpilot.model.messages import (
+    ControllerState,
+    HistoryEntry,
+    LoadReport,
+    Message,
+    PlanMessage,
+    StatusMessage,
+    TaskLoad,
+    TopologySnapshot,
+    decode,
+    encode,
+)
+from stormpilot.model.moves import MoveState
+from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
+from stormpilot.observe.observer import Observer
+from stormpilot.observe.reader import Reader
+from stormpilot.paths import Paths
+from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.publisher import Publisher
+from stormpilot.recorder import Recorder
+
+SETTINGS = """\
+cycle: {period_s: 10, poll_s: 2}
+load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4}
+decide: {mode: act, consecutive_hits: 1, reschedule_timeout_s: 120}
+"""
+Slots = Mapping[tuple[str, int], tuple[int, ...]]
+POLL_S = 2
+REPORT_S = 4
+STEADY = {(1, 2): 50.0, (1, 3): 50.0, (2, 4): 50.0, (3, 4): 50.0}
+
+
+def plan_in(model: Model, wanted: Mapping[str, Slots]) -> Plan:
+    """A plan with these topologies (by id) in these slots, the others as they run."""
+    plans = []
+    for t in model.topologies:
+        slots: dict[tuple[str, int], list[int]] = defaultdict(list)
+        if t.id in wanted:
+            slots |= {slot: list(tasks) for slot, tasks in wanted[t.id].items()}
+        else:
+            for a in t.assignment:
+                slots[a.supervisor, a.port].append(a.start)
+        workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
+        plans.append(TopologyPlan(id=t.id, workers=workers))
+    return Plan(planner="story", topologies=plans)
+
+
+class World:
+    """`tell(seconds)` lets time pass; `said` are the reasons of the cycles since, `events` all that were told."""
+
+    def __init__(self, *supervisors: str, settings: str = ""):
+        self.now_ms = snapshots.T0_MS
+        self.paths = Paths()
+        self.zookeeper = MemoryZooKeeper(lambda: self.now_ms)
+        self.config: Config = parse(SETTINGS + settings, "story.yaml")
+        self.wanted: dict[str, Slots] = {}
+        self.planner: Callable[[Model], Plan | Infeasible] = lambda model: plan_in(model, self.wanted)
+        self.traffic: dict[tuple[int, int], float] = dict(STEADY)
+        self.traffic_when_applied: dict[tuple[int, int], float] | None = None
+        self.restart_s = 12.0
+        self.apply_after_s = 4.0
+        self.applied: list[str] = []
+        self.events: list[Event] = []
+        self.accounts: list[Account] = []
+        self._ids = itertools.count(1)
+        self._topologies: dict[str, TopologySnapshot] = {}
+        self._counted: dict[tuple[str, int], dict[int, float]] = {}
+        self._emitted: dict[tuple[str, int], float] = {}
+        self._process: dict[tuple[str, int], tuple[int, int]] = {}
+        self.supervisors(*supervisors)
+        self.new_leader()
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def supervisors(self, *supervisors: str) -> None:
+        self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
+
+    def submit(self, slots: Slots, name: str = "flights") -> str:
+        topology = snapshots.topology(snapshots.everywhere(slots), name=name)
+        topology = msgspec.structs.replace(topology, assigned_since_ms=self.now_ms - 3_600_000)
+        self._topologies[topology.id] = topology
+        for task in snapshots.COMPONENT_OF:
+            self._start(topology.id, task, self.now_ms - 600_000)
+        self._write(self.paths.topology(topology.id), topology)
+        return topology.id
+
+    def new_leader(self) -> None:
+        """The controller ends; another one leads, and remembers nothing."""
+        epoch = raise_epoch(self.zookeeper, self.paths)  # type: ignore[arg-type]
+        reader = Reader(self.zookeeper, self.paths)  # type: ignore[arg-type]
+        self.cycle = Cycle(
+            observer=Observer(reader, self.config.load, self.config.decide.cpu_limit_ratio),
+            publisher=Publisher(self.zookeeper, self.paths, epoch),  # type: ignore[arg-type]
+            config=self.config,
+            compute=lambda model, planner, params, *, seed, left_s: self.planner(model),
+            planner="story",
+            first_planner="story",
+            new_id=lambda: str(next(self._ids)),
+            clock_ms=lambda: self.now_ms,
+            name="story",
+        )
+        self._recorder = Recorder(self.config, "story", "story", self.now_ms)
+
+    def place(self, topology_id: str, slots: Slots, state: str = "", code: str = "OK") -> None:
+        """Executors run elsewhere from now on; `state` is what the plug-in says of the published plan then."""
+        at = snapshots.everywhere(slots)
+        old = self._topologies[topology_id]
+        executors = []
+        for e in old.executors:
+            supervisor, port = at.get(e.start, (None, None))
+            if (e.supervisor, e.port) != (supervisor, port):
+                self._start(topology_id, e.start, self.now_ms + int(self.restart_s * 1000))
+            executors.append(msgspec.structs.replace(e, supervisor=supervisor, port=port))
+        new = msgspec.structs.replace(old, executors=executors, version=old.version + 1, assigned_since_ms=self.now_ms)
+        self._topologies[topology_id] = new
+        self._write(self.paths.topology(topology_id), new)
+        if state:
+            self.answer(topology_id, state, code)
+
+    def answer(self, topology_id: str, state: str, code: str = "OK") -> None:
+        """The plug-in says this of the published plan."""
+        plan = self.plan(topology_id)
+        status = StatusMessage(
+            topology_id=topology_id,
+            plan_id=None if plan is None else plan.plan_id,
+            state=state,  # type: ignore[arg-type]
+            code=code,
+            since_ms=self.now_ms,
+            written_at_ms=self.now_ms,
+        )
+        self._write(self.paths.status(topology_id), status)
+
+    def tell(self, seconds: float) -> list[str]:
+        """Let time pass, with a cycle every period; the reasons of the first topology, repeated ones once."""
+        said: list[str] = []
+        for _ in range(int(seconds / POLL_S)):
+            self.now_ms += POLL_S * 1000
+            self._work()
+            self._plug_in()
+            self.cycle.observer.poll_loads(self.now_ms)
+            if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
+                observation = self.cycle.observer.look(self.now_ms)
+                account = self.cycle.run(observation)
+                self._recorder.record(
+                    account, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
+                )
+                self.accounts.append(account)
+                self.events += account.events
+                for _, d in sorted(account.decisions.items())[:1]:
+                    if not said or said[-1] != d.reason.value:
+                        said.append(d.reason.value)
+        return said
+
+    # --- what can be seen ---------------------------------------------------------------------------------------------
+
+    def decision(self, topology_id: str):  # type: ignore[no-untyped-def]
+        return self.accounts[-1].decisions[topology_id]
+
+    def plan(self, topology_id: str) -> PlanMessage | None:
+        (node,) = self.zookeeper.read([self.paths.plan(topology_id)])
+        return None if node is None else decode(node.data, PlanMessage, "plan")
+
+    def moves(self, topology_id: str) -> MoveState:
+        (node,) = self.zookeeper.read([self.paths.moves(topology_id)])
+        assert node is not None
+        return decode(node.data, MoveState, "moves")
+
+    def state(self) -> ControllerState:
+        (node,) = self.zookeeper.read([self.paths.controller])
+        assert node is not None
+        return decode(node.data, ControllerState, "controller")
+
+    def history(self, topology_id: str) -> list[HistoryEntry]:
+        (names,) = self.zookeeper.children([self.paths.plan_history(topology_id)])
+        nodes = self.zookeeper.read([self.paths.plan_history(topology_id, n) for n in names])
+        return [decode(n.data, HistoryEntry, "history") for n in nodes if n is not None]
+
+    def slots(self, topology_id: str) -> dict[tuple[str, int], tuple[int, ...]]:
+        found: dict[tuple[str, int], tuple[int, ...]] = {}
+        for e in self._topologies[topology_id].executors:
+            if e.supervisor is not None and e.port is not None:
+                found[e.supervisor, e.port] = (*found.get((e.supervisor, e.port), ()), e.start)
+        return found
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _put_controller(self, data: bytes) -> None:
+        self.cycle.publisher.put(self.paths.controller, data)
+
+    def _start(self, topology_id: str, task: int, at_ms: int) -> None:
+        number = self._process.get((topology_id, task), (0, 0))[0] + 1
+        self._process[topology_id, task] = (number, at_ms)
+        self._counted[topology_id, task] = {}
+        self._emitted[topology_id, task] = 0.0
+
+    def _work(self) -> None:
+        for t, topology in self._topologies.items():
+            loads = []
+            for e in topology.executors:
+                number, start_ms = self._process[t, e.start]
+                if e.start not in snapshots.REPORTING or e.supervisor is None or self.now_ms <= start_ms:
+                    continue
+                counted = self._counted[t, e.start]
+                for (source, task), tps in self.traffic.items():
+                    if task == e.start:
+                        counted[source] = counted.get(source, 0.0) + tps * POLL_S
+                if e.component == "source":
+                    sent = sum(tps for (source, _), tps in self.traffic.items() if source == e.start)
+                    self._emitted[t, e.start] += sent * POLL_S
+                loads.append(
+                    TaskLoad(
+                        task=e.start,
+                        component=e.component,
+                        host="worker-host",
+                        mhz=2000.0,
+                        pid=100 * number + e.start,
+                        start_ms=start_ms,
+                        seq=(self.now_ms - start_ms) // 1000,
+                        at_ms=self.now_ms,
+                        cpu_s=0.1 * (self.now_ms - start_ms) / 1000,
+                        received=[(source, "default", int(n)) for source, n in sorted(counted.items())],
+                        emitted=int(self._emitted[t, e.start]),
+                    )
+                )
+            if loads and self.now_ms % (REPORT_S * 1000) == 0:
+                report = LoadReport(
+                    topology_id=t, reporter="r", seq=self.now_ms // 1000, written_at_ms=self.now_ms, tasks=loads
+                )
+                self._write(self.paths.load(t, "r"), report)
+
+    def _plug_in(self) -> None:
+        for t in self._topologies:
+            plan = self.plan(t)
+            if plan is None or plan.plan_id in self.applied:
+                continue
+            whole = all((p := self.plan(m)) is not None and p.round == plan.round for m in plan.round_topologies)
+            if whole and self.now_ms - plan.created_at_ms >= self.apply_after_s * 1000:
+                self.applied.append(plan.plan_id)
+                self.place(t, {(w.supervisor, w.port): tuple(s for s, _ in w.executors) for w in plan.workers})
+                self.answer(t, "applied")
+                if self.traffic_when_applied is not None:
+                    self.traffic, self.traffic_when_applied = self.traffic_when_applied, None
+
+    def _write(self, path: str, message: Message) -> None:
+        self.zookeeper.put(path, encode(message))
