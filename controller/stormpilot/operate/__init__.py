@@ -15,6 +15,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 
 from __future__ import annotations
 
+from stormpilot.model.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
@@ -23,10 +24,12 @@ from stormpilot.operate.requests import approve, discard, outcome, plan_now, rol
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
 
 __all__ = [
+    "AuditRecord",
     "Change",
     "HistoryStep",
     "Operator",
     "Remaining",
+    "Request",
     "approve",
     "audit",
     "check_mode",
