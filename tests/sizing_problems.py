@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "sizing.example.yaml"
 
 
+@functools.cache
 def linear_topology() -> Problem:
     """xml -> pi -> file -> blob -> table, each with selectivity 1."""
     return parse(EXAMPLE.read_text(), str(EXAMPLE))

@@ -6,6 +6,7 @@
     allocation.py    threads, CPU and memory, slots: LSA and MBA
     acquisition.py   slots to VMs
     deployment.py    allocation and VMs as a planning model
+    placement.py     planned by a planner, with more slots until it fits
     prediction.py    threads in slots to rate, CPU and memory
 
 Pure, as `model` and `planner` are. A *slot* here is one core and its share of the memory; CPU and memory are shares of

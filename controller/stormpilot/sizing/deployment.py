@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import msgspec
 
+from stormpilot.errors import RefusedError
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.sizing.acquisition import acquire
 from stormpilot.sizing.allocation import Allocation
@@ -11,20 +12,19 @@ from stormpilot.sizing.problem import Problem
 
 FIRST_PORT = 6700
 FIRST_TASK = 1
+MOST_PAIRS = 2_000_000
 
 
 def model_of(problem: Problem, allocation: Allocation, slots: int) -> Model:
-    """A topology of `slots` workers on the VMs that hold so many slots, with the rates that the allocation is for.
+    """A topology of `slots` workers on the VMs that hold so many slots, without traffic (`with_traffic` adds it).
 
-    A VM is a supervisor `<size>-<number>` with a core and a slot's memory for each slot. Executors are numbered in
+    A VM is a supervisor `vm<number>-<size>` with a core and a slot's memory for each slot. Executors are numbered in
     the order of the file, those of full bundles first; each has an equal part of its bundle's CPU and memory, so the
     threads of an MBA bundle together have a whole slot. `Component.bundle` carries the full bundle to `sam`.
     """
-    number: Counter[str] = Counter()
     supervisors = []
-    for size in acquire(slots, problem.vms):
-        number[size.name] += 1
-        name = f"{size.name}-{number[size.name]:03d}"
+    for i, size in enumerate(acquire(slots, problem.vms)):
+        name = f"vm{i + 1:04d}-{size.name}"
         supervisors.append(
             Supervisor(
                 id=name,
@@ -60,22 +60,24 @@ def model_of(problem: Problem, allocation: Allocation, slots: int) -> Model:
         for c in problem.components
     ]
     topology = Topology(id=problem.name, name=problem.name, workers=slots, components=components, executors=executors)
-    return Model(supervisors=supervisors, topologies=[topology], traffic=_traffic(problem, allocation, executors))
+    return Model(supervisors=supervisors, topologies=[topology])
 
 
-def _traffic(problem: Problem, allocation: Allocation, executors: list[Executor]) -> list[Edge]:
-    """Every stream split evenly over the pairs of threads."""
+def with_traffic(problem: Problem, allocation: Allocation, model: Model) -> Model:
+    """The model with every stream split evenly over the pairs of threads; refused above `MOST_PAIRS` pairs."""
+    (topology,) = model.topologies
     tasks: dict[str, list[int]] = {}
-    for e in executors:
+    for e in topology.executors:
         tasks.setdefault(e.component, []).append(e.start)
+    streams = [(s, c.id) for c in problem.components for s in c.inputs]
+    pairs = sum(len(tasks[s.component]) * len(tasks[receiver]) for s, receiver in streams)
+    if pairs > MOST_PAIRS:
+        raise RefusedError(f"{problem.name}: {pairs:,} pairs of threads exchange tuples, a model holds {MOST_PAIRS:,}")
     edges = []
-    for c in problem.components:
-        for s in c.inputs:
-            senders, receivers = tasks[s.component], tasks[c.id]
-            rate = allocation.of(s.component).rate_tps * s.selectivity / (len(senders) * len(receivers))
-            edges += [
-                Edge(topology=problem.name, from_=a, to=b, rate=rate, stream=s.stream)
-                for a in senders
-                for b in receivers
-            ]
-    return edges
+    for s, receiver in streams:
+        senders, receivers = tasks[s.component], tasks[receiver]
+        rate = allocation.of(s.component).rate_tps * s.selectivity / (len(senders) * len(receivers))
+        edges += [
+            Edge(topology=topology.id, from_=a, to=b, rate=rate, stream=s.stream) for a in senders for b in receivers
+        ]
+    return msgspec.structs.replace(model, traffic=edges)

@@ -1,0 +1,86 @@
+"""An allocation placed by a planner: on the slots that it adds up to, then on one more until it fits [S17 8.4]."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner import PLANNERS, compute
+from stormpilot.planner.registry import Value
+from stormpilot.sizing.allocation import Allocation
+from stormpilot.sizing.deployment import model_of
+from stormpilot.sizing.problem import Problem
+
+MAPPINGS = ("dsm", "rsm", "sam")
+"""The planners that the paper compares."""
+
+SLACK = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The plan of one planner on `slots` slots, `extra_slots` of them beyond what the allocation adds up to.
+
+    None of these planners looks at traffic: the model has none, and the plan no metrics of it.
+    """
+
+    planner: str
+    allocation: Allocation
+    slots: int
+    extra_slots: int
+    model: Model
+    plan: Plan
+
+
+def place(problem: Problem, allocation: Allocation, planner: str, *, seed: int = 0) -> Placed | Infeasible:
+    """Plan on rho slots, then with one more at a time; infeasible when even a slot for each thread is not enough.
+
+    `rsm` and `sam` are held to what a slot has (a worker's memory; a bundle in one slot), as in the paper. `dsm` looks
+    at slots alone, as Storm does: it is given threads that need nothing, so its plan may ask a VM for more than it has.
+    """
+    threads = sum(a.threads for a in allocation.allotments)
+    slots = min(allocation.slots, threads)
+    while True:
+        model = model_of(problem, allocation, slots)
+        needs = _without_needs(model) if planner == "dsm" else model
+        answer = compute(needs, planner, _params(problem, planner), seed=seed)
+        fits = isinstance(answer, Plan) and (planner == "dsm" or not over_memory(problem, model, answer))
+        if fits and isinstance(answer, Plan):
+            return Placed(planner, allocation, slots, slots - allocation.slots, model, answer)
+        if slots >= threads:
+            text = f"{planner} fits {allocation.method} in no number of slots"
+            return answer if isinstance(answer, Infeasible) else Infeasible(constraint="memory", text=text)
+        slots += 1
+
+
+def over_memory(problem: Problem, model: Model, plan: Plan) -> list[tuple[str, int]]:
+    """Slots whose executors need more memory than one slot has."""
+    memory_mb = {(t.id, e.start): e.memory_mb for t in model.topologies for e in t.executors}
+    held: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for tp in plan.topologies:
+        for w in tp.workers:
+            held[w.supervisor, w.port] += sum(memory_mb[tp.id, start] for start, _ in w.executors)
+    return [slot for slot, mb in held.items() if mb > problem.slot.memory_mb * SLACK]
+
+
+def available() -> list[str]:
+    """The mappings of the paper that this version has as planners."""
+    return [name for name in MAPPINGS if name in PLANNERS]
+
+
+def _without_needs(model: Model) -> Model:
+    """The same model with executors that need no CPU and no memory."""
+    (topology,) = model.topologies
+    free = [msgspec.structs.replace(e, cpu_mhz=0.0, memory_mb=0.0) for e in topology.executors]
+    return msgspec.structs.replace(model, topologies=[msgspec.structs.replace(topology, executors=free)])
+
+
+def _params(problem: Problem, planner: str) -> dict[str, Value]:
+    given: dict[str, dict[str, Value]] = {
+        "rsm": {"worker_memory_mb": problem.slot.memory_mb},
+        "sam": {"spill": False},
+    }
+    return given.get(planner, {})
