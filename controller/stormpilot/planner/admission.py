@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from stormpilot.errors import UsageError
 from stormpilot.model.part import part
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
 
@@ -35,7 +36,7 @@ def topology_order(model: Model) -> list[Turn]:
     `requested` is the user's next topology, `assigned` what had its turn before, and `available` what those of all
     users left. Ties go to the lower user name. A user's own: lower priority number, then running ones, then lower id.
     """
-    guaranteed = {g.user: g for g in model.guarantees}
+    guaranteed = _guarantees(model)
     queues: dict[str, list[Topology]] = {}
     for topology in sorted(model.topologies, key=lambda t: (t.priority, not t.assignment, t.id)):
         queues.setdefault(topology.owner or "", []).append(topology)
@@ -61,6 +62,18 @@ def topology_order(model: Model) -> list[Turn]:
         memory_mb -= memory
         turns.append(Turn(topology.id, user, scores[user]))
     return turns
+
+
+def _guarantees(model: Model) -> dict[str, Guarantee]:
+    """By user; `UsageError` names the one that makes no sense."""
+    found: dict[str, Guarantee] = {}
+    for g in model.guarantees:
+        if g.user in found:
+            raise UsageError(f"guarantees: user {g.user!r} is there twice")
+        if not (0 <= g.cpu_mhz < math.inf and 0 <= g.memory_mb < math.inf):
+            raise UsageError(f"guarantees: user {g.user!r}: expected finite cpu_mhz and memory_mb >= 0")
+        found[g.user] = g
+    return found
 
 
 def _needs(topology: Topology) -> tuple[float, float]:

@@ -186,6 +186,9 @@ class Stepper:
         self.thresholds = thresholds
         measured = {(t.id, e.start): e.queue_tuples or 0.0 for t in c.model.topologies for e in t.executors}
         self.queue: Floats = np.array([measured[c.name(e)] for e in range(c.executors)], dtype=np.float64)
+        bad = np.flatnonzero(~(np.isfinite(self.queue) & (self.queue >= 0)))
+        if len(bad):
+            raise UsageError(f"{c.describe(bad[:1])}: queue_tuples is {self.queue[bad[0]]}, expected a number >= 0")
 
     def step(self, layout: Layout) -> Step:
         """The next step from a complete layout."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from builders import assigned, located, supervisor, topology
 from random_models import models
+from stormpilot.errors import UsageError
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
 from stormpilot.planner import compute
 from stormpilot.planner.admission import admitted, topology_order
@@ -160,6 +161,18 @@ def test_a_plan_of_everything_leaves_nothing_out():
 def test_guarantees_and_left_out_read_from_files_that_have_none():
     assert msgspec.json.decode(b'{"supervisors": [], "topologies": []}', type=Model).guarantees == []
     assert msgspec.json.decode(b'{"topologies": []}', type=Plan).left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "text"),
+    [
+        ([Guarantee(user="A"), Guarantee(user="A")], "'A' is there twice"),
+        ([Guarantee(user="A", cpu_mhz=-1.0)], "cpu_mhz"),
+    ],
+)
+def test_guarantees_that_make_no_sense_are_refused_by_name(guarantees, text):
+    with pytest.raises(UsageError, match=text):
+        topology_order(msgspec.structs.replace(page(*FOUR), guarantees=guarantees))
 
 
 @pytest.mark.parametrize("planner", ["ras-order", "online"])

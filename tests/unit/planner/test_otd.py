@@ -238,6 +238,11 @@ def test_computation_bound_executors_move_to_the_idle_node():
     assert plan.notes == ["3 steps (3 for load, 0 for traffic); case 3: no move is worth it"]
 
 
+def test_a_queue_length_that_is_no_number_is_refused_by_name():
+    with pytest.raises(UsageError, match=r"t: c \[1,1\]: queue_tuples is -5.0"):
+        next_step(running({1: "n0", 2: "n0"}, {1: 1.0, 2: 1.0}, {}, queues={1: -5.0}))
+
+
 @pytest.mark.parametrize(
     "params",
     [{"cpu_high": 1.2}, {"cpu_low": 0.9}, {"queue_low_tuples": 1e6}, {"threshold_asc_tps": -1.0}, {"steps": -1}],
