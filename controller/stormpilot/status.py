@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stormpilot.model.messages import ControllerState, LoadReport, TopologyView
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import ALL, Seen
 from stormpilot.paths import Paths
 
 STUCK_PERIODS = 3
@@ -30,6 +30,7 @@ def gather(
         "controller": _controller(seen, now_ms),
         "scheduler": _scheduler(seen, now_ms),
         "paused": sorted(seen.paused),
+        "settings": _settings(seen, now_ms),
         "topologies": _topologies(paths, seen, reports, problems, now_ms),
         "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
     }
@@ -84,6 +85,96 @@ def _scheduler(seen: Seen, now_ms: int) -> dict[str, Any]:
     }
 
 
+def _settings(seen: Seen, now_ms: int) -> dict[str, Any]:
+    """What operators set and asked for; `remaining` are executors by topology name, `there` whether it can hold now."""
+    s = seen.settings
+    parts = [] if seen.cluster is None else seen.cluster.supervisors
+    host = {p.id: p.host for p in parts}
+    names = {i: t.name for i, t in seen.topologies.items()}
+
+    def head(x: Any) -> dict[str, Any]:
+        return {"by": x.by, "why": x.why, "since_s": round((now_ms - x.since_ms) / 1000, 1)}
+
+    def left(hosts: set[str]) -> dict[str, int]:
+        counts = {
+            t.name: sum(1 for e in t.executors if host.get(e.supervisor or "") in hosts)
+            for t in seen.topologies.values()
+        }
+        return {name: n for name, n in sorted(counts.items()) if n}
+
+    modes = [("everything" if n == ALL else n, m) for n, m in sorted(seen.modes.items())]
+    return {
+        "modes": [{"topology": n, "mode": m.mode, "by": m.by} for n, m in modes],
+        "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
+        "pins": [
+            {
+                "topology": p.topology,
+                "component": p.component,
+                "task": p.task,
+                "supervisor": p.supervisor,
+                "there": p.supervisor in host,
+                **head(p),
+            }
+            for p in s.pins
+        ],
+        "exclusions": [
+            {"host": x.host, "supervisor": x.supervisor, "topology": x.topology, "component": x.component, **head(x)}
+            for x in s.exclusions
+        ],
+        "holds": [
+            {
+                "topology": names.get(i, i),
+                "cause": h.cause,
+                "plan": h.plan_id,
+                "left_s": round((h.until_ms - now_ms) / 1000, 1),
+                **head(h),
+            }
+            for i, h in sorted(s.holds.items())
+            if h.until_ms > now_ms
+        ],
+        "requests": [
+            {
+                "topology": names.get(i, i),
+                "verb": None if p.request is None else p.request.verb,
+                "by": None if p.request is None else p.request.by,
+                "age_s": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
+            }
+            for i, p in sorted(s.requests.items())
+        ],
+        "unreadable": [{"topology": t, "text": why} for t, why in sorted(s.frozen.items())],
+    }
+
+
+def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same as (head, text) for people; only what there is."""
+
+    def by(x: dict[str, Any]) -> str:
+        return f"by {x['by']} {age(x['since_s'])} ago" + (f": {x['why']}" if x["why"] else "")
+
+    lines = []
+    for m in settings["modes"]:
+        lines.append(("mode", f"{m['topology']}: {m['mode']}, by {m['by']}"))
+    for d in settings["drains"]:
+        left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
+        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else 'empty'} ({by(d)})"))
+    for p in settings["pins"]:
+        what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
+        missing = "" if p["there"] else ", which is not there: without effect"
+        lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
+    for x in settings["exclusions"]:
+        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
+        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
+    for h in settings["holds"]:
+        lines.append(("held", f"{h['topology']} for {age(h['left_s'])} more: {h['cause']} {h['plan']} ({by(h)})"))
+    for r in settings["requests"]:
+        text = "a request that cannot be read" if r["verb"] is None else f"{r['verb']} by {r['by']}"
+        since = "" if r["age_s"] is None else f", {age(r['age_s'])} ago"
+        lines.append(("asked", f"{r['topology']}: {text}{since}; waits for the leading controller"))
+    for u in settings["unreadable"]:
+        lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
+    return lines
+
+
 def _topologies(
     paths: Paths, seen: Seen, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> list[dict[str, Any]]:
@@ -104,6 +195,7 @@ def _topologies(
                 "name": name,
                 "id": i,
                 "mode": setting.mode if setting else view.mode if view else None,
+                "mode_from": "operator" if setting else view.mode_from if view else None,
                 "paused": bool({"_all", name} & seen.paused),
                 "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
                 if snapshot

@@ -31,7 +31,7 @@ def status(
 
 
 def _print(shown: dict[str, Any]) -> None:
-    from stormpilot.status import age
+    from stormpilot.status import age, settings_lines
 
     controller, scheduler = shown["controller"], shown["scheduler"]
     colour = "green" if controller["up"] else "red"
@@ -59,6 +59,8 @@ def _print(shown: dict[str, Any]) -> None:
         _line("scheduler", scheduler["text"])
     if shown["paused"]:
         _line("paused", ", ".join("everything" if p == "_all" else p for p in shown["paused"]))
+    for head, text in settings_lines(shown["settings"]):
+        _line(head, text)
     if shown["topologies"]:
         console.print()
         _print_topologies(shown["topologies"])
@@ -70,11 +72,12 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     from stormpilot.status import age
 
     print_table(
-        ["topology", "mode", "plan", "state", "inter-node", "share", "reports"],
+        ["topology", "mode", "set by", "plan", "state", "inter-node", "share", "reports"],
         [
             [
                 t["name"],
                 (t["mode"] or "-") + (" (paused)" if t["paused"] else ""),
+                (t["mode_from"] or "-").split(":")[0].split(";")[0],
                 t["plan"],
                 " ".join(x for x in (t["state"], t["code"] if t["code"] != "OK" else None) if x) or "-",
                 "-" if t["inter_node_tps"] is None else f"{t['inter_node_tps']:,.0f} tps",
@@ -88,6 +91,8 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     for t in topologies:
         if t["text"]:
             _line(t["name"], f"plug-in: {t['text']}")
+        if t["mode_from"] and "; " in t["mode_from"]:
+            _line(t["name"], f"mode: {t['mode_from'].partition('; ')[2]}")
         if (d := t["decision"]) is not None:
             opens = d["opens_in_s"]
             later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""

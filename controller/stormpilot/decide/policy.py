@@ -18,7 +18,6 @@ from stormpilot.config import DecideSection, Mode
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"
-PRIORITY_KEY = "stormpilot.priority"
 MODES: tuple[Mode, ...] = ("off", "advise", "act")
 
 
@@ -47,12 +46,6 @@ def policy(
     mode, source = next((m, s) for m, s in wants if m is not None)
     approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
     return Policy(mode, source, approval, note)
-
-
-def owner_priority(conf: Mapping[str, Any], default: int) -> int:
-    """The priority that the owner asks for, else Storm's own."""
-    value = conf.get(PRIORITY_KEY)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
 
 
 def _owner_mode(conf: Mapping[str, Any], config: DecideSection) -> tuple[Mode | None, str]:

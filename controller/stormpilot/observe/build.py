@@ -30,6 +30,9 @@ STORM_DEFAULT_CPU_POINTS = 400.0
 FIRST_REPORT_S = 60.0
 """How long after its placement a task may take for its first report: worker start, Python start, one period."""
 
+PRIORITY_KEY = "stormpilot.priority"
+"""Key of a topology's configuration that wins over `topology.priority`."""
+
 Rates = Mapping[int, TaskRates]
 
 
@@ -207,10 +210,16 @@ def _topology(
             if e.supervisor is not None and e.supervisor in live and e.port is not None
         ],
         owner=snapshot.owner or None,
-        priority=snapshot.priority,
+        priority=owner_priority(snapshot.config, snapshot.priority),
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
     return topology, edges
+
+
+def owner_priority(conf: Mapping[str, object], default: int) -> int:
+    """The priority that the owner asks for in the topology's configuration, else Storm's own; 0 is most important."""
+    value = conf.get(PRIORITY_KEY)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
 
 
 def _components(snapshot: TopologySnapshot) -> list[Component]:

@@ -11,9 +11,11 @@ from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import status as command
 from stormpilot.model.messages import ControllerState, LoadReport, ModeSetting, StatusMessage, TopologyView
+from stormpilot.model.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.observe.reader import PublishedPlan, Seen
+from stormpilot.observe.settings import Pending, Settings
 from stormpilot.paths import Paths
-from stormpilot.status import gather
+from stormpilot.status import gather, settings_lines
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
@@ -199,3 +201,29 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(width=300, color_system=None, highlight=False)
     monkeypatch.setattr(command, "console", console)
     monkeypatch.setattr(output, "console", console)
+
+
+def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> None:
+    settings = Settings(
+        drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS - 90_000, by="ops", why="new disk")},
+        pins=(PinSetting(topology="flights", component="parse", task=2, supervisor="gone", since_ms=NOW_MS, by="ops"),),
+        exclusions=(ExcludeSetting(host="host-b", topology="flights", since_ms=NOW_MS, by="ops"),),
+        holds={
+            ID: Hold(
+                topology_id=ID, since_ms=NOW_MS, until_ms=NOW_MS + 60_000, cause="rollback", plan_id="p-1", by="x"
+            ),
+            "old": Hold(topology_id="old", since_ms=0, until_ms=NOW_MS - 1, cause="discard"),
+        },
+        requests={ID: Pending(None, 0)},
+        frozen={"flights": "a pin cannot be read (/x)"},
+    )
+    shown = gathered(healthy(settings=settings, modes={ALL: ModeSetting(mode="advise", by="ops")}))
+    assert settings_lines(shown["settings"]) == [
+        ("mode", "everything: advise, by ops"),
+        ("drained", "host-a: 3 of flights to be moved (by ops 90 s ago: new disk)"),
+        ("pinned", "flights/parse/2 to gone, which is not there: without effect (by ops 0 s ago)"),
+        ("excluded", "flights from host-b (by ops 0 s ago)"),
+        ("held", "flights for 60 s more: rollback p-1 (by x 0 s ago)"),
+        ("asked", "flights: a request that cannot be read; waits for the leading controller"),
+        ("unreadable", "a pin cannot be read (/x): nothing of flights moves"),
+    ]

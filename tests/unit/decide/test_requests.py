@@ -1,0 +1,139 @@
+"""What becomes of requests: done, refused with the reason, or waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
+from stormpilot.config import DecideSection
+from stormpilot.decide.admit import Subject
+from stormpilot.decide.reasons import Reason
+from stormpilot.decide.requests import Answer, answer
+from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.model.settings import Hold, Request, Verb
+from stormpilot.model.values import Model, Plan
+
+CONFIG = DecideSection(approval_max_age_s=900, request_max_age_s=600, rollback_hold_s=1800, discard_hold_s=3600)
+
+
+def made(slots: Slots = PAIRED, age_s: float = 60.0, topology_id: str = "flights-1") -> HistoryEntry:
+    workers = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
+    checksum = plan_checksum(topology_id, "p-7", "r-7", 1, workers)
+    plan = plan_message(
+        age_s, plan_id="p-7", round="r-7", topology_id=topology_id, workers=workers, checksum=checksum, reason="GAIN: x"
+    )
+    return HistoryEntry(plan=plan, reason="GAIN", text="traffic falls")
+
+
+def asked(verb: Verb = "approve", entry: HistoryEntry | None = None, age_s: float = 1.0, **fields: Any) -> Request:
+    return Request(
+        id="q-1",
+        verb=verb,
+        topology_id="flights-1",
+        at_ms=NOW_MS - int(age_s * 1000),
+        by="ops",
+        entry=entry or made(),
+        **fields,
+    )
+
+
+def answered(request: Request | None, who: Subject | None = None, on: Model | None = None, lost: int = 0) -> Answer:
+    who = who or subject()
+    on = on or model(who.topology)
+    gone = [f"s{i}" for i in range(lost)]
+    return answer(request, who, on, lambda m, p: [], gone, 3 + lost, CONFIG, NOW_MS)
+
+
+def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
+    hold = Hold(topology_id="flights-1", since_ms=0, until_ms=NOW_MS * 2, cause="rollback")
+    found = answered(asked(why="fine"), subject(hold=hold))
+    assert found.done
+    assert found.decision is not None
+    assert (found.decision.action, found.decision.reason) == ("publish", Reason.APPROVED)
+    assert found.decision.text == "by ops (fine): traffic falls"
+    assert found.decision.inter_node_tps == (1000.0, 0.0)
+    assert found.decision.moved_executors == 2
+    assert isinstance(found.plan, Plan)
+    assert [(w.supervisor, w.port) for w in found.plan.topologies[0].workers] == list(PAIRED)
+    assert (found.lift_hold, found.drop_advice, found.hold) == (True, True, None)
+
+
+def test_rollback_holds_the_topology() -> None:
+    found = answered(asked("rollback", made(age_s=10**6), steps=2))
+    assert found.decision is not None
+    assert (found.decision.reason, found.decision.text) == (Reason.ROLLBACK, "to p-7, 2 back, by ops")
+    assert found.hold is not None
+    assert (found.hold.since_ms, found.hold.until_ms) == (NOW_MS, NOW_MS + 1_800_000)
+
+
+def test_discard_needs_no_plan_and_no_gate() -> None:
+    found = answered(asked("discard"), subject(paused=True))
+    assert (found.done, found.plan, found.drop_advice) == (True, None, True)
+    assert found.hold is not None
+    assert (found.hold.cause, found.hold.until_ms) == ("discard", NOW_MS + 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields", "said"),
+    [
+        (None, {}, "the request cannot be read"),
+        (asked(age_s=601), {}, "it is 601 s old, and void after 600 s"),
+        (asked(), {"paused": True}, "PAUSED: paused by an operator"),
+        (asked("rollback"), {"mode": "off"}, "MODE_OFF: the mode of this topology is off"),
+        (asked("plan"), {"frozen": "a pin cannot be read"}, "SETTING_UNREADABLE: a pin cannot be read"),
+        (asked(entry=made(age_s=901)), {}, "plan p-7 is 901 s old, at most 900 s"),
+        (asked(entry=made(SPREAD)), {}, "plan p-7 is what runs now"),
+        (asked(entry=made(topology_id="flights-0")), {}, "it is a plan of flights-0, not of flights-1"),
+    ],
+)
+def test_refused_with_the_reason(request_: Request | None, fields: dict[str, Any], said: str) -> None:
+    found = answered(request_, subject(**fields))
+    assert (found.done, found.plan, found.decision) == (True, None, None)
+    assert found.result.startswith("refused: ")
+    assert said in found.result
+
+
+def test_refused_while_most_of_the_cluster_is_gone() -> None:
+    assert "MASS_FAILURE" in answered(asked(), lost=3).result
+
+
+def test_changed_plan_is_refused() -> None:
+    entry = made()
+    other = [WorkerPart(supervisor="c", port=1, executors=[(e, e) for e in (1, 2, 3, 4)])]
+    tampered: PlanMessage = type(entry.plan)(
+        **{f: getattr(entry.plan, f) for f in entry.plan.__struct_fields__} | {"workers": other}
+    )
+    found = answered(asked(entry=HistoryEntry(plan=tampered, reason="GAIN")))
+    assert "its checksum does not fit" in found.result
+
+
+def test_slots_that_others_hold_and_that_are_gone_are_named() -> None:
+    other = topology({("b", 1): (1, 2, 3, 4)}, "words")
+    who = subject(topology({("a", 2): (1, 2, 3, 4)}))
+    found = answered(
+        asked(entry=made({("b", 1): (1, 3), ("b", 9): (2,), ("z", 1): (4,)})), who, model(who.topology, other)
+    )
+    assert found.result == (
+        "refused: plan p-7 does not fit any more: slot b:1 is held by words; host-b (b) has no slot 9 now; "
+        "supervisor z is not there"
+    )
+
+
+def test_constraints_that_the_plan_would_break_are_told() -> None:
+    who = subject()
+    found = answer(asked(), who, model(), lambda m, p: ["cpu: a: 2 of 1", "x", "y", "z"], [], 3, CONFIG, NOW_MS)
+    assert found.result == "refused: plan p-7 does not fit any more: cpu: a: 2 of 1; x; y and 1 more"
+
+
+def test_waits_while_the_plan_before_is_on_its_way() -> None:
+    who = subject(plan=plan_message(age_s=5), status=status("moving"))
+    found = answered(asked(), who)
+    assert (found.done, found.plan) == (False, None)
+    assert found.decision is not None
+    assert found.decision.reason is Reason.PLAN_MOVING
+
+
+def test_plan_now_lets_the_cycle_decide() -> None:
+    assert answered(asked("plan")) == Answer(done=False)
