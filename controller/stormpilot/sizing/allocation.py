@@ -9,11 +9,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from stormpilot.errors import RefusedError
 from stormpilot.sizing.performance import SLACK, Performance
 from stormpilot.sizing.problem import Problem
 from stormpilot.sizing.rates import input_gains
 
 Method = Literal["lsa", "mba"]
+MOST_BUNDLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _one_thread(performance: Performance, rate_tps: float) -> Bundle:
 def _divided(rate_tps: float, unit_tps: float) -> tuple[int, float]:
     """How often the unit goes into the rate, and what remains; a remainder that rounding made is none."""
     whole = math.floor(rate_tps / unit_tps + SLACK)
+    if whole > MOST_BUNDLES:
+        raise RefusedError(f"{rate_tps:g}/s are {whole:,} times what one slot takes, expected at most {MOST_BUNDLES:,}")
     rest = rate_tps - whole * unit_tps
     return whole, rest if rest > SLACK * max(rate_tps, unit_tps) else 0.0
 
