@@ -192,6 +192,8 @@ class Stepper:
 
     def step(self, layout: Layout) -> Step:
         """The next step from a complete layout."""
+        if (layout.worker == NOWHERE).any():
+            raise ValueError("otd steps from a complete layout: some executors have no worker")
         f, c, at = self.frame, self.frame.compiled, self.thresholds
         load = Load.of(f, layout, self.queue, at)
         high = np.flatnonzero(load.high & load.used)

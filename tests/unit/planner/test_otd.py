@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from builders import assigned, located, supervisor, topology, traffic
+from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.generate.shapes import SHAPES
 from stormpilot.model.generate.traffic import Spread, flows
-from stormpilot.model.values import Assigned, Component, Executor, Input, Model, Plan, Topology
+from stormpilot.model.values import Assigned, Component, Executor, Infeasible, Input, Model, Plan, Topology
 from stormpilot.planner import compute
+from stormpilot.planner.anneal import no_limits
 from stormpilot.planner.check import violations
-from stormpilot.planner.layout import Layout, frame_of, running_layout
+from stormpilot.planner.layout import Frame, Layout, frame_of, running_layout
 from stormpilot.planner.otd import Lacking, Move, Nothing, Params, Step, Thresholds, moved, starting, step
+from stormpilot.planner.repair import repaired
 
 NODES = ("n0", "n1", "n2")
 
@@ -179,17 +185,11 @@ def test_fixed_workers_neither_give_nor_take():
 def test_the_gain_of_a_move_is_what_inter_node_traffic_falls_by():
     frame = frame_of(compile_model(word_count()))
     layout = starting(frame)
-    c = frame.compiled
-
-    def crossing_tps(layout: Layout) -> float:
-        node = layout.node_of_executors()
-        return float(c.pair_tps[node[c.pair_a] != node[c.pair_b]].sum())
-
     for _ in range(5):
         answer = step(frame, layout, Thresholds())
         assert isinstance(answer, Move)
         after = moved(layout, answer)
-        assert answer.asc_tps == pytest.approx(crossing_tps(layout) - crossing_tps(after))
+        assert answer.asc_tps == pytest.approx(crossing_tps(frame, layout) - crossing_tps(frame, after))
         layout = after
 
 
@@ -236,6 +236,83 @@ def test_computation_bound_executors_move_to_the_idle_node():
     assert plan.metrics["max_load_ratio"] == pytest.approx(0.8)
     assert plan.metrics["moved_executors"] >= 3
     assert plan.notes == ["3 steps (3 for load, 0 for traffic); case 3: no move is worth it"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(), st.sampled_from([0.5, 0.7, 0.9]), st.sampled_from([0.0, 12.0]))
+def test_each_step_is_the_best_of_all_candidates_and_the_steps_end(model, cpu_high, threshold_asc_tps):
+    """Against every transfer tried one by one; and what makes the steps end goes down with each of them."""
+    frame = frame_of(compile_model(model))
+    at = Thresholds(cpu_high=cpu_high, cpu_low=cpu_high - 0.1, threshold_asc_tps=threshold_asc_tps)
+    layout = repaired(frame, starting(frame), no_limits(frame.compiled), np.random.default_rng(0), lambda: math.inf)
+    assume(not isinstance(layout, Infeasible))
+    for _ in range(200):
+        answer = step(frame, layout, at)
+        case, best = by_hand(frame, layout, at)
+        assert answer.case == case
+        if not isinstance(answer, Move):
+            assert best is None
+            break
+        assert answer.asc_tps == pytest.approx(best)
+        after = moved(layout, answer)
+        if case == 3:
+            assert crossing_tps(frame, after) < crossing_tps(frame, layout)
+        assert excess_mhz(frame, after, at) <= excess_mhz(frame, layout, at) - (1e-3 if case == 1 else -1e-6)
+        layout = after
+    else:
+        raise AssertionError("it does not end")
+
+
+def by_hand(frame: Frame, layout: Layout, at: Thresholds) -> tuple[int, float | None]:
+    """The case, and the largest ASC of all candidates (in case 1 those of the most loaded worker that has some)."""
+    c = frame.compiled
+    node = layout.node_of_executors()
+    load = np.bincount(node, c.cpu_mhz, c.nodes)
+    memory = np.bincount(node, c.memory_mb, c.nodes)
+    used = [w for w in range(frame.workers) if layout.node[w] >= 0]
+    high = [w for w in used if load[layout.node[w]] > at.cpu_high * c.node_limit_mhz[layout.node[w]] + 1e-6]
+    low = [w for w in used if load[layout.node[w]] <= at.cpu_low * c.node_limit_mhz[layout.node[w]] + 1e-6]
+    low = [w for w in low if not frame.fixed[w]]  # a worker that must stay as it is takes nothing
+    case = (1 if low else 2) if high else (3 if low else 4)
+    best: dict[int, float] = {}
+    for e in range(c.executors):
+        old = int(layout.worker[e])
+        if c.fixed[e] or (layout.worker == old).sum() < 2 or (case == 1 and old not in high):
+            continue
+        for w in low:
+            n = int(layout.node[w])
+            apart = n != node[e]
+            if w == old or frame.topology[w] != c.topology[e] or not c.allowed[c.klass[e], n]:
+                continue
+            if apart and load[n] + c.cpu_mhz[e] > at.cpu_high * c.node_limit_mhz[n] + 1e-6:
+                continue
+            if apart and memory[n] + c.memory_mb[e] > c.node_memory_mb[n]:
+                continue
+            if case == 1 and (not apart or c.cpu_mhz[e] == 0):
+                continue
+            after = layout.copy()
+            after.worker[e] = w
+            asc = crossing_tps(frame, layout) - crossing_tps(frame, after)
+            if case == 1 or asc > max(at.threshold_asc_tps, 1e-9 * c.total_tps):
+                best[old] = max(best.get(old, -math.inf), asc)
+    if case == 1:
+        score = {w: load[layout.node[w]] / c.node_limit_mhz[layout.node[w]] for w in high}
+        own = {w: c.cpu_mhz[layout.worker == w].sum() for w in high}
+        first = next((w for w in sorted(high, key=lambda w: (-score[w], -own[w], w)) if w in best), None)
+        return 1, None if first is None else best[first]
+    return case, max(best.values(), default=None) if case == 3 else None
+
+
+def crossing_tps(frame: Frame, layout: Layout) -> float:
+    c = frame.compiled
+    host = c.node_host[layout.node_of_executors()]
+    return float(c.pair_tps[host[c.pair_a] != host[c.pair_b]].sum())
+
+
+def excess_mhz(frame: Frame, layout: Layout, at: Thresholds) -> float:
+    c = frame.compiled
+    load = np.bincount(layout.node_of_executors(), c.cpu_mhz, c.nodes)
+    return float(np.maximum(load - at.cpu_high * c.node_limit_mhz, 0).sum())
 
 
 def test_a_queue_length_that_is_no_number_is_refused_by_name():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from builders import assigned, located, supervisor, topology
+from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planner.check import violations
 from stormpilot.planner.filling import Filling
 from stormpilot.planner.layout import empty_layout, frame_of
 from stormpilot.planner.rsm import Params, distance, richest_node, sweeps
@@ -109,6 +112,22 @@ def test_what_runs_stays_with_keep_present():
     assert isinstance(anew, Plan)
     assert kept.metrics["moved_executors"] == 0
     assert anew.metrics["nodes"] == 1
+
+
+@pytest.mark.parametrize("name", ["rsm", "ras-order"])
+@pytest.mark.parametrize("params", [{"keep_present": True}, {"exact_workers": True}, {"worker_memory_mb": 300.0}])
+def test_every_parameter_keeps_the_constraints_and_moves_nothing_from_its_own_result(name, params):
+    @settings(max_examples=20, deadline=None)
+    @given(models())
+    def check(model: Model) -> None:
+        first = compute(model, name, params)
+        if isinstance(first, Plan):
+            assert violations(model, first, exact_workers="exact_workers" in params) == []
+            again = compute(assigned(first, model), name, params)
+            assert isinstance(again, Plan)
+            assert again.topologies == first.topologies
+
+    check()
 
 
 @pytest.mark.parametrize("params", [{"cpu_weight": -1.0}, {"network_weight": np.inf}, {"worker_memory_mb": 0.0}])
