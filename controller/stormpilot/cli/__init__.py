@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, local, plan, submit
+from stormpilot.cli import compute, control, local, model, plan, submit
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -28,6 +28,7 @@ control.register(app)
 submit.register(app)
 app.command("planners")(compute.planners)
 app.add_typer(plan.app, name="plan")
+app.add_typer(model.app, name="model")
 app.add_typer(local.app, name="local")
 
 

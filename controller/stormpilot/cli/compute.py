@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table
+from stormpilot.cli.figures import metric_text
+from stormpilot.cli.files import ModelOption, compiled_model, read_model, write
+from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.values import Model
+    from stormpilot.options import Option
+    from stormpilot.planner import Planner
+
+__all__ = ["compute", "planners", "read_model"]
 
 SHOWN = (
     "inter_node_tps",
@@ -28,109 +32,127 @@ SHOWN = (
     "moved_executors",
     "restarted_workers",
 )
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the only source of chance.")]
 
 
 def compute(
-    model: Annotated[Path, typer.Option("--model", "-m", help="The model: model.json.")],
+    model: ModelOption,
     planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the only source of chance.")] = 0,
+    seed: SeedOption = 0,
     budget: Annotated[
         float | None, typer.Option("--budget", min=0.1, help="Seconds that planning may take; default: until done.")
     ] = None,
     param: Annotated[list[str] | None, typer.Option("--param", help="name=value, see `stormpilot planners`.")] = None,
+    exact_workers: Annotated[
+        bool, typer.Option("--exact-workers", help="Use exactly min(W, E) workers of every topology, not at most.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Where not all topologies fit, plan those that do and name the others.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here, not to stdout.")] = None,
 ) -> None:
-    """Plan a model. Exit code 1: no plan keeps every hard constraint, or none was found; the text says which."""
+    """Plan a model: model.json in, plan.json out.
+
+    Same model, planner, parameters and seed give the same plan; only the clock (--budget) may
+    cut it shorter, and the notes say so. Exit code 1: no plan keeps every hard constraint, or
+    none was found; the text says which. 2: a wrong file or argument.
+    """
     started = time.monotonic()
-    from stormpilot.model.compiled import compile_model
     from stormpilot.model.cost import METRICS, metrics
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute as plan_model
+    from stormpilot.planner import planner_named
     from stormpilot.planner.check import violations
 
-    read = read_model(model)
+    params = _params(param or [])
+    if exact_workers:
+        params |= _exact_workers(planner_named(planner))
+    compiled = compiled_model(model)
     deadline = started + (float("inf") if budget is None else budget)
-    answer = plan_model(read, planner, _params(param or []), seed=seed, left_s=lambda: deadline - time.monotonic())
+    answer = plan_model(
+        compiled.model, planner, params, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial
+    )
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"
         raise RefusedError(f"{known} ({answer.constraint}): {answer.text}")
-    wrong = violations(read, answer)
+    wrong = violations(compiled.model, answer, left_out=answer.left_out)
     if wrong:
         raise AssertionError(f"planner {planner} broke a hard constraint: {wrong[0]}")
     if output is None:
         print_json(answer)
+        for note in answer.notes:
+            typer.echo(f"note: {note}", err=True)
         return
-    try:
-        output.write_bytes(msgspec.json.format(msgspec.json.encode(answer), indent=1) + b"\n")
-    except OSError as e:
-        raise UsageError(f"{output}: cannot write the plan: {e.strerror}") from e
-    compiled = compile_model(read)
+    write(output, answer, "plan")
     before = metrics(compiled, compiled.current) if (compiled.current >= 0).all() else {}
     print_table(
         ["metric", "now", "plan", "meaning"],
-        [[name, before.get(name), answer.metrics[name], METRICS[name]] for name in SHOWN],
+        [
+            [name, metric_text(name, before.get(name)), metric_text(name, answer.metrics[name]), METRICS[name]]
+            for name in SHOWN
+        ],
         title=f"{planner}, seed {seed}, {time.monotonic() - started:.2f} s: {output}",
     )
     for note in answer.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
 
 
 def planners(
+    name: Annotated[str | None, typer.Argument(help="Only this planner.")] = None,
     format: FormatOption = Format.table,
     compile: Annotated[
         bool, typer.Option("--compile", help="Compile what planners compile at first use (kept), and end.")
     ] = False,
 ) -> None:
-    """List the planners with their parameters and defaults."""
-    from stormpilot.planner import PLANNERS
+    """List the planners with their parameters: default, range, unit and meaning."""
+    from stormpilot.options import options_of
+    from stormpilot.planner import PLANNERS, planner_named
     from stormpilot.planner import compute as plan_model
 
     if compile:
         from stormpilot.daemon import TINY
 
-        for name in PLANNERS:
-            plan_model(TINY, name, {}, seed=0, left_s=lambda: 1.0)
+        for each in PLANNERS:
+            plan_model(TINY, each, {}, seed=0, left_s=lambda: 1.0)
         return
-    listed = [
-        {
-            "name": p.name,
-            "summary": p.summary,
-            "source": p.source,
-            "params": {f.name: f.default for f in dataclasses.fields(p.params)},
-        }
-        for p in PLANNERS.values()
-    ]
+    shown = [planner_named(name)] if name is not None else list(PLANNERS.values())
     if format is Format.json:
-        print_json(listed)
+        print_json(
+            [{"name": p.name, "summary": p.summary, "source": p.source, "params": options_of(p.params)} for p in shown]
+        )
         return
-    rows = []
-    for p in PLANNERS.values():
-        params = " ".join(f"{f.name}={f.default}" for f in dataclasses.fields(p.params))
-        rows.append([p.name, p.summary, params, p.source])
-    print_table(["planner", "what it does", "parameters", "source"], rows)
+    for i, p in enumerate(shown):
+        if i:
+            say("")
+        say(f"{p.name}: {p.summary} [{p.source}]")
+        for o in options_of(p.params):
+            _say_option(o)
 
 
-def read_model(path: Path) -> Model:
-    """Read `model.json`; `UsageError` names the file, the line or the field, and what was expected."""
-    from stormpilot.model.values import Model
+def _say_option(o: Option) -> None:
+    """Two lines or more: name=default with range and unit, then what it means."""
+    width = min(console.width, 100)
+    what = ", ".join(w for w in (o.range or o.type, o.unit) if w)
+    say(f"  {o.name}={_default(o.default)}  ({what})")
+    for line in textwrap.wrap(o.meaning, width - 6):
+        say(f"      {line}")
 
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise UsageError(f"{path}: cannot read the model: {e.strerror}") from e
-    try:
-        model = msgspec.json.decode(data, type=Model)
-    except msgspec.ValidationError as e:
-        text, _, where = str(e).partition(" - at `")
-        raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or 'the whole file'}: {text}") from e
-    except msgspec.DecodeError as e:
-        text, _, where = str(e).partition("(byte ")
-        byte = int(where.rstrip(")")) if where else len(data)
-        line = data.count(b"\n", 0, byte) + 1
-        raise UsageError(f"{path}:{line}: {text.strip()}") from e
-    if model.schema != 1:
-        raise UsageError(f"{path}: schema: this version reads 1, the file has {model.schema}")
-    return model
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "none" if value is None else str(value)
+
+
+def _exact_workers(planner: Planner) -> dict[str, str]:
+    """The parameter that asks for exactly min(W, E) workers; nothing for a planner that always uses them."""
+    from stormpilot.options import options_of
+
+    if planner.exact_workers:
+        return {}
+    if "exact_workers" not in {o.name for o in options_of(planner.params)}:
+        raise UsageError(f"--exact-workers: planner {planner.name} cannot be held to it")
+    return {"exact_workers": "true"}
 
 
 def _params(given: list[str]) -> dict[str, str]:

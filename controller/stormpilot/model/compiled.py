@@ -171,6 +171,8 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     slots: list[tuple[int, int]] = []
     for n, s in enumerate(nodes):
         _unique(s.slots, f"supervisor {s.id}: slots", "port")
+        if not all(0 <= x < np.inf for x in (s.cores, s.mhz, s.memory_mb, s.limit_mhz)):
+            raise UsageError(f"supervisor {s.id}: expected finite cores, mhz, memory_mb and cpu_limit_mhz >= 0")
         slots.extend((n, port) for port in sorted(s.slots))
     slot_number = {(node_ids[n], port): i for i, (n, port) in enumerate(slots)}
     _unique([t.id for t in model.topologies], "topologies", "id")

@@ -15,17 +15,17 @@ from stormpilot.model.values import Model, Plan
 METRICS: dict[str, str] = {
     "inter_node_tps": "tuples/s between executors on different nodes",
     "inter_node_share": "the same as a part of all tuples/s (0 to 1)",
-    "inter_worker_tps": "tuples/s between executors in different workers (those between nodes included)",
+    "inter_worker_tps": "tuples/s between different workers, those between nodes included",
     "inter_worker_share": "the same as a part of all tuples/s (0 to 1)",
     "total_tps": "tuples/s between executors, wherever they run",
-    "network_cost_tps": "tuples/s weighted by distance: 0 same worker, 1 same node, 2 same rack, 3 other rack",
-    "ras_network_metric": "mean over executors of the mean distance to the executors that they send to",
+    "network_cost_tps": "tuples/s x distance: 0 worker, 1 node, 2 rack, 3 beyond",
+    "ras_network_metric": "mean over senders of the mean distance to their receivers",
     "workers": "workers in use",
     "nodes": "nodes in use",
-    "max_load_ratio": "largest CPU load of a node as a part of what planning may fill",
+    "max_load_ratio": "largest CPU load of a node, part of what may be filled",
     "overload_mhz": "CPU demand above the nodes' limits, MHz",
     "moved_executors": "executors that change their slot",
-    "restarted_workers": "workers of the plan that do not run now exactly so and therefore start or restart",
+    "restarted_workers": "workers of the plan that start or restart",
     "restarted_executors": "executors in those workers",
 }
 

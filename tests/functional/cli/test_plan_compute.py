@@ -93,4 +93,66 @@ def test_planners_are_listed_with_their_parameters() -> None:
     done = run("planners", "-f", "json")
     assert done.returncode == 0
     listed = {p["name"]: p for p in json.loads(done.stdout)}
-    assert listed["online"]["params"] == {"alpha": 0.0}
+    (alpha,) = listed["online"]["params"]
+    assert (alpha["name"], alpha["default"], alpha["type"]) == ("alpha", 0.0, "number")
+    assert "workers hold equally many executors" in alpha["meaning"]
+
+
+def test_one_planner_is_described_in_full() -> None:
+    done = run("planners", "best")
+    assert done.returncode == 0
+    assert "objective=inter_node" in done.stdout
+    assert "restart_tps=0.0" in done.stdout
+    assert "tuples/s" in done.stdout
+    assert "online" not in done.stdout
+    assert run("planners", "magic").returncode == 2
+
+
+def test_model_from_stdin_and_plan_to_stdout() -> None:
+    done = subprocess.run(
+        [STORMPILOT, "plan", "compute", "--model", "-", "--planner", "online"],
+        input=json.dumps(as_json()),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["planner"] == "online"
+
+
+def test_parameters_are_given_by_name(tmp_path: Path) -> None:
+    source = tmp_path / "model.json"
+    source.write_text(json.dumps(as_json()))
+    done = run("plan", "compute", "--model", source, "--planner", "online", "--param", "alpha=0.5")
+    assert json.loads(done.stdout)["params"] == {"alpha": 0.5}
+    for wrong, said in (("alpha", "expected name=value"), ("beta=1", "alpha"), ("alpha=high", "alpha")):
+        refused = run("plan", "compute", "--model", source, "--planner", "online", "--param", wrong)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+
+
+def test_exact_workers_is_for_planners_that_can_be_held_to_it(tmp_path: Path) -> None:
+    """All four executors fit one worker, and with no traffic between the pairs `best` may use two or one."""
+    source = tmp_path / "model.json"
+    source.write_text(json.dumps(as_json()))
+    held = run(
+        "plan", "compute", "--model", source, "--planner", "best", "--exact-workers", "--param", "iterations=2000"
+    )
+    assert held.returncode == 0, held.stderr
+    assert json.loads(held.stdout)["params"]["exact_workers"] is True
+    assert json.loads(held.stdout)["metrics"]["workers"] == 2
+    always = run("plan", "compute", "--model", source, "--planner", "online", "--exact-workers")
+    assert json.loads(always.stdout)["metrics"]["workers"] == 2
+    refused = run("plan", "compute", "--model", source, "--planner", "default", "--exact-workers")
+    assert refused.returncode == 2
+    assert "default" in refused.stderr
+
+
+def test_a_plan_that_the_clock_cut_short_says_so(tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    assert run("model", "generate", "loaded", "--executors", "200", "-o", model).returncode == 0
+    done = run("plan", "compute", "--model", model, "--planner", "best", "--budget", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert "clock" in done.stderr
+    assert "clock" in " ".join(json.loads(done.stdout)["notes"])

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
-from stormpilot.cli import live_plan
+from stormpilot.cli import live_plan, plan_diff
 from stormpilot.cli.plan import app as group
 from stormpilot.lookup import PublishedPlan, moved
 from stormpilot.model.messages import Expected, WorkerPart
@@ -84,4 +84,4 @@ def test_advice_is_called_advice(say: Say) -> None:
 def test_commands_are_in_the_group() -> None:
     callbacks = [c.callback for c in group.registered_commands]
     assert live_plan.show in callbacks
-    assert live_plan.diff in callbacks
+    assert plan_diff.diff in callbacks  # of files, and of a running topology through live_plan.diff

@@ -25,7 +25,9 @@ class Loaded:
     """Parameters of `loaded`.
 
     `load`: CPU demand as a part of what the nodes have; `slow_share`: part of the nodes with three quarters of the
-    clock; `executors_per_worker`: mean, gives the workers of a topology; `ackers`: part of the topologies with ackers.
+    clock; `executors_per_worker`: mean, gives the workers of a topology; `ackers`: part of the topologies with ackers;
+    `nodes`: how many, as large as the load asks for (None: as many as the load asks for, `cores` each); `shapes`: names
+    of `SHAPES` to draw from (none: all).
     """
 
     executors: int = 500
@@ -39,8 +41,15 @@ class Loaded:
     executors_per_worker: float = 8.0
     ackers: float = 0.5
     fan_out: int | None = 24
+    nodes: int | None = None
+    shapes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.nodes is not None and self.nodes < 1:
+            raise UsageError(f"nodes is {self.nodes}, expected at least 1")
+        for name in self.shapes:
+            if name not in SHAPES:
+                raise UsageError(f"there is no shape {name!r}; there are: {', '.join(SHAPES)}")
         if self.topologies < 1 or self.executors < 6 * self.topologies:
             raise UsageError(
                 f"executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
@@ -70,7 +79,9 @@ def loaded(params: Loaded, rng: np.random.Generator) -> Model:
     for _ in range(ATTEMPTS):
         sizes = _sizes(params.executors, params.topologies, rng)
         made = [
-            _topology(i, size, params.executors_per_worker, params.ackers, params.mhz, params.fan_out, rng)
+            _topology(
+                i, size, params.executors_per_worker, params.ackers, params.mhz, params.fan_out, rng, params.shapes
+            )
             for i, size in enumerate(sizes)
         ]
         topologies = [t for t, _ in made]
@@ -170,10 +181,15 @@ def _topology(
     mhz: float,
     fan_out: int | None,
     rng: np.random.Generator,
+    shapes: Sequence[str] = (),
 ) -> tuple[Topology, list[Edge]]:
     """A topology of a shape that so many executors can have, and its traffic."""
     workers = max(1, round(executors / executors_per_worker))
-    possible = [s for s in SHAPES.values() if len(s.share) <= executors]
+    possible = [s for s in SHAPES.values() if len(s.share) <= executors and (not shapes or s.name in shapes)]
+    if not possible:
+        raise UsageError(
+            f"{executors} executors of a topology are too few for {', '.join(shapes)}: expected more executors"
+        )
     shape = possible[int(rng.integers(len(possible)))]
     ackers = rng.random() < acker_chance and executors - workers >= len(shape.share)
     counts = _parallelism(shape, executors - (workers if ackers else 0), rng)
@@ -264,21 +280,26 @@ def _with_cpu(
 def _nodes_for(capacity_mhz: float, params: Loaded, rng: np.random.Generator) -> list[Supervisor]:
     """As many nodes as give that much CPU; the last may be smaller, so that the load is met."""
     supervisors: list[Supervisor] = []
+    if params.nodes is not None:
+        mhz_of = [params.mhz * (0.75 if rng.random() < params.slow_share else 1.0) for _ in range(params.nodes)]
+        cores = capacity_mhz / sum(mhz_of)
+        return [_node(n, cores, mhz, params) for n, mhz in enumerate(mhz_of)]
     left = capacity_mhz
     while left > 0:
-        n = len(supervisors)
         mhz = params.mhz * (0.75 if rng.random() < params.slow_share else 1.0)
         cores = min(params.cores, max(1.0, left / mhz))
         left -= cores * mhz
-        supervisors.append(
-            Supervisor(
-                id=f"n{n:03d}",
-                host=f"h{n:03d}",
-                rack=f"/r{n // params.nodes_per_rack}",
-                slots=[6700 + p for p in range(params.slots)],
-                cores=round(cores, 3),
-                mhz=mhz,
-                memory_mb=4096.0 * cores,
-            )
-        )
+        supervisors.append(_node(len(supervisors), cores, mhz, params))
     return supervisors
+
+
+def _node(n: int, cores: float, mhz: float, params: Loaded) -> Supervisor:
+    return Supervisor(
+        id=f"n{n:03d}",
+        host=f"h{n:03d}",
+        rack=f"/r{n // params.nodes_per_rack}",
+        slots=[6700 + p for p in range(params.slots)],
+        cores=round(cores, 3),
+        mhz=mhz,
+        memory_mb=4096.0 * cores,
+    )

@@ -1,0 +1,297 @@
+"""`stormpilot plan compare`: every planner on one model, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from stormpilot.cli.compute import SeedOption
+from stormpilot.cli.figures import metric_text, rate_text
+from stormpilot.cli.files import ModelOption, compiled_model, write
+from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.errors import StormpilotError
+
+if TYPE_CHECKING:
+    from stormpilot.model.compiled import Compiled
+    from stormpilot.model.values import Infeasible, Model, Plan
+
+PRESENT = "present"
+COLUMNS = {
+    "inter_node_tps": "inter-node\ntuples/s",
+    "inter_worker_tps": "inter-worker\ntuples/s",
+    "network_cost_tps": "network\ncost",
+    "ras_network_metric": "RAS\nmetric",
+    "workers": "work-\ners",
+    "nodes": "\nnodes",
+    "max_load_ratio": "max\nload",
+    "moved_executors": "moved\nexec.",
+    "restarted_workers": "restarted\nworkers",
+}
+State = Literal["planned", "infeasible", "failed"]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One planner with one seed; `text` says why there is no plan, `time_s` what planning took."""
+
+    planner: str
+    seed: int
+    state: State
+    time_s: float
+    metrics: dict[str, float] = {}
+    notes: list[str] = []
+    text: str = ""
+    violations: list[str] = []
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """What inter-node traffic is compared with, tuples/s; `kind` says whether it is proved."""
+
+    kind: Literal["proved optimum", "proved bound", "least found"]
+    inter_node_tps: float
+    by: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A planner: medians over its seeds; `gap`: how far its inter-node traffic is above the bound, as a part of it."""
+
+    planner: str
+    state: State
+    seeds: int
+    planned: int
+    time_s: float | None = None
+    metrics: dict[str, float] = {}
+    gap: float | None = None
+    text: str = ""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All planners on one model."""
+
+    model: str
+    budget_s: float | None
+    bound: Bound | None
+    rows: list[Row]
+    runs: list[Run]
+
+
+def compare(
+    model: ModelOption,
+    planner: Annotated[
+        list[str] | None, typer.Option("--planner", "-p", help="May be repeated. [default: all planners]")
+    ] = None,
+    seed: SeedOption = 0,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="So many seeds, from --seed on; medians are shown.")] = 1,
+    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds for each planner and seed.")] = 10.0,
+    format: FormatOption = Format.table,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write everything here as JSON too.")] = None,
+) -> None:
+    """Compare planners on one model: metrics, moves, time, and the gap to the best bound of
+    inter-node traffic.
+
+    The bound is what `exact` proves where it can do the model, else the least traffic found,
+    and is called so. A planner that finds no plan, or fails, is a row that says why. Exit code
+    0 also then.
+    """
+    from stormpilot.planner import PLANNERS, planner_named
+
+    names = list(dict.fromkeys(planner or PLANNERS))
+    for name in names:
+        planner_named(name)
+    compiled = compiled_model(model)
+    _warm_up(names)
+    runs, proofs = [], []
+    for name in names:
+        for s in range(seed, seed + seeds):
+            if console_err.is_terminal:
+                console_err.print(f"{name}, seed {s} ...", end="\r", highlight=False)
+            run, proof = run_one(compiled.model, name, s, budget)
+            runs.append(run)
+            proofs += [] if proof is None else [proof]
+            console_err.print(f"{_progress(run):<60}", highlight=False, markup=False)
+    found = summed_up(str(model), budget, compiled, runs, max(proofs, key=_strength, default=None))
+    if output is not None:
+        write(output, found, "comparison")
+    if format is Format.json:
+        print_json(found)
+    else:
+        _show(found, seed, seeds)
+
+
+def run_one(model: Model, name: str, seed: int, budget_s: float) -> tuple[Run, Bound | None]:
+    """One planner, one seed; nothing that it does wrong ends the comparison. `exact` returns what it proved too."""
+    from stormpilot.model.values import Infeasible
+    from stormpilot.planner.check import violations
+
+    started = time.monotonic()
+    proof: Bound | None = None
+    try:
+        answer, proof = _planned(model, name, seed, budget_s)
+    except StormpilotError as e:
+        return Run(planner=name, seed=seed, state="failed", time_s=time.monotonic() - started, text=str(e)), None
+    except Exception as e:  # noqa: BLE001 (whatever a planner does wrong is its row)
+        text = f"it raised {type(e).__name__}: {e}"
+        return Run(planner=name, seed=seed, state="failed", time_s=time.monotonic() - started, text=text), None
+    took_s = time.monotonic() - started
+    if isinstance(answer, Infeasible):
+        known = "no plan exists" if answer.proved else "no plan was found"
+        text = f"{known} ({answer.constraint}): {answer.text}"
+        return Run(planner=name, seed=seed, state="infeasible", time_s=took_s, text=text), None
+    wrong = [f"{v.constraint}: {v.text}" for v in violations(model, answer)]
+    return Run(
+        planner=name,
+        seed=seed,
+        state="failed" if wrong else "planned",
+        time_s=took_s,
+        metrics=answer.metrics,
+        notes=answer.notes,
+        text=f"its plan breaks a hard constraint: {wrong[0]}" if wrong else "",
+        violations=wrong,
+    ), proof
+
+
+def _planned(model: Model, name: str, seed: int, budget_s: float) -> tuple[Plan | Infeasible, Bound | None]:
+    from stormpilot.planner import PLANNERS, exact
+    from stormpilot.planner.registry import run
+    from stormpilot.planner.result import Result
+
+    deadline = time.monotonic() + budget_s
+    proofs: list[Bound] = []
+
+    def place(frame: Any, params: Any, rng: Any, left_s: Any) -> Any:
+        answer = exact.solve(frame, params, rng, left_s)
+        if not isinstance(answer, tuple):
+            return answer
+        layout, found = answer
+        kind: Literal["proved optimum", "proved bound"] = "proved optimum" if found.proved else "proved bound"
+        proofs.append(Bound(kind=kind, inter_node_tps=found.bound, by="exact"))
+        return Result(layout, (f"{kind}: {found.bound:,.6g} tuples/s between nodes",))
+
+    planner = PLANNERS[name]
+    if name == "exact":
+        planner = dataclasses.replace(planner, place=place)
+    answer = run(planner, model, {}, seed, lambda: deadline - time.monotonic())
+    return answer, proofs[-1] if proofs else None
+
+
+def summed_up(
+    model: str, budget_s: float | None, compiled: Compiled, runs: list[Run], proof: Bound | None
+) -> Comparison:
+    """Medians by planner, the present placement as a row of its own, and every gap.
+
+    The present placement takes part in the bound only where it keeps every hard constraint. A proved bound of 0 that is
+    not the optimum says nothing, and is not used.
+    """
+    from stormpilot.model.cost import metrics
+    from stormpilot.planner.check import violations
+
+    rows = []
+    if len(compiled.current) and (compiled.current >= 0).all():
+        wrong = violations(compiled.model, compiled.plan_of(compiled.current))
+        rows.append(
+            Row(
+                planner=PRESENT,
+                state="infeasible" if wrong else "planned",
+                seeds=0,
+                planned=0,
+                metrics=metrics(compiled, compiled.current),
+                text=f"it breaks a hard constraint now: {wrong[0].constraint}: {wrong[0].text}" if wrong else "",
+            )
+        )
+    rows += [_row(name, [r for r in runs if r.planner == name]) for name in dict.fromkeys(r.planner for r in runs)]
+    least = _least(rows, runs)
+    bound = proof if proof is not None and (proof.inter_node_tps > 0 or proof.kind == "proved optimum") else least
+    if bound is not None:
+        rows = [msgspec.structs.replace(r, gap=gap(r.metrics, bound)) for r in rows]
+    return Comparison(model=model, budget_s=budget_s, bound=bound, rows=rows, runs=runs)
+
+
+def gap(metrics: dict[str, float], bound: Bound) -> float | None:
+    """(traffic - bound) / bound; None where there is no plan, or the bound is 0 and the plan is not there."""
+    value = metrics.get("inter_node_tps")
+    if value is None:
+        return None
+    over = value - bound.inter_node_tps
+    if over <= 1e-9 * max(value, 1.0):
+        return 0.0
+    return over / bound.inter_node_tps if bound.inter_node_tps > 0 else None
+
+
+def _row(name: str, runs: list[Run]) -> Row:
+    good = [r for r in runs if r.state == "planned"]
+    bad = [r for r in runs if r.state != "planned"]
+    metrics = {m: statistics.median(r.metrics[m] for r in good) for m in good[0].metrics} if good else {}
+    text = ""
+    if bad:
+        text = bad[0].text if not good else f"{len(bad)} of {len(runs)} seeds gave no plan: {bad[0].text}"
+    return Row(
+        planner=name,
+        state="planned" if good else bad[0].state,
+        seeds=len(runs),
+        planned=len(good),
+        time_s=statistics.median(r.time_s for r in runs),
+        metrics=metrics,
+        text=text,
+    )
+
+
+def _least(rows: list[Row], runs: list[Run]) -> Bound | None:
+    found = [(r.metrics["inter_node_tps"], r.planner) for r in runs if r.state == "planned"]
+    found += [(r.metrics["inter_node_tps"], r.planner) for r in rows if r.planner == PRESENT and r.state == "planned"]
+    if not found:
+        return None
+    value, by = min(found, key=lambda f: f[0])
+    return Bound(kind="least found", inter_node_tps=value, by=by)
+
+
+def _strength(bound: Bound) -> tuple[bool, float]:
+    return bound.kind == "proved optimum", bound.inter_node_tps
+
+
+def _warm_up(names: list[str]) -> None:
+    """What planners compile at their first use is no part of their time."""
+    from stormpilot.daemon import TINY
+    from stormpilot.planner import compute
+
+    for name in names:
+        try:
+            compute(TINY, name, {}, seed=0, left_s=lambda: 1.0)
+        except Exception:  # noqa: BLE001 (its row will say so)
+            continue
+
+
+def _progress(run: Run) -> str:
+    what = f"{rate_text(run.metrics['inter_node_tps'])} tuples/s between nodes" if run.state == "planned" else run.state
+    return f"{run.planner}, seed {run.seed}: {what}, {run.time_s:.1f} s"
+
+
+def _show(found: Comparison, seed: int, seeds: int) -> None:
+    total = next((r.metrics["total_tps"] for r in found.rows if r.metrics), None)
+    said = f"{found.model}: {total:,.0f} tuples/s between executors; " if total is not None else f"{found.model}: "
+    which = f"seed {seed}" if seeds == 1 else f"medians of seeds {seed} to {seed + seeds - 1}"
+    say(f"{said}{which}, {found.budget_s:g} s each")
+    rows = []
+    for r in sorted(found.rows, key=_order):
+        cells = [metric_text(m, r.metrics.get(m)) for m in COLUMNS] if r.metrics else [None] * len(COLUMNS)
+        time_s = None if r.time_s is None else f"{r.time_s:.2f}"
+        rows.append([r.planner, *cells, time_s, None if r.gap is None else f"{r.gap:.1%}"])
+    print_table(["\nplanner", *COLUMNS.values(), "time\ns", "gap"], rows, gap=1)
+    if found.bound is not None:
+        b = found.bound
+        say(f"gap: inter-node traffic above the {b.kind}, {rate_text(b.inter_node_tps)} tuples/s ({b.by})")
+    for r in found.rows:
+        if r.text:
+            say(f"{r.planner}: {r.text}")
+    for note in dict.fromkeys(f"{r.planner}, seed {r.seed}: {n}" for r in found.runs for n in r.notes):
+        say(f"note: {note}")
+
+
+def _order(row: Row) -> tuple[int, float]:
+    if row.planner == PRESENT:
+        return 0, 0.0
+    return (1, row.metrics["inter_node_tps"]) if row.metrics else (2, 0.0)

@@ -1,0 +1,103 @@
+"""Model and plan files as the offline commands read and write them; `-` is stdin. Errors name file and field."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+import typer
+
+from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.model.compiled import Compiled, Ints
+    from stormpilot.model.values import Model, Plan
+
+T = TypeVar("T")
+STDIN = Path("-")
+ModelOption = Annotated[Path, typer.Option("--model", "-m", help="The model: model.json, or - for stdin.")]
+
+
+def read_model(path: Path) -> Model:
+    """Read `model.json`; `UsageError` names the file, the line or the field, and what was expected."""
+    from stormpilot.model.values import Model
+
+    model = _decoded(path, read(path, "model"), Model)
+    if model.schema != 1:
+        raise UsageError(f"{path}: schema: this version reads 1, the file has {model.schema}")
+    return model
+
+
+def read_plan(path: Path) -> Plan:
+    """Read `plan.json`; `UsageError` names the file, the line or the field, and what was expected."""
+    from stormpilot.model.values import Plan
+
+    plan = _decoded(path, read(path, "plan"), Plan)
+    if plan.schema != 1:
+        raise UsageError(f"{path}: schema: this version reads 1, the file has {plan.schema}")
+    return plan
+
+
+def compiled_model(path: Path) -> Compiled:
+    """Read and compile `model.json`; `UsageError` names the file too."""
+    from stormpilot.model.compiled import compile_model
+
+    model = read_model(path)
+    try:
+        return compile_model(model)
+    except UsageError as e:
+        raise UsageError(f"{path}: {e}; `stormpilot model validate` lists everything that is wrong") from e
+
+
+def placement(compiled: Compiled, path: Path) -> tuple[Plan, Ints]:
+    """A plan file and its placement; `UsageError` names executors that it leaves out and slots that are not there."""
+    plan = read_plan(path)
+    slots = compiled.slot_numbers()
+    for tp in plan.topologies:
+        for w in tp.workers:
+            if (w.supervisor, w.port) not in slots:
+                raise UsageError(
+                    f"{path}: {tp.id}: the model has no slot {w.supervisor}:{w.port}; is it of this model?"
+                )
+    found = compiled.slots_of(plan)
+    if (missing := (found < 0).nonzero()[0]).size:
+        raise UsageError(
+            f"{path}: {len(missing)} of {compiled.executors} executors of the model are not in the plan: "
+            f"{compiled.describe(missing)}"
+        )
+    return plan, found
+
+
+def read(path: Path, what: str) -> bytes:
+    """The bytes of a file or of stdin."""
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as e:
+        raise UsageError(f"{path}: cannot read the {what}: {e.strerror}") from e
+
+
+def write(path: Path, value: Any, what: str) -> None:
+    """Write a value as JSON, one item a line where it is nested."""
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+    except OSError as e:
+        raise UsageError(f"{path}: cannot write the {what}: {e.strerror}") from e
+
+
+def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as e:
+        text, _, where = str(e).partition(" - at `")
+        raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or 'the whole file'}: {text}") from e
+    except msgspec.DecodeError as e:
+        raise UsageError(f"{path}:{line_of(data, e)}: {str(e).partition('(byte ')[0].strip()}") from e
+
+
+def line_of(data: bytes, error: msgspec.DecodeError) -> int:
+    """The line at which malformed JSON breaks off."""
+    _, _, where = str(error).partition("(byte ")
+    byte = int(where.rstrip(")")) if where else len(data)
+    return data.count(b"\n", 0, byte) + 1

@@ -1,0 +1,278 @@
+"""Commands `stormpilot model ...`: check, make and look at model files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from stormpilot.cli.compute import SeedOption
+from stormpilot.cli.figures import metric_text
+from stormpilot.cli.files import STDIN, compiled_model, line_of, read, read_model, write
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from stormpilot.model.compiled import Compiled
+    from stormpilot.model.values import Model, Plan
+
+app = typer.Typer(no_args_is_help=True, help="Model files: what plans are made of.")
+FileArgument = Annotated[Path, typer.Argument(help="model.json, or - for stdin.", metavar="MODEL")]
+
+
+@app.command()
+def validate(
+    model: FileArgument,
+    everything: Annotated[
+        bool, typer.Option("--all", help="List every problem, also hundreds that are alike.")
+    ] = False,
+    format: FormatOption = Format.table,
+) -> None:
+    """Check a model: everything that is wrong with it, field by field.
+
+    Errors keep a model from being planned and end with exit code 2; warnings are planned and
+    probably not meant.
+    """
+    from stormpilot.model.validate import shortened
+    from stormpilot.model.validate import validate as checked
+
+    data = read(model, "model")
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError as e:
+        raise UsageError(f"{model}:{line_of(data, e)}: not JSON: {str(e).partition('(byte ')[0].strip()}") from e
+    found, problems = checked(document)
+    errors = sum(p.level == "error" for p in problems)
+    warnings = len(problems) - errors
+    if format is Format.json:
+        print_json({"valid": not errors, "errors": errors, "warnings": warnings, "problems": problems})
+    else:
+        for p in sorted(problems if everything else shortened(problems), key=lambda p: p.level):
+            say(f"{p.level}: {model}: {p.field}: {p.text}")
+        if not errors and found is not None:
+            warned = "" if not warnings else f", {warnings} warning{'s' if warnings > 1 else ''}"
+            say(f"{model}: valid{warned}: {_size(found)}")
+    if errors:
+        raise UsageError(f"{model}: {errors} error{'s' if errors > 1 else ''}, {warnings} warnings")
+
+
+@app.command()
+def generate(
+    kind: Annotated[str | None, typer.Argument(help="small, loaded, planted or production; see --list.")] = None,
+    executors: Annotated[int | None, typer.Option("--executors", min=1, help="Of all topologies together.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Supervisors.")] = None,
+    racks: Annotated[int | None, typer.Option("--racks", min=1, help="Racks of equal size.")] = None,
+    topologies: Annotated[int | None, typer.Option("--topologies", min=1, help="How many.")] = None,
+    load: Annotated[float | None, typer.Option("--load", help="CPU demand as a part of what the nodes have.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", help="Only topologies of this shape; may be repeated.")
+    ] = None,
+    structure: Annotated[Path | None, typer.Option("--from", help="A model whose traffic is made up anew.")] = None,
+    place: Annotated[
+        str | None, typer.Option("--place", help="A planner, e.g. default: its plan is the present assignment.")
+    ] = None,
+    seed: SeedOption = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it here, not to stdout.")] = None,
+    hidden: Annotated[Path | None, typer.Option("--hidden", help="Write the hidden plan of `planted` here.")] = None,
+    list_kinds: Annotated[bool, typer.Option("--list", help="List kinds and shapes of topologies, and end.")] = False,
+) -> None:
+    """Make a model: same kind, sizes and seed give the same model.
+
+    Rates between executors follow the groupings (SHUFFLE evenly, FIELDS by skewed keys, and so
+    on), CPU follows the rates.
+    """
+    if list_kinds:
+        _kinds()
+        return
+    if kind is None:
+        raise UsageError("expected a kind: small, loaded, planted or production (--list says more)")
+    import numpy as np
+
+    from stormpilot.model.generate.clusters import Asked
+    from stormpilot.model.generate.clusters import generate as made
+
+    asked = Asked(
+        executors, nodes, racks, topologies, load, tuple(shape or ()), read_model(structure) if structure else None
+    )
+    model, plan = made(kind, asked, np.random.default_rng(seed))
+    if place is not None:
+        model = _placed(model, place, seed)
+    if hidden is not None:
+        if plan is None:
+            raise UsageError(f"--hidden: only planted has a hidden plan, not {kind}")
+        write(hidden, _with_metrics(model, plan), "plan")
+    if output is None:
+        print_json(model)
+        return
+    write(output, model, "model")
+    say(f"{output}: {_size(model)}")
+
+
+@app.command()
+def show(model: FileArgument, format: FormatOption = Format.table) -> None:
+    """Summarise a model: supervisors, topologies, rates, load, and what the present placement costs."""
+    compiled = compiled_model(model)
+    summary = _summary(compiled)
+    if format is Format.json:
+        print_json(summary)
+        return
+    say(f"{'stdin' if model == STDIN else model}: {_size(compiled.model)}")
+    _show_supervisors(compiled)
+    _show_topologies(compiled)
+    now = summary["present"]
+    say("")
+    if now:
+        from stormpilot.cli.compute import SHOWN
+        from stormpilot.model.cost import METRICS
+
+        of_placement = [m for m in SHOWN if m not in ("moved_executors", "restarted_workers")]
+        print_table(
+            ["present placement", "", "meaning"], [[m, metric_text(m, now[m]), METRICS[m]] for m in of_placement]
+        )
+    else:
+        say(f"present placement: {summary['unplaced_executors']:,} of {compiled.executors:,} executors run nowhere")
+
+
+def _kinds() -> None:
+    from stormpilot.model.generate.clusters import KINDS, TAKES
+    from stormpilot.model.generate.shapes import SHAPES
+
+    names = {"structure": "--from", "shapes": "--shape"}
+    print_table(["kind", "what it is"], list(KINDS.items()))
+    say("")
+    for kind, takes in TAKES.items():
+        say(f"{kind} takes {', '.join(names.get(t, f'--{t}') for t in takes)}")
+    say("")
+    rows = []
+    for s in SHAPES.values():
+        groupings = Counter(stream.grouping for stream in s.streams)
+        rows.append([s.name, " ".join(s.share), ", ".join(f"{g} {n}" for g, n in sorted(groupings.items()))])
+    print_table(["shape", "components", "groupings"], rows)
+
+
+def _placed(model: Model, planner: str, seed: int) -> Model:
+    from stormpilot.model.part import with_plans
+    from stormpilot.model.values import Infeasible
+    from stormpilot.planner import compute
+
+    answer = compute(model, planner, {}, seed=seed)
+    if isinstance(answer, Infeasible):
+        raise RefusedError(f"--place {planner}: {answer.text}")
+    return with_plans(model, {t.id: t for t in answer.topologies})
+
+
+def _with_metrics(model: Model, plan: Plan) -> Plan:
+    from stormpilot.model.cost import evaluate
+
+    return msgspec.structs.replace(plan, metrics=evaluate(model, plan))
+
+
+def _size(model: Model) -> str:
+    executors = sum(len(t.executors) for t in model.topologies)
+    topologies = f"{len(model.topologies)} topolog{'y' if len(model.topologies) == 1 else 'ies'}"
+    return (
+        f"{topologies}, {executors:,} executors, {len(model.traffic):,} rates, {len(model.supervisors)} supervisors "
+        f"in {len({s.rack for s in model.supervisors})} racks, {sum(len(s.slots) for s in model.supervisors):,} slots"
+    )
+
+
+def _summary(c: Compiled) -> dict[str, Any]:
+    from stormpilot.model.cost import metrics
+
+    placed = bool((c.current >= 0).all()) and c.executors > 0
+    return {
+        "supervisors": len(c.model.supervisors),
+        "racks": len({s.rack for s in c.model.supervisors}),
+        "slots": c.slots,
+        "topologies": c.topologies,
+        "executors": c.executors,
+        "communicating_pairs": len(c.pair_tps),
+        "total_tps": c.total_tps,
+        "cpu_demand_mhz": float(c.cpu_mhz.sum()),
+        "cpu_limit_mhz": float(c.node_limit_mhz.sum()),
+        "unplaced_executors": int((c.current < 0).sum()),
+        "present": metrics(c, c.current) if placed else {},
+    }
+
+
+def _show_supervisors(c: Compiled) -> None:
+    from stormpilot.model.cost import node_load_mhz, node_memory_mb
+
+    load, memory = node_load_mhz(c, c.current), node_memory_mb(c, c.current)
+    groups: dict[tuple[object, ...], list[int]] = {}
+    by_id = {s.id: s for s in c.model.supervisors}
+    for n, name in enumerate(c.node_ids):
+        s = by_id[name]
+        groups.setdefault((s.cores, s.mhz, s.limit_mhz, s.memory_mb, len(s.slots), s.site or "-"), []).append(n)
+    rows = []
+    for (cores, mhz, limit, mb, slots, site), nodes in groups.items():
+        rows.append(
+            [
+                len(nodes),
+                _few([c.node_ids[n] for n in nodes]),
+                f"{cores:g}",
+                f"{mhz:,.0f}",
+                f"{limit:,.0f}",
+                f"{mb:,.0f}" if mb else "no limit",
+                slots,
+                site,
+                _most(load[nodes] / c.node_limit_mhz[nodes]) if limit else "-",
+                _most(memory[nodes] / c.node_memory_mb[nodes]) if mb else "-",
+            ]
+        )
+    say("")
+    heads = ["supervisors", "", "cores", "MHz/core", "MHz to fill", "MB", "slots", "site", "load now", "memory now"]
+    print_table(heads, rows[:20], gap=1)
+    if len(rows) > 20:
+        say(f"and {len(rows) - 20} other sizes")
+    demand, have = float(c.cpu_mhz.sum()), float(c.node_limit_mhz.sum())
+    say(f"CPU: executors need {demand:,.0f} MHz of {have:,.0f} MHz that may be filled ({_part(demand, have)})")
+
+
+def _show_topologies(c: Compiled) -> None:
+    import numpy as np
+
+    own = np.bincount(c.topology[c.pair_a], c.pair_tps, c.topologies) if len(c.pair_a) else np.zeros(c.topologies)
+    rows = []
+    for t, topology in enumerate(c.model.topologies):
+        mine = c.topology == t
+        members = Counter(e.component for e in topology.executors)
+        unmeasured = sum(not e.measured for e in topology.executors)
+        rows.append(
+            [
+                topology.id,
+                int(c.workers[t]),
+                int(mine.sum()),
+                f"{own[t]:,.0f}",
+                f"{c.cpu_mhz[mine].sum():,.0f}",
+                unmeasured or None,
+                _components(members),
+            ]
+        )
+    say("")
+    heads = ["topology", "workers", "executors", "tuples/s", "MHz", "unmeasured", "components"]
+    print_table(heads, rows[:30], gap=1)
+    if len(rows) > 30:
+        say(f"and {len(rows) - 30} topologies more")
+
+
+def _components(members: Counter[str], most: int = 3) -> str:
+    text = ", ".join(f"{c} {n}" for c, n in list(members.items())[:most])
+    return text + (f" and {len(members) - most} more" if len(members) > most else "")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]} .. {names[-1]}"
+
+
+def _most(parts: np.ndarray) -> str:
+    return f"{parts.max():.0%}" if len(parts) == 1 else f"{parts.min():.0%} to {parts.max():.0%}"
+
+
+def _part(a: float, b: float) -> str:
+    return f"{a / b:.0%}" if b else "there is none"

@@ -1,0 +1,113 @@
+"""`stormpilot plan diff`: what a plan moves, of plan files or of a running topology."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stormpilot.cli import live_plan
+from stormpilot.cli.figures import change_text, metric_text
+from stormpilot.cli.files import compiled_model, placement
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.model.difference import Difference
+
+METRICS_SHOWN = (
+    "inter_node_tps",
+    "inter_worker_tps",
+    "network_cost_tps",
+    "ras_network_metric",
+    "workers",
+    "nodes",
+    "max_load_ratio",
+    "overload_mhz",
+)
+TOP = 30
+
+
+def diff(
+    plans: Annotated[
+        list[Path] | None, typer.Argument(help="[A.json] B.json, plans of --model.", metavar="[A] B")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="The model of the plan files: model.json, or - for stdin.")
+    ] = None,
+    topology: Annotated[
+        str | None, typer.Option("--topology", "-t", help="Name or id of a running topology (needs no files).")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List every move, not only the first.")] = False,
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show what a plan moves.
+
+    Of files: `plan diff --model model.json A.json B.json` from plan A to plan B, and without A
+    from the present assignment of the model; no cluster is asked. Of a running topology: `plan
+    diff --topology NAME`, from where its executors run now to the plan that the controller
+    published or advises.
+    """
+    if topology is not None:
+        if plans or model is not None:
+            raise UsageError("plan diff: give either --topology (a running one) or --model and plan files, not both")
+        live_plan.diff(topology, output, zookeeper, root, config)
+        return
+    if model is None or not plans:
+        raise UsageError(
+            "plan diff: expected --model model.json [A.json] B.json (files), or --topology NAME (a running topology)"
+        )
+    if len(plans) > 2:
+        raise UsageError(f"plan diff: expected one or two plans, not {len(plans)}")
+    _files(model, plans, everything, output)
+
+
+def _files(model: Path, plans: list[Path], everything: bool, output: Format) -> None:
+    from stormpilot.model.difference import difference
+
+    compiled = compiled_model(model)
+    after = placement(compiled, plans[-1])[1]
+    before = compiled.current if len(plans) == 1 else placement(compiled, plans[0])[1]
+    found = difference(compiled, before, after)
+    if output is Format.json:
+        print_json(found)
+        return
+    say(f"from {'the present assignment' if len(plans) == 1 else plans[0]} to {plans[-1]}")
+    if not found.moves:
+        say("every executor stays where it is")
+        return
+    in_them = sum(r.executors for r in found.restarts)
+    say(
+        f"{len(found.moves)} of {compiled.executors} executors move; {len(found.restarts)} workers start or restart "
+        f"({in_them} executors in them), {found.stopped_workers} stop"
+    )
+    _metrics(found)
+    _moves(found, everything)
+
+
+def _metrics(found: Difference) -> None:
+    rows = []
+    for name in METRICS_SHOWN:
+        a, b = found.before.get(name), found.after[name]
+        rows.append([name, metric_text(name, a), metric_text(name, b), change_text(a, b)])
+    print_table(["metric", "before", "after", "change"], rows)
+
+
+def _moves(found: Difference, everything: bool) -> None:
+    shown = found.moves if everything else found.moves[:TOP]
+    several = len({m.topology for m in found.moves}) > 1
+    rows = []
+    for m in shown:
+        name = f"{m.component} [{m.start},{m.end}]"
+        rows.append([f"{m.topology}: {name}" if several else name, m.before or "nowhere", m.after or "nowhere"])
+    print_table(["executor", "before", "after"], rows)
+    if len(shown) < len(found.moves):
+        by = Counter(m.component for m in found.moves)
+        most = ", ".join(f"{c} {n}" for c, n in by.most_common(6))
+        say(f"{len(shown)} of {len(found.moves)} moves; --all lists the others. Most are of: {most}")
