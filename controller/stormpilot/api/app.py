@@ -90,6 +90,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
             version=stormpilot.__version__,
             description="Everything that the command line reads and does.",
             path="/schema",
+            use_handler_docstrings=True,
             render_plugins=[JsonRenderPlugin(), YamlRenderPlugin()],
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
         ),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli import records, verbs
+from stormpilot.cli import records, token, verbs
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.cli.status import status
 
 if TYPE_CHECKING:
-    from stormpilot.config import PlannerSection
+    from stormpilot.config import Config, PlannerSection
 
 config_app = typer.Typer(no_args_is_help=True, help="The configuration of the controller.")
 
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     verbs.register(app)
     records.register(app)
     app.add_typer(config_app, name="config")
+    app.add_typer(token.app, name="token")
 
 
 def run(
@@ -54,12 +55,25 @@ def config_check(
 
     settings = load(file)
     zookeeper_auth(settings.zookeeper)
+    _check_files(settings)
     planner, first = _planners(settings.planner)
     values = dict(describe(settings)) | {"planner.name": planner, "planner.first_plan": first}
     if output is Format.json:
         print_json(values)
     else:
         print_table(["setting", "value"], [[k, str(v)] for k, v in values.items()], title=f"{file}: valid")
+
+
+def _check_files(settings: Config) -> None:
+    """Read what the api and notify sections name; `UsageError` for what is missing or wrong."""
+    from stormpilot.api.server import check_certificate
+    from stormpilot.api.tokens import read_tokens
+    from stormpilot.notify.webhook import read_headers
+
+    check_certificate(settings.api)
+    if settings.api.tokens_file is not None:
+        read_tokens(Path(settings.api.tokens_file))
+    read_headers(settings.notify)
 
 
 def _planners(section: PlannerSection) -> tuple[str, str]:

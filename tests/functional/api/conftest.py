@@ -43,6 +43,16 @@ BETTER = [WorkerPart(supervisor="a", port=6700, executors=[(t, t) for t in range
 URL = "https://hooks:pw@example.org/services/T000/secret?key=1"
 
 
+class Store(MemoryZooKeeper):
+    """ZooKeeper in memory that may be away."""
+
+    hosts = "memory:2181"
+    up = True
+
+    def wait_connected(self, timeout_s: float) -> bool:
+        return self.up
+
+
 class Api:
     """The application with what is behind it; `tokens` are by role."""
 
@@ -52,7 +62,7 @@ class Api:
         file.write_text("# who\n" + "\n".join(line for _, line in self.tokens.values()) + "\n")
         given = {"tokens_file": str(file), **section}
         self.config = Config(api=ApiSection(**given), notify=NotifySection(url=URL))
-        self.zookeeper = MemoryZooKeeper()
+        self.zookeeper = Store(lambda: NOW_MS)
         self.paths = Paths()
         self.board = Board(NAME, lambda: self.zookeeper.up, lambda: 2)
         self.metrics = Metrics(self.board, now_ms=lambda: NOW_MS)

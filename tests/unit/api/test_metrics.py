@@ -1,0 +1,198 @@
+"""Metrics as Prometheus reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from doubles.models import plan_message
+from doubles.snapshots import T0_MS, cluster, everywhere, topology
+from stormpilot.account import Account
+from stormpilot.api.board import Board, Looked
+from stormpilot.api.metrics import Metrics
+from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.messages import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.model.moves import MoveState
+from stormpilot.observe.observer import Observation
+from stormpilot.observe.reader import Seen
+
+ID = "flights-1-1763690000"
+PLACE = everywhere({("a", 6700): (1, 2, 3, 4, 5)})
+
+
+def looked(decision: Decision, *, plan: bool = False, status: StatusMessage | None = None, **fields: Any) -> Looked:
+    seen = Seen(
+        cluster=cluster("a", "b"),
+        topologies={ID: topology(PLACE)},
+        statuses={} if status is None else {ID: status},
+        paused=frozenset({"flights"}),
+        problems={"/x": "broken"},
+    )
+    entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
+    account = Account(
+        T0_MS,
+        names={ID: "flights"},
+        modes={ID: "act"},
+        decisions={ID: decision},
+        plans={ID: entry} if plan else {},
+        **fields,
+    )
+    view = TopologyView(
+        id=ID,
+        name="flights",
+        mode="act",
+        action=decision.action,
+        reason=decision.reason.value,
+        inter_node_tps=100.0,
+        total_tps=400.0,
+        planned_inter_node_tps=40.0,
+        reports_age_s=2.0,
+        missing=1,
+    )
+    state = ControllerState(
+        controller="n1:7",
+        version="0.1.0",
+        epoch=3,
+        started_at_ms=T0_MS,
+        written_at_ms=T0_MS,
+        period_s=30,
+        cycles=1,
+        planner="best",
+        sentence="",
+        counters={"log_rows_written": 7, "log_rows_lost": 1, "load_rejected_negative": 2},
+        topologies=[view],
+    )
+    return Looked(account, Observation(T0_MS, seen, None, {}, {}), state, 0.2)
+
+
+class Scraped:
+    """A board, its metrics, and the value of a sample at a scrape."""
+
+    def __init__(self, now_ms: int = T0_MS + 9000):
+        self.board = Board("n1:7", lambda: True, lambda: 2)
+        self.metrics = Metrics(self.board, notifications=lambda: ({"sent": 4}, 1), now_ms=lambda: now_ms)
+
+    def cycle(self, seen: Looked) -> None:
+        self.board.cycle_done(seen)
+        self.metrics.cycle_done(seen)
+
+    def value(self, sample: str, **labels: str) -> float | None:
+        found = [
+            s.value
+            for family in text_string_to_metric_families(self.metrics.text().decode())
+            for s in family.samples
+            if s.name == f"stormpilot_{sample}" and s.labels == labels
+        ]
+        assert len(found) <= 1, f"{sample} {labels} is there twice"
+        return found[0] if found else None
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    made = Scraped()
+    made.board.become("leading", epoch=3)
+    return made
+
+
+PUBLISH = Decision(ID, "publish", Reason.GAIN, "falls", 0.6, 0.1, None, 3, (100.0, 40.0))
+HOLD = Decision(ID, "hold", Reason.COOL_DOWN, "young", 12.0, 180.0)
+
+
+def test_what_happens_is_counted(scraped: Scraped) -> None:
+    scraped.cycle(looked(PUBLISH, plan=True))
+    scraped.cycle(looked(HOLD))
+    scraped.cycle(looked(HOLD))
+    assert scraped.value("cycles_total", outcome="done") == 3
+    assert scraped.value("decisions_total", action="publish", reason="GAIN") == 1
+    assert scraped.value("refusals_total", reason="COOL_DOWN") == 2
+    assert scraped.value("refusals_total", reason="GAIN") is None
+    assert scraped.value("plans_published_total", topology="flights", planner="double") == 1
+    assert scraped.value("moved_executors_total", topology="flights") == 3
+    assert scraped.value("cycle_duration_seconds_count") == 3
+    assert scraped.value("cycle_duration_seconds_bucket", le="0.25") == 3
+    assert scraped.value("cycle_duration_seconds_bucket", le="0.1") == 0
+
+
+def test_inputs_grow_old_between_cycles(scraped: Scraped) -> None:
+    """A leader that hangs does not look fresh: ages are those of the moment of the scrape."""
+    scraped.cycle(looked(HOLD))
+    assert scraped.value("cluster_snapshot_age_seconds") == 9
+    assert scraped.value("topology_snapshot_age_seconds", topology="flights") == 9
+    assert scraped.value("load_report_age_seconds", topology="flights") == 2 + 9
+    assert scraped.value("observation_age_seconds") == 9
+
+
+def test_what_is_now(scraped: Scraped) -> None:
+    scraped.cycle(looked(HOLD))
+    assert scraped.value("leader") == 1
+    assert scraped.value("epoch") == 3
+    assert scraped.value("part", part="standby") == 0
+    assert scraped.value("zookeeper_connected") == 1
+    assert scraped.value("zookeeper_sessions_lost_total") == 2
+    assert scraped.value("supervisors", state="live") == 2
+    assert scraped.value("unreadable_znodes") == 1
+    assert scraped.value("traffic_log_rows_total") == 7
+    assert scraped.value("traffic_log_rows_lost_total") == 1
+    assert scraped.value("load_counts_not_used_total", reason="rejected_negative") == 2
+    assert scraped.value("executors", topology="flights") == 6
+    assert scraped.value("unplaced_executors", topology="flights") == 1
+    assert scraped.value("unmeasured_tasks", topology="flights") == 1
+    assert scraped.value("topology_mode", topology="flights", mode="act") == 1
+    assert scraped.value("topology_paused", topology="flights") == 1
+    assert scraped.value("inter_node_tuples_per_second", topology="flights", placement="running") == 100
+    assert scraped.value("inter_node_tuples_per_second", topology="flights", placement="planned") == 40
+    assert scraped.value("inter_node_ratio", topology="flights", placement="planned") == 0.1
+    assert scraped.value("notifications_total", outcome="sent") == 4
+    assert scraped.value("notifications_waiting") == 1
+
+
+def test_who_does_not_lead_tells_nothing_of_topologies(scraped: Scraped) -> None:
+    scraped.cycle(looked(HOLD))
+    scraped.board.become("standby", leader="n2:8")
+    assert scraped.value("leader") == 0
+    assert scraped.value("executors", topology="flights") is None
+    assert scraped.value("cycles_total", outcome="done") == 1  # a counter stays
+
+
+def test_gains_predicted_and_measured(scraped: Scraped) -> None:
+    move = MoveState(topology_id=ID, metric="inter_node_share", before=0.5, predicted=0.2)
+    scraped.cycle(looked(HOLD, followed={ID: move}))
+    assert scraped.value("gain_predicted_ratio", topology="flights") == pytest.approx(0.6)
+    assert scraped.value("gain_measured_ratio", topology="flights") is None
+    helped = Event(EventKind.MOVE_HELPED, ID, "flights", "by half", T0_MS)
+    measured = MoveState(topology_id=ID, metric="inter_node_share", before=0.5, predicted=0.2, measured=0.25)
+    scraped.cycle(looked(HOLD, followed={ID: measured}, events=[helped]))
+    assert scraped.value("gain_measured_ratio", topology="flights") == pytest.approx(0.5)
+    assert scraped.value("events_total", topology="flights", kind="MOVE_HELPED") == 1
+
+
+def test_answer_of_the_plug_in_is_counted_once(scraped: Scraped) -> None:
+    def says(state: str, code: str) -> StatusMessage:
+        return StatusMessage(topology_id=ID, plan_id="p-1", state=state, code=code, since_ms=1, written_at_ms=1)
+
+    for status in (says("moving", "OK"), says("moving", "OK"), says("applied", "OK"), says("applied", "OK")):
+        scraped.cycle(looked(HOLD, status=status))
+    assert scraped.value("plan_answers_total", topology="flights", state="moving", code="OK") == 1
+    assert scraped.value("plan_answers_total", topology="flights", state="applied", code="OK") == 1
+
+
+def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
+    """One that is killed and submitted again is there twice for a while; Prometheus would refuse the whole scrape."""
+    seen = looked(HOLD)
+    snapshots = {ID: topology(PLACE), "flights-2-1763790000": topology(PLACE, id="flights-2-1763790000")}
+    observation = Observation(T0_MS, Seen(cluster=cluster("a"), topologies=snapshots), None, {}, {})
+    scraped.cycle(Looked(seen.account, observation, seen.state, 0.2))
+    assert scraped.value("executors", topology="flights") == 6
+
+
+def test_every_metric_says_what_it_is(scraped: Scraped) -> None:
+    scraped.cycle(looked(PUBLISH, plan=True))
+    families = list(text_string_to_metric_families(scraped.metrics.text().decode()))
+    assert len(families) > 30
+    for family in families:
+        assert family.documentation, family.name
+        assert not family.name.endswith("_created")
+        assert family.name.startswith(("stormpilot_", "process_"))
