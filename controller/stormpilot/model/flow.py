@@ -35,7 +35,9 @@ PRIOR_SPREAD = 0.15  # relative spread of input that says as much about the cost
 class Prediction:
     """Traffic and load under a placement. `received_tps` and `cpu_mhz` are per executor, `node_load_mhz` per node.
 
-    `total_tps` counts every tuple between executors. `overload_mhz` is what nodes lack against their limits.
+    `total_tps` counts every tuple between executors. `overload_mhz` is what nodes lack against their limits,
+    `full_mhz` what shuffles would need of near executors beyond the one core that each can use: it has to go further,
+    and until it does the sender waits.
     """
 
     total_tps: float
@@ -47,6 +49,7 @@ class Prediction:
     node_load_mhz: Floats
     max_load_ratio: float
     overload_mhz: float
+    full_mhz: float
 
     def metrics(self) -> dict[str, float]:
         """Those of `cost.METRICS` that depend on traffic or CPU."""
@@ -75,7 +78,7 @@ class FlowModel:
         """Traffic and CPU under a complete placement (E slots)."""
         c = self.compiled
         received, cpu, by_distance = self._followed(placement, kernel.scratch(self.flows, c.slots))
-        everything, workers, hosts, racks = (float(x) for x in by_distance)
+        everything, workers, hosts, racks, full_mhz = (float(x) for x in by_distance)
         d = distances
         cost = d.same_worker * (everything - workers) + d.same_node * (workers - hosts)
         cost += d.same_rack * (hosts - racks) + d.other_rack * racks
@@ -92,6 +95,7 @@ class FlowModel:
             node_load_mhz=load,
             max_load_ratio=float(ratio.max(initial=0.0)),
             overload_mhz=float(np.maximum(load - c.node_limit_mhz, 0.0).sum()),
+            full_mhz=full_mhz,
         )
 
     def pairs(self, placement: Ints) -> tuple[Ints, Ints, Floats]:
@@ -100,7 +104,7 @@ class FlowModel:
         counted = kernel.scratch(self.flows, c.slots, 0)
         sources, targets, rates = [], [], []
         for t in range(c.topologies):
-            received, cpu, totals = np.zeros(c.executors), np.zeros(c.executors), np.zeros(4)
+            received, cpu, totals = np.zeros(c.executors), np.zeros(c.executors), np.zeros(kernel.TOTALS)
             kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, counted)
             room = kernel.scratch(self.flows, c.slots, int(counted.emitted[0]))
             kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
@@ -117,7 +121,7 @@ class FlowModel:
     def _followed(self, placement: Ints, room: kernel.Scratch) -> tuple[Floats, Floats, Floats]:
         c = self.compiled
         received, cpu = np.zeros(c.executors), np.zeros(c.executors)
-        sums, totals = np.zeros(4), np.zeros(4)
+        sums, totals = np.zeros(kernel.TOTALS), np.zeros(kernel.TOTALS)
         for t in range(c.topologies):
             kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
             sums += totals

@@ -31,6 +31,8 @@ OWN = 2  # as measured + cost x what arrives more or less
 
 WORKER, NODE, RACK, EVERYTHING = 0, 1, 2, 3
 ALL, WORKERS, HOSTS, RACKS = 0, 1, 2, 3  # in `totals`: all tuples/s, and those between workers, hosts, racks
+FULL = 4  # in `totals`: MHz that shuffles want of near executors beyond their one core
+TOTALS = 5
 FILLS = 16  # rounds of filling a scope whose targets differ in what they still can take
 PASSES = 100  # over the components of a topology in which streams go in circles
 SETTLED = 1e-9  # of the traffic: change at which such a topology counts as settled
@@ -133,7 +135,7 @@ def follow(
 ) -> None:
     """Traffic and CPU of topology `t` under a placement (E places, node of every place).
 
-    Writes what each of its executors receives (tuples/s) and uses (MHz), and adds to nothing: `totals` (4) are set.
+    Sets what each of its executors receives (tuples/s) and uses (MHz), and `totals` (TOTALS).
     """
     lo, hi = f.first_component[t], f.first_component[t + 1]
     for i in range(lo, hi):
@@ -371,6 +373,7 @@ def _by_scope(
             s.room_tps[e] = np.inf
     for i in range(places):
         totals[ALL] += s.wanted_tps[s.seen[i]]
+    refused = 0.0
     for level in range(EVERYTHING + 1):
         left = 0.0
         for i in range(places):
@@ -378,7 +381,9 @@ def _by_scope(
             left += s.left_tps[p]
             s.demand[_scope(f, level, p, node_of)] += s.left_tps[p]
         if left > NOTHING:
-            _fill(f, c, level, place, node_of, s)
+            now = _fill(f, c, level, place, node_of, s)
+            totals[FULL] += f.cost_mhz[c] * max(now - refused, 0.0)  # what was refused before is not counted again
+            refused = now
             _account(f, c, level, places, place, node_of, received, totals, s)
         for i in range(places):
             s.demand[_scope(f, level, s.seen[i], node_of)] = 0.0
@@ -390,8 +395,11 @@ def _by_scope(
 
 
 @jit
-def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) -> None:
-    """Give the demand of every scope to its targets (`added_tps`), evenly by task, up to their room."""
+def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) -> float:
+    """Give the demand of every scope to its targets (`added_tps`), evenly by task, up to their room.
+
+    Returns the tuples/s that the targets of their scope had no room for.
+    """
     first, end = f.first_member[c], f.first_member[c + 1]
     for _ in range(FILLS):
         full = False
@@ -417,6 +425,14 @@ def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) 
             s.part[k] = 0.0
         if not full:
             break
+    refused = 0.0
+    for m in range(first, end):
+        k = _scope(f, level, place[f.members[m]], node_of)
+        if s.demand[k] > NOTHING and s.part[k] == 0.0:
+            s.part[k] = 1.0
+            refused += s.demand[k]
+    for m in range(first, end):
+        s.part[_scope(f, level, place[f.members[m]], node_of)] = 0.0
     if level == EVERYTHING and s.demand[0] > NOTHING:
         tasks = 0.0
         for m in range(first, end):
@@ -424,6 +440,7 @@ def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) 
         for m in range(first, end):
             s.added_tps[f.members[m]] += s.demand[0] * f.tasks[f.members[m]] / tasks
         s.demand[0] = 0.0
+    return refused
 
 
 @jit

@@ -110,12 +110,19 @@ class TestSpill:
         assert p.received_tps.tolist() == pytest.approx([0, 20, 5, 5])
         assert p.inter_node_tps == pytest.approx(10)
         assert p.cpu_mhz[1] == pytest.approx(CORE_MHZ)
+        assert p.full_mhz == pytest.approx(0.5 * CORE_MHZ)  # 10 of 30 tuples/s, of 1.5 cores in all
 
     def test_spills_to_the_supervisor_before_the_cluster(self) -> None:
         model = self.hot(1.5)
         p = flow_model(model).predict(placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n1", 6701), t4=("n2", 6701)))
         assert p.received_tps.tolist() == pytest.approx([0, 20, 10, 0])
-        assert p.inter_node_tps == 0
+        assert (p.inter_node_tps, p.full_mhz) == pytest.approx((0, 0.5 * CORE_MHZ))
+
+    def test_nothing_is_full_where_targets_have_room(self) -> None:
+        model = self.hot(0.9)
+        p = flow_model(model).predict(placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n2", 6700), t4=("n2", 6701)))
+        assert p.received_tps.tolist() == pytest.approx([0, 30, 0, 0])
+        assert p.full_mhz == 0
 
     def test_what_nobody_can_take_is_spread_over_all(self) -> None:
         model = self.hot(6.0)  # a core is 5 tuples/s
