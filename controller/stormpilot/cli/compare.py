@@ -291,7 +291,8 @@ def _show(found: Comparison, seed: int, seeds: int) -> None:
         say(f"note: {note}")
 
 
-def _order(row: Row) -> tuple[int, float]:
+def _order(row: Row) -> tuple[int, float, float]:
     if row.planner == PRESENT:
-        return 0, 0.0
-    return (1, row.metrics["inter_node_tps"]) if row.metrics else (2, 0.0)
+        return 0, 0.0, 0.0
+    m = row.metrics
+    return (1, m["inter_node_tps"], m["inter_worker_tps"]) if m else (2, 0.0, 0.0)

@@ -127,7 +127,7 @@ def _table(found: list[Explanation]) -> None:
                 _why(e),
             ]
         )
-    say("tuples/s: kept on its host, leaving it; second choice: the cheapest other supervisor, what it adds to leaving")
+    say("tuples/s kept on the host and leaving it; second choice: the cheapest other supervisor, what it adds")
     print_table(["executor", "where", "kept", "leaving", "second choice", "why not elsewhere"], rows)
 
 
