@@ -7,6 +7,7 @@
 - `admission.py`: which topologies come first, and which are left out where not all fit
 - `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
 - `layout.py`, `slots.py`: placements in the making, and how they become slots
+- `flowplan.py`, `flowsearch.py`: plans on what shuffles will really send
 - `search.py`, `anneal.py`, `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts
   that methods share
 
@@ -24,6 +25,7 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import best, default, dsm, exact, offline, online, otd, partition, ras_order, rsm, sam
 from stormpilot.planner.admission import admitted
 from stormpilot.planner.anneal import LeftS
+from stormpilot.planner.flowplan import Traffic, on_flows
 from stormpilot.planner.registry import Planner, Value, params_of, run
 
 __all__ = ["PLANNERS", "Planner", "compute", "planner_named"]
@@ -129,19 +131,26 @@ def compute(
     seed: int = 0,
     left_s: LeftS = lambda: math.inf,
     partial: bool = False,
+    traffic: Traffic = "measured",
 ) -> Plan | Infeasible:
     """Plan with the planner of that name. `left_s` says how many seconds are left (by the caller's clock).
 
     With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
-    order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`).
+    order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
+    `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flowplan.on_flows`).
     """
     chosen, given = planner_named(planner), params or {}
 
-    def plan(part: Model) -> Plan | Infeasible:
-        return run(chosen, part, given, seed, left_s)
+    def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
+        def plan(part: Model) -> Plan | Infeasible:
+            return run(chosen, part, given, seed, left_s)
 
-    if not partial:
-        return plan(model)
-    exact_workers = chosen.exact_workers or bool(getattr(params_of(chosen, given), "exact_workers", False))
-    quick = PLANNERS["online" if exact_workers else "default"]
-    return admitted(model, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)
+        if not partial:
+            return plan(whole)
+        exact_workers = chosen.exact_workers or bool(getattr(params_of(chosen, given), "exact_workers", False))
+        quick = PLANNERS["online" if exact_workers else "default"]
+        return admitted(whole, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)
+
+    if traffic == "measured":
+        return on_pairs(model, left_s)
+    return on_flows(model, planner, params_of(chosen, given), seed, left_s, on_pairs)

@@ -1,0 +1,228 @@
+"""Plans on flows: what `best` and `partition` minimise where shuffled traffic follows the placement.
+
+Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
+planner's own plan is one start among several, all are judged by the flow model (`model/flow.py`), and a search on that
+judgement (`flowsearch.py`) goes on from them. The result is never worse, by that judgement, than the plan on measured
+pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from stormpilot.model import flow_kernel as kernel
+from stormpilot.model.compiled import Compiled, Ints
+from stormpilot.model.flow import FlowModel, flow_model
+from stormpilot.model.values import Edge, Infeasible, Model, Plan
+from stormpilot.planner.anneal import LeftS
+from stormpilot.planner.flowsearch import NO_VIOLATION, FlowSearch
+from stormpilot.planner.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
+from stormpilot.planner.objective import objective_of
+from stormpilot.planner.slots import to_slots
+
+Traffic = Literal["measured", "flow"]
+MINIMISING = ("best", "partition")
+"""The planners that minimise flows; the others plan as published and are judged by both."""
+PREFIX = "flow_"
+"""In `Plan.metrics`, of the figures that the flow model predicts."""
+WORK = 30_000_000  # tries x executors of a topology: some seconds
+LEAST_TRIES, MOST_TRIES = 2_000, 400_000
+TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
+DENSE = 200_000  # pairs of one flow beyond which its measured ones stand for it
+
+Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
+
+
+def on_flows(
+    model: Model, planner: str, params: Any, seed: int, left_s: LeftS, on_pairs: Measured
+) -> Plan | Infeasible:
+    """Plan with `on_pairs` (the planner on a model's measured pairs), then on flows where that can change anything.
+
+    `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
+    """
+    total_s = left_s()
+    plan = on_pairs(model, (lambda: left_s() - 0.5 * total_s) if math.isfinite(total_s) else left_s)
+    if isinstance(plan, Infeasible):
+        return plan
+    planned = model
+    if len(plan.topologies) < len(model.topologies):
+        ids = {t.id for t in plan.topologies}
+        planned = msgspec.structs.replace(
+            model,
+            topologies=[t for t in model.topologies if t.id in ids],
+            traffic=[e for e in model.traffic if e.topology in ids],
+        )
+    flow = flow_model(planned)
+    objective = getattr(params, "objective", "inter_node")
+    if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
+        plan = _Planning(flow, plan, params, seed, left_s, on_pairs).run()
+    c = flow.compiled
+    predicted = flow.predict(c.slots_of(plan)).metrics()
+    return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    layout: Layout
+    violation: float
+    cost: float
+
+    @property
+    def key(self) -> tuple[float, float]:
+        """The smaller, the better."""
+        return (self.violation if self.violation > NO_VIOLATION else 0.0, self.cost)
+
+
+class _Planning:
+    """One model: candidates, searches from them, the best."""
+
+    def __init__(self, flow: FlowModel, plan: Plan, params: Any, seed: int, left_s: LeftS, on_pairs: Measured) -> None:
+        self.flow, self.plan, self.params = flow, plan, params
+        self.left_s, self.on_pairs = left_s, on_pairs
+        self.compiled: Compiled = flow.compiled
+        self.frame: Frame = frame_of(self.compiled)
+        self.exact_workers = bool(getattr(params, "exact_workers", False))
+        objective = objective_of(self.compiled, params.objective, params.restart_tps)
+        self.search = FlowSearch(
+            self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
+        )
+        self.rng = np.random.default_rng([seed, 10])
+
+    def run(self) -> Plan:
+        """The best plan; it says what was judged."""
+        c = self.compiled
+        measured = self._candidate(c.slots_of(self.plan))
+        present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
+        now = None if present is None else self._judged(present)
+        starts = [measured] + ([] if now is None else [now])
+        total_s = self.left_s()
+        matched = self.on_pairs(
+            _matched(self.flow), (lambda: self.left_s() - 0.5 * total_s) if math.isfinite(total_s) else self.left_s
+        )
+        if isinstance(matched, Plan) and len(matched.topologies) == c.topologies:
+            starts.append(self._candidate(c.slots_of(matched)))
+        starts.sort(key=lambda s: s.key)
+        best, cut = starts[0], False
+        tries = self._tries()
+        for i in range(len(starts) + 1 if tries else 0):
+            start = starts[i] if i < len(starts) else best
+            found = self.search.search(start.layout, self.rng, tries // (len(starts) + 1), self.left_s)
+            cut = cut or found.cut
+            best = min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key)
+        best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
+        notes = [n for n in self.plan.notes if "present placement stays" not in n]
+        if now is not None and now.violation <= NO_VIOLATION:
+            least = getattr(self.params, "min_gain", 1e-6) * abs(now.cost)
+            if best.violation > NO_VIOLATION or best.cost >= now.cost - least:
+                best = now
+                notes.append("the present placement stays: by its flows nothing found is better by more than min_gain")
+        if cut:
+            notes.append("the clock cut the search on flows short")
+        return self._as_plan(best, notes)
+
+    def _tries(self) -> int:
+        given = self.params.iterations
+        if given is not None:
+            return int(given * TRIES_PER_ITERATION)
+        sizes = np.diff(self.compiled.first_executor).astype(np.float64)
+        mean = float((sizes * sizes).sum() / max(sizes.sum(), 1.0))  # of the topology that a random executor is in
+        return int(min(max(WORK / max(mean, 1.0), LEAST_TRIES), MOST_TRIES))
+
+    def _candidate(self, placement: Ints) -> _Candidate:
+        return self._judged(layout_of(self.frame, placement))
+
+    def _judged(self, layout: Layout) -> _Candidate:
+        violation, cost = self.search.judge(layout)
+        return _Candidate(layout, violation, cost)
+
+    def _as_plan(self, best: _Candidate, notes: list[str]) -> Plan:
+        from stormpilot.model.cost import metrics
+
+        c = self.compiled
+        placement = to_slots(self.frame, best.layout)
+        return msgspec.structs.replace(
+            self.plan, topologies=c.plan_of(placement).topologies, metrics=metrics(c, placement), notes=notes
+        )
+
+
+def _matched(flow: FlowModel) -> Model:
+    """The model with traffic as it could be: every source of a shuffle beside a target of its own.
+
+    Targets get even shares, source by source: an executor's shuffled output goes to the one or two targets whose turn
+    it is. So a planner on pairs sees chains that it can keep together instead of everybody talking to everybody. What
+    follows is spread evenly over the executors of components that count as alike, their CPU too.
+    """
+    c, f = flow.compiled, flow.flows
+    cpu = c.cpu_mhz.copy()
+    edges: list[tuple[int, int, float]] = []
+    for k in range(len(c.component_names)):
+        own = f.members[f.first_member[k] : f.first_member[k + 1]]
+        if f.cpu_rule[k] == kernel.FOLLOWS:
+            cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())
+        for g in range(int(f.first_group[k]), int(f.first_group[k + 1])):
+            edges += _matched_group(flow, g, k)
+    ids = [t.id for t in c.model.topologies]
+    traffic = [
+        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=tps)
+        for a, b, tps in edges
+    ]
+    topologies = []
+    for i, t in enumerate(c.model.topologies):
+        lo, hi = int(c.first_executor[i]), int(c.first_executor[i + 1])
+        mhz = {int(c.start[e]): float(cpu[e]) for e in range(lo, hi)}
+        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
+        topologies.append(msgspec.structs.replace(t, executors=executors))
+    return msgspec.structs.replace(c.model, topologies=topologies, traffic=traffic)
+
+
+def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int, float]]:
+    f = flow.flows
+    if f.group_rule[g] == kernel.KEYED:
+        lo, hi = int(f.first_edge[g]), int(f.first_edge[g + 1])
+        return list(
+            zip(f.edge_from[lo:hi].tolist(), f.edge_to[lo:hi].tolist(), f.edge_tps[lo:hi].tolist(), strict=True)
+        )
+    source = int(f.group_source[g])
+    sources = f.members[f.first_member[source] : f.first_member[source + 1]]
+    targets = f.members[f.first_member[target] : f.first_member[target + 1]]
+    sent = f.out_tps[f.group_out[g] : f.group_out[g] + len(sources)]
+    if f.alike[source]:
+        sent = np.full(len(sources), float(sent.sum()) / len(sources))
+    if f.group_rule[g] in (kernel.EVEN, kernel.POOLED):
+        weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
+        total = float(weight.sum())
+        some = np.flatnonzero(weight > 0)
+        if len(sources) * len(some) > DENSE:
+            some = some[np.argsort(-weight[some], kind="stable")[: max(DENSE // len(sources), 1)]]
+        return [
+            (int(a), int(targets[j]), float(tps * weight[j] / total))
+            for a, tps in zip(sources, sent, strict=True)
+            if tps > 0
+            for j in some
+        ]
+    share = float(sent.sum()) / len(targets)
+    edges = []
+    at = 0.0
+    for a, tps in zip(sources.tolist(), sent.tolist(), strict=True):
+        left = tps
+        while left > 1e-9 * share:
+            j = min(int(at / share + 1e-9), len(targets) - 1)
+            part = left if j == len(targets) - 1 else min(left, (j + 1) * share - at)
+            edges.append((a, int(targets[j]), part))
+            at += part
+            left -= part
+    return edges
+
+
+def described(metrics: Mapping[str, float]) -> str:
+    """One line: what the flow model predicts beside what the measured pairs would make."""
+    return (
+        f"inter-node traffic {metrics[PREFIX + 'inter_node_tps']:,.0f} tuples/s as shuffles will send it, "
+        f"{metrics['inter_node_tps']:,.0f} if all pairs stayed as measured"
+    )

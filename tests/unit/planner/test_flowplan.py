@@ -1,0 +1,158 @@
+"""Plans on flows: never worse than what planning on pairs gives, within all limits, and the same for the same seed."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import assigned, supervisor, topology, traffic
+from random_models import models
+from stormpilot.model.flow import flow_model, predicted
+from stormpilot.model.values import Assigned, Infeasible, Input, Model, Plan
+from stormpilot.planner import compute
+from stormpilot.planner.check import violations
+
+QUICK = {"iterations": 40_000}
+
+
+def judged(model: Model, plan: Plan) -> float:
+    """Inter-node tuples/s as shuffles will send them."""
+    flow = flow_model(model)
+    return flow.predict(flow.compiled.slots_of(plan)).inter_node_tps
+
+
+def fan() -> Model:
+    """Two spouts shuffle 60 tuples/s each to four bolts; two nodes have room for half of all.
+
+    Measured pairs: everyone sends 15 to everyone, so any split costs at least 60. In truth a spout with a bolt on its
+    node sends nothing further: 0 is possible.
+    """
+    t = topology("t", {"spout": 2, "bolt": 4}, streams=[("spout", "bolt")], workers=2)
+    rates = {(s, b): 15.0 for s in (1, 2) for b in (3, 4, 5, 6)}
+    nodes = [supervisor("n1", mhz=400.0), supervisor("n2", mhz=400.0)]
+    return Model(supervisors=nodes, topologies=[t], traffic=traffic("t", rates))
+
+
+@pytest.mark.parametrize("planner", ["best", "partition"])
+def test_finds_the_placement_that_needs_no_network(planner: str) -> None:
+    model = fan()
+    plan = compute(model, planner, QUICK, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert plan.metrics["flow_inter_node_tps"] == pytest.approx(0)
+    assert plan.metrics["inter_node_tps"] >= 30  # what the pairs, taken as they are, would say
+    assert violations(model, plan) == []
+    assert violations(predicted(model, plan), plan) == []
+
+
+def test_planner_of_a_paper_plans_as_published_and_is_judged_by_both() -> None:
+    model = fan()
+    plain = compute(model, "online", {})
+    both = compute(model, "online", {}, traffic="flow")
+    assert isinstance(plain, Plan)
+    assert isinstance(both, Plan)
+    assert both.topologies == plain.topologies
+    assert both.metrics["inter_node_tps"] == plain.metrics["inter_node_tps"]
+    assert both.metrics["flow_inter_node_tps"] == pytest.approx(judged(model, plain))
+
+
+def test_two_sources_do_not_share_a_target_that_can_serve_one() -> None:
+    """Each spout's tuples need 0.6 of a core: one bolt beside both of them would be full."""
+    t = topology(
+        "t", {"spout": 2, "bolt": 2}, streams=[("spout", "bolt")], workers=2, cpu_mhz={"spout": 1.0, "bolt": 600.0}
+    )
+    rates = {(s, b): 15.0 for s in (1, 2) for b in (3, 4)}
+    nodes = [msgspec.structs.replace(supervisor(n, mhz=1000.0), cores=1.0) for n in ("n1", "n2")]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", rates))
+    plan = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(plan, Plan)
+    flow = flow_model(model)
+    p = flow.predict(flow.compiled.slots_of(plan))
+    assert (p.full_mhz, p.overload_mhz) == (0, 0)
+    assert p.inter_node_tps == pytest.approx(0)
+    assert p.received_tps.tolist()[2:] == pytest.approx([30, 30])
+
+
+def test_present_placement_stays_when_it_is_as_good() -> None:
+    model = fan()
+    first = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(first, Plan)
+    again = compute(assigned(first, model), "best", QUICK, traffic="flow", seed=5)
+    assert isinstance(again, Plan)
+    assert again.topologies == first.topologies
+    assert again.metrics["moved_executors"] == 0
+
+
+def test_clock_that_ran_out_still_gives_the_plan_on_pairs_and_says_so() -> None:
+    left = iter([1.0, *([0.0] * 100_000)])
+    plan = compute(fan(), "best", {}, traffic="flow", left_s=lambda: next(left))
+    assert isinstance(plan, Plan | Infeasible)
+    if isinstance(plan, Plan):
+        assert any("clock cut" in note for note in plan.notes)
+
+
+GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"])
+
+
+@st.composite
+def shuffled_models(draw: st.DrawFn) -> Model:
+    """Random models with every kind of hard constraint, and shuffles."""
+    model = draw(models(constrained=True))
+    topologies = []
+    for t in model.topologies:
+        components = []
+        for c in t.components:
+            inputs = [Input(component=i.component, grouping=draw(GROUPINGS)) for i in c.inputs]
+            components.append(msgspec.structs.replace(c, inputs=inputs))
+        topologies.append(msgspec.structs.replace(t, components=components))
+    return msgspec.structs.replace(model, topologies=topologies)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shuffled_models(), st.sampled_from(["best", "partition"]), st.integers(0, 1000))
+def test_never_worse_than_planning_on_pairs_and_within_every_limit(model: Model, planner: str, seed: int) -> None:
+    quick = {"iterations": 10_000}
+    pairs = compute(model, planner, quick, seed=seed)
+    flows = compute(model, planner, quick, seed=seed, traffic="flow")
+    if isinstance(pairs, Infeasible):
+        assert isinstance(flows, Infeasible)
+        return
+    assert isinstance(flows, Plan)
+    assert violations(model, flows) == []
+    flow = flow_model(model)
+    was, now = (flow.predict(flow.compiled.slots_of(p)) for p in (pairs, flows))
+    wrong = [p.overload_mhz + p.full_mhz for p in (was, now)]
+    assert wrong[1] <= wrong[0] + 1e-6
+    if wrong[0] <= 1e-6:
+        assert now.inter_node_tps <= was.inter_node_tps * (1 + 1e-3) + 1e-6 * now.total_tps + 1e-4 * now.total_tps
+    again = compute(model, planner, quick, seed=seed, traffic="flow")
+    assert isinstance(again, Plan)
+    assert again.topologies == flows.topologies
+
+
+def test_topologies_that_are_left_out_stay_so() -> None:
+    model = fan()
+    other = msgspec.structs.replace(
+        topology("big", {"x": 3}, cpu_mhz=5000.0), executors=topology("big", {"x": 3}, cpu_mhz=5000.0).executors
+    )
+    crowded = msgspec.structs.replace(model, topologies=[*model.topologies, other])
+    plan = compute(crowded, "best", QUICK, traffic="flow", partial=True)
+    assert isinstance(plan, Plan)
+    assert [t.id for t in plan.topologies] == ["t"]
+    assert plan.metrics["flow_inter_node_tps"] == pytest.approx(0)
+
+
+def test_fixed_worker_stays() -> None:
+    model = fan()
+    t = model.topologies[0]
+    placed = [
+        Assigned(start=e.start, supervisor="n1" if e.start in (1, 2, 3) else "n2", port=6700) for e in t.executors
+    ]
+    fixed = msgspec.structs.replace(t, assignment=placed, fixed_workers=[("n1", 6700)])
+    model = msgspec.structs.replace(model, topologies=[fixed])
+    plan = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    assert np.isclose(judged(model, plan), 0)  # both spouts have task 3 beside them
