@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, Router, get
-from litestar.params import Parameter
+from litestar.di import NamedDependency
+from litestar.params import FromPath, QueryParameter
 
 from stormpilot import lookup
 from stormpilot.api.guard import needs
@@ -21,6 +22,7 @@ from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model
 from stormpilot.operate import HistoryStep, Remaining, audit, draining, history, outcome
 
+From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
 SECRET = "..."
 
@@ -77,39 +79,39 @@ class PlannerAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @get("/status", sync_to_thread=True)
-def status(source: Source) -> dict[str, Any]:
+def status(source: From) -> dict[str, Any]:
     """The controller, the scheduler plug-in and every topology: what `stormpilot status -f json` prints."""
     return source.status()
 
 
 @get("/topologies", sync_to_thread=True)
-def topologies(source: Source) -> list[dict[str, Any]]:
+def topologies(source: From) -> list[dict[str, Any]]:
     """Every topology with its mode, plan, state, traffic and the last decision."""
     return list(source.status()["topologies"])
 
 
 @get("/topologies/{topology:str}", sync_to_thread=True)
-def topology(source: Source, topology: str) -> dict[str, Any]:
+def topology(source: From, topology: FromPath[str]) -> dict[str, Any]:
     """One topology."""
     return _row(source, topology)
 
 
 @get("/topologies/{topology:str}/plan", sync_to_thread=True)
-def plan(source: Source, topology: str) -> PlanAnswer:
+def plan(source: From, topology: FromPath[str]) -> PlanAnswer:
     """The plan that is published, or the advice where that is newer: what `plan show` prints."""
     found = lookup.published_plan(source.zookeeper, source.paths, topology)
     return PlanAnswer(advice=found.advice, plan=found.plan)
 
 
 @get("/topologies/{topology:str}/plan/diff", sync_to_thread=True)
-def plan_diff(source: Source, topology: str) -> DiffAnswer:
+def plan_diff(source: From, topology: FromPath[str]) -> DiffAnswer:
     """What the plan moves: what `plan diff` prints."""
     found = lookup.published_plan(source.zookeeper, source.paths, topology)
     return DiffAnswer(advice=found.advice, plan=found.plan.plan_id, moves=_moves(found))
 
 
 @get("/topologies/{topology:str}/explain", sync_to_thread=True)
-def explain(source: Source, topology: str) -> ExplainAnswer:
+def explain(source: From, topology: FromPath[str]) -> ExplainAnswer:
     """Why it is as it is: the last decision with the number that decided, and what the newest plan would change."""
     row = _row(source, topology)
     decision = row["decision"]
@@ -131,7 +133,7 @@ def explain(source: Source, topology: str) -> ExplainAnswer:
 
 
 @get("/topologies/{topology:str}/history", sync_to_thread=True)
-def topology_history(source: Source, topology: str) -> list[HistoryStep]:
+def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]:
     """The plans that were published, newest first, each with the decision that led to it; `back` is for rollback."""
     operator = source.operator()
     return history(operator, lookup.topology_id(source.seen(), topology))
@@ -139,16 +141,16 @@ def topology_history(source: Source, topology: str) -> list[HistoryStep]:
 
 @get("/audit", sync_to_thread=True)
 def audit_records(
-    source: Source,
-    since_ms: Annotated[int, Parameter(ge=0, description="Milliseconds since the epoch.")] = 0,
-    limit: Annotated[int, Parameter(ge=1, le=10_000)] = 200,
+    source: From,
+    since_ms: Annotated[int, QueryParameter(ge=0, description="Milliseconds since the epoch.")] = 0,
+    limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 200,
 ) -> list[AuditRecord]:
     """Who did what, and why; newest first."""
     return audit(source.operator(), since_ms)[::-1][:limit]
 
 
 @get("/requests/{request_id:str}", sync_to_thread=True)
-def request_outcome(source: Source, request_id: str) -> AuditRecord:
+def request_outcome(source: From, request_id: FromPath[str]) -> AuditRecord:
     """What became of a request (approve, discard, rollback, plan); 404 while nobody has acted on it."""
     found = outcome(source.operator(), request_id)
     if found is None:
@@ -157,7 +159,7 @@ def request_outcome(source: Source, request_id: str) -> AuditRecord:
 
 
 @get("/hosts/{host:str}/remaining", sync_to_thread=True)
-def remaining(source: Source, host: str) -> Remaining:
+def remaining(source: From, host: FromPath[str]) -> Remaining:
     """What still runs on a host: how far a drain is."""
     return draining(source.operator(), host)
 
@@ -179,7 +181,7 @@ def planners() -> list[PlannerAnswer]:
 
 
 @get("/config", sync_to_thread=False)
-def config(source: Source) -> dict[str, Any]:
+def config(source: From) -> dict[str, Any]:
     """Every setting with the value in force; of what may hold a secret only that it is set."""
     values = dict(describe(source.config))
     if values.get("notify.url"):
@@ -190,7 +192,7 @@ def config(source: Source) -> dict[str, Any]:
 
 
 @get("/model", sync_to_thread=True)
-def model(source: Source) -> Response[Model]:
+def model(source: From) -> Response[Model]:
     """The model of now, with the rates measured, as `stormpilot plan compute --model` reads it. Of the leader only."""
     board = source.board
     if board.part != "leading":

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, Router, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 
 from stormpilot import operate
 from stormpilot.api.guard import caller_of, needs, require
@@ -86,66 +88,67 @@ class WhereBody(ForAnyTopology, frozen=True, kw_only=True):
     component: Name | None = None
 
 
+From = NamedDependency[Source]
 Answer = Response[Change]
 Asked = Request[Any, Any, Any]
 
 
 @post("/pause", sync_to_thread=True)
-def pause(request: Asked, source: Source, data: ForAnyTopology) -> Answer:
+def pause(request: Asked, source: From, data: JSONBody[ForAnyTopology]) -> Answer:
     """Publish and apply nothing new, until `resume`; what runs goes on."""
     return _do(request, source, data, lambda o: operate.pause(o, data.topology))
 
 
 @post("/resume", sync_to_thread=True)
-def resume(request: Asked, source: Source, data: ForAnyTopology) -> Answer:
+def resume(request: Asked, source: From, data: JSONBody[ForAnyTopology]) -> Answer:
     """End a pause."""
     return _do(request, source, data, lambda o: operate.resume(o, data.topology))
 
 
 @post("/mode", sync_to_thread=True)
-def mode(request: Asked, source: Source, data: ModeBody) -> Answer:
+def mode(request: Asked, source: From, data: JSONBody[ModeBody]) -> Answer:
     """Set what the controller may do with a topology."""
     return _do(request, source, data, lambda o: operate.mode(o, data.mode, data.topology))
 
 
 @post("/approve", sync_to_thread=True)
-def approve(request: Asked, source: Source, data: ForTopology) -> Answer:
+def approve(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """Ask the leading controller to publish the plan that is advised now."""
     return _do(request, source, data, lambda o: operate.approve(o, data.topology))
 
 
 @post("/discard", sync_to_thread=True)
-def discard(request: Asked, source: Source, data: ForTopology) -> Answer:
+def discard(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """Ask the leading controller to drop the plan that is advised now."""
     return _do(request, source, data, lambda o: operate.discard(o, data.topology))
 
 
 @post("/rollback", sync_to_thread=True)
-def rollback(request: Asked, source: Source, data: RollbackBody) -> Answer:
+def rollback(request: Asked, source: From, data: JSONBody[RollbackBody]) -> Answer:
     """Ask the leading controller to go back to an earlier plan."""
     return _do(request, source, data, lambda o: operate.rollback(o, data.topology, data.steps))
 
 
 @post("/plan", sync_to_thread=True)
-def plan_now(request: Asked, source: Source, data: ForTopology) -> Answer:
+def plan_now(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """Ask the leading controller to plan a topology at once."""
     return _do(request, source, data, lambda o: operate.plan_now(o, data.topology))
 
 
 @post("/drain", sync_to_thread=True)
-def drain(request: Asked, source: Source, data: DrainBody) -> Answer:
+def drain(request: Asked, source: From, data: JSONBody[DrainBody]) -> Answer:
     """Move executors away from a host, one topology after the other, and keep it empty."""
     return _do(request, source, data, lambda o: operate.drain(o, data.host, anyway=data.anyway))
 
 
 @post("/undrain", sync_to_thread=True)
-def undrain(request: Asked, source: Source, data: HostBody) -> Answer:
+def undrain(request: Asked, source: From, data: JSONBody[HostBody]) -> Answer:
     """Let executors come to a host again."""
     return _do(request, source, data, lambda o: operate.undrain(o, data.host))
 
 
 @post("/pin", sync_to_thread=True)
-def pin(request: Asked, source: Source, data: PinBody) -> Answer:
+def pin(request: Asked, source: From, data: JSONBody[PinBody]) -> Answer:
     """Bind a component, or the executor of one of its tasks, to a supervisor."""
     return _do(
         request, source, data, lambda o: operate.pin(o, data.topology, data.component, data.supervisor, task=data.task)
@@ -153,13 +156,13 @@ def pin(request: Asked, source: Source, data: PinBody) -> Answer:
 
 
 @post("/unpin", sync_to_thread=True)
-def unpin(request: Asked, source: Source, data: UnpinBody) -> Answer:
+def unpin(request: Asked, source: From, data: JSONBody[UnpinBody]) -> Answer:
     """Let it run anywhere again."""
     return _do(request, source, data, lambda o: operate.unpin(o, data.topology, data.component, task=data.task))
 
 
 @post("/exclude", sync_to_thread=True)
-def exclude(request: Asked, source: Source, data: WhereBody) -> Answer:
+def exclude(request: Asked, source: From, data: JSONBody[WhereBody]) -> Answer:
     """Keep a component, a topology, or (admin only) everything off a host or a supervisor."""
     if data.topology is None:
         require(caller_of(request), Role.admin)
@@ -172,7 +175,7 @@ def exclude(request: Asked, source: Source, data: WhereBody) -> Answer:
 
 
 @post("/include", sync_to_thread=True)
-def include(request: Asked, source: Source, data: WhereBody) -> Answer:
+def include(request: Asked, source: From, data: JSONBody[WhereBody]) -> Answer:
     """Take an exclusion back."""
     if data.topology is None:
         require(caller_of(request), Role.admin)
@@ -185,7 +188,7 @@ def include(request: Asked, source: Source, data: WhereBody) -> Answer:
 
 
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
-def config_reload(source: Source, data: Body) -> dict[str, str]:
+def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
     """Read controller.yaml anew, as SIGHUP does; the log says what changed or why not. Admin only."""
     if source.reload is None:
         raise ProblemError(409, "REFUSED", "this controller cannot read its configuration anew: restart it")

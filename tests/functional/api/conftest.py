@@ -73,9 +73,13 @@ class Api:
     def _reload(self) -> None:
         self.reloads += 1
 
-    def client(self, role: str | None = None, **options: Any) -> TestClient[Litestar]:
-        """A client on this machine, with the token of that role."""
-        client = TestClient(self.app, base_url="http://127.0.0.1:8470", raise_server_exceptions=False, **options)
+    def client(self, role: str | None = None, address: str = "10.0.0.9") -> TestClient[Any]:
+        """A client at that address, with the token of that role."""
+
+        async def from_there(scope: Any, receive: Any, send: Any) -> None:
+            await self.app({**scope, "client": (address, 4000)}, receive, send)
+
+        client = TestClient(from_there, base_url="http://127.0.0.1:8470", raise_server_exceptions=False)
         if role is not None:
             client.headers["Authorization"] = f"Bearer {self.tokens[role][0]}"
         return client

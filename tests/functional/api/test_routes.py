@@ -1,0 +1,331 @@
+"""What the routes answer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from doubles.snapshots import topology
+from stormpilot.model.messages import encode
+from stormpilot.status import gather
+
+from .conftest import ID, NAME, NOW_MS, Api
+
+API = "/api/v1"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def read(api: Api, path: str, role: str = "viewer") -> Any:
+    with api.client(role) as client:
+        answer = client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def send(api: Api, verb: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    with api.client("operator") as client:
+        answer = client.post(f"{API}/{verb}", json=body)
+        return answer.status_code, answer.json()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_status_is_what_the_command_prints(api: Api) -> None:
+    seen = api.source.seen()
+    expected = gather("127.0.0.1:2181", api.paths, seen, [], seen.problems, NOW_MS)
+    shown = read(api, f"{API}/status")
+    assert shown["controller"] == expected["controller"]
+    (row,) = shown["topologies"]
+    assert row["decision"]["reason"] == "GAIN"
+    assert row["reports_age_s"] == 3.0
+    assert read(api, f"{API}/topologies") == shown["topologies"]
+
+
+def test_topology_is_found_by_name_and_by_id(api: Api) -> None:
+    assert read(api, f"{API}/topologies/flights") == read(api, f"{API}/topologies/{ID}")
+
+
+@pytest.mark.parametrize("what", ["", "/plan", "/plan/diff", "/explain", "/history"])
+def test_unknown_topology_is_a_problem_that_names_those_there_are(api: Api, what: str) -> None:
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/topologies/flihgts{what}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["code"] == "UNKNOWN_TOPOLOGY"
+    assert "there are: flights" in problem["detail"]
+
+
+def test_plan_diff_and_explain(api: Api) -> None:
+    plan = read(api, f"{API}/topologies/flights/plan")
+    assert (plan["advice"], plan["plan"]["planId"]) == (True, "p-1")
+    moves = read(api, f"{API}/topologies/flights/plan/diff")["moves"]
+    assert [(m["start"], m["now"], m["plan"]) for m in moves] == [(t, "b:6700", "a:6700") for t in (4, 5, 6)]
+    explained = read(api, f"{API}/topologies/flights/explain")
+    assert explained["reason"] == "advise GAIN: inter-node traffic falls by 100%"
+    assert explained["moves"] == moves
+
+
+def test_topology_without_a_plan_is_explained_too(api: Api) -> None:
+    api.zookeeper.delete(api.paths.advice(ID))
+    assert read(api, f"{API}/topologies/flights/explain")["no_plan"] == f"there is no plan for {ID}"
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/topologies/flights/plan")
+    assert (answer.status_code, answer.json()["code"]) == (409, "REFUSED")
+
+
+def test_model_is_what_plan_compute_reads(api: Api) -> None:
+    model = read(api, f"{API}/model")
+    assert [s["id"] for s in model["supervisors"]] == ["a", "b"]
+    assert model["topologies"][0]["name"] == "flights"
+
+
+def test_standby_serves_what_is_in_zookeeper_and_says_who_leads(api: Api) -> None:
+    api.board.become("standby", leader="n2:8")
+    assert read(api, f"{API}/status")["controller"]["leader"] == NAME
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/model")
+        assert answer.status_code == 503
+        assert f"{NAME} leads; ask there" in answer.json()["detail"]
+        assert client.get("/readyz").json()["text"].startswith(f"standing by for {NAME}")
+
+
+def test_config_shows_no_secret(api: Api) -> None:
+    values = read(api, f"{API}/config")
+    assert values["decide.mode"] == "advise"
+    assert values["notify.url"] == "https://example.org/..."
+    for secret in ("pw@", "T000", "key=1"):
+        assert secret not in str(values)
+
+
+def test_planners(api: Api) -> None:
+    assert {"best", "online", "default"} <= {p["name"] for p in read(api, f"{API}/planners")}
+
+
+def test_away_zookeeper_is_503_and_health_is_told_apart(api: Api) -> None:
+    api.zookeeper.up = False
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/status")
+        assert (answer.status_code, answer.json()["code"]) == (503, "UNREACHABLE")
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/metrics").status_code == 200
+
+
+def test_many_readers_cost_zookeeper_one_reading(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = 0
+    children = api.zookeeper.children
+
+    def count(*args: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return children(*args)
+
+    monkeypatch.setattr(api.zookeeper, "children", count)
+    monkeypatch.setattr("stormpilot.api.source.FRESH_S", 60.0)
+    with api.client("viewer") as client:
+        client.get(f"{API}/status")
+        once = counted
+        for _ in range(20):
+            client.get(f"{API}/status")
+    assert counted == once > 0
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume_by_token_are_audited(api: Api) -> None:
+    status, change = send(api, "pause", topology="flights", why="new disk")
+    assert (status, change["text"], change["before"]) == (200, "flights: paused", None)
+    setting = api.setting(api.paths.pause("flights"))
+    assert setting is not None
+    assert (setting["by"], setting["why"]) == ("ann-operator", "new disk")
+    assert read(api, f"{API}/status")["topologies"][0]["paused"]  # not an old answer
+    assert send(api, "resume", topology="flights")[1]["changed"]
+    assert api.setting(api.paths.pause("flights")) is None
+    records = read(api, f"{API}/audit")
+    assert [(r["verb"], r["who"], r["target"]) for r in records] == [
+        ("resume", "ann-operator", "flights"),
+        ("pause", "ann-operator", "flights"),
+    ]
+    assert records[1]["why"] == "new disk"
+    assert len(read(api, f"{API}/audit?limit=1")) == 1
+
+
+def test_dry_run_changes_nothing(api: Api) -> None:
+    status, change = send(api, "pause", dry_run=True)
+    assert (status, change["changed"], change["dry_run"]) == (200, True, True)
+    assert change["after"]["by"] == "ann-operator"
+    assert api.setting(api.paths.pause()) is None
+    assert read(api, f"{API}/audit") == []
+
+
+def test_misspelt_field_does_not_do_it_for_real(api: Api) -> None:
+    status, problem = send(api, "pause", dryrun=True)
+    assert (status, problem["code"]) == (400, "INVALID")
+    assert "dryrun" in problem["detail"]
+    assert api.setting(api.paths.pause()) is None
+
+
+def test_dangerous_verb_wants_confirmation(api: Api) -> None:
+    status, problem = send(api, "drain", host="host-a")
+    assert (status, problem["code"], problem["field"]) == (409, "CONFIRM", "confirm")
+    assert "executors restart elsewhere: 3 executors (3 of flights)" in problem["detail"]
+    assert api.setting(api.paths.drain("host-a")) is None
+    status, change = send(api, "drain", host="host-a", confirm=True)
+    assert (status, change["after"]["host"]) == (200, "host-a")
+    assert api.setting(api.paths.drain("host-a")) is not None
+    assert read(api, f"{API}/hosts/host-a/remaining")["executors"] == {"flights": 3}
+    assert send(api, "undrain", host="host-a")[0] == 200
+
+
+def test_request_to_the_leader_is_accepted_and_followed(api: Api) -> None:
+    status, change = send(api, "approve", topology="flights", confirm=True)
+    assert status == 202
+    with api.client("viewer") as client:
+        pending = client.get(f"{API}/requests/{change['request_id']}")
+    assert (pending.status_code, pending.json()["code"]) == (404, "PENDING")
+    status, problem = send(api, "discard", topology="flights")
+    assert (status, problem["code"]) == (409, "REFUSED")  # one at a time
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "status", "said"),
+    [
+        ("mode", {"mode": "fast"}, 400, "fast"),
+        ("mode", {}, 400, "mode"),
+        ("rollback", {"topology": "flights", "steps": 0}, 400, "1"),
+        ("rollback", {"topology": "flights"}, 409, "there is no plan 1 back"),
+        ("approve", {"topology": "nope"}, 409, "no topology is named 'nope'"),
+        ("drain", {"host": "nowhere"}, 409, "there is no supervisor on 'nowhere'"),
+        ("pin", {"topology": "flights", "component": "nope", "supervisor": "a"}, 409, "has no component 'nope'"),
+        ("pause", {"topology": "../x"}, 400, "not the name of a topology"),
+        ("pause", {"why": "x" * 3000}, 400, "2000"),
+    ],
+)
+def test_what_is_wrong_is_said(api: Api, verb: str, body: dict[str, Any], status: int, said: str) -> None:
+    got, problem = send(api, verb, **body)
+    assert got == status, problem
+    assert said in problem["detail"]
+    assert problem["title"]
+
+
+def test_pin_and_mode(api: Api) -> None:
+    status, change = send(api, "pin", topology="flights", component="parse", supervisor="host-b", why="licence")
+    assert (status, change["after"]["supervisor"]) == (200, "b")
+    assert send(api, "unpin", topology="flights", component="parse")[1]["changed"]
+    assert send(api, "mode", topology="flights", mode="act")[1]["after"]["mode"] == "act"
+    assert send(api, "plan", topology="flights")[0] == 202
+
+
+def test_large_body_and_broken_json_are_refused(api: Api) -> None:
+    with api.client("operator") as client:
+        headers = {"Content-Type": "application/json"}
+        large = client.post(f"{API}/pause", content=b'{"why": "' + b"x" * 100_000 + b'"}', headers=headers)
+        assert large.status_code == 413
+        broken = client.post(f"{API}/pause", content=b'{"why": ', headers=headers)
+        assert broken.status_code == 400
+        assert broken.json()["code"] == "INVALID"
+
+
+def test_error_of_ours_tells_the_outside_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("password=secret")
+
+    monkeypatch.setattr(api.zookeeper, "children", fail)
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/status")
+    assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")
+    assert "secret" not in answer.text
+
+
+# --- pages, metrics, schema -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_pages_load_nothing_from_elsewhere(api: Api, path: str) -> None:
+    with api.client() as client:
+        answer = client.get(path)
+    assert answer.headers["content-type"].startswith("text/html")
+    html = answer.text
+    assert not re.findall(r"(?:src|href)=\"(?!/|data:)", html)
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", html)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag in ("script", "style"):
+        (body,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        assert base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() in policy
+    assert not re.findall(r"\son\w+=", html)  # the policy would refuse them
+    assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html)
+
+
+def test_names_from_the_cluster_stay_data(api: Api) -> None:
+    """JSON that no browser takes for a page; the page itself sets text only (above)."""
+    api.zookeeper.put(api.paths.topology("evil-1"), encode(topology({}, id="evil-1", name=EVIL)))
+    with api.client("viewer") as client:
+        answer = client.get(f"{API}/status")
+    assert answer.headers["content-type"].startswith("application/json")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert EVIL in [t["name"] for t in answer.json()["topologies"]]
+
+
+def test_every_answer_is_kept_by_nobody_and_framed_by_nobody(api: Api) -> None:
+    with api.client("viewer") as client:
+        for path in ("/", f"{API}/status", f"{API}/nowhere", "/metrics"):
+            headers = client.get(path).headers
+            assert headers["cache-control"] == "no-store", path
+            assert headers["x-frame-options"] == "DENY", path
+            assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+
+
+def test_requests_are_counted_by_route_not_by_address(api: Api) -> None:
+    """Whoever asks for a thousand names must not make a thousand series."""
+    with api.client("viewer") as client:
+        for name in ("x1", "x2", "x3"):
+            client.get(f"{API}/topologies/{name}")
+            client.get(f"/{name}")
+        text = client.get("/metrics").text
+    families = {f.name: f for f in text_string_to_metric_families(text)}
+    counted = {(s.labels["route"], s.labels["status"]): s.value for s in families["stormpilot_api_requests"].samples}
+    assert counted[f"{API}/topologies/{{topology}}", "404"] == 3
+    assert not [route for route, _ in counted if "x1" in route]
+
+
+def test_schema_describes_every_route(api: Api) -> None:
+    with api.client() as client:
+        schema = client.get("/schema/openapi.json").json()
+        assert client.get("/schema/openapi.yaml").status_code == 200
+    assert len(schema["paths"]) == 27
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            assert operation["description"], path
+            assert operation["security"] == [{"token": []}], path
+    assert schema["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert "dry_run" in schema["components"]["schemas"]["RollbackBody"]["properties"]
+
+
+def test_methods_that_are_not_there(api: Api) -> None:
+    with api.client("admin") as client:
+        for call in (client.delete, client.put, client.patch):
+            assert call(f"{API}/status").status_code == 405
+        assert client.get(f"{API}/pause").status_code == 405
+
+
+def test_application_needs_no_cluster(make: Callable[..., Api]) -> None:
+    """An empty ZooKeeper: every read answers, none with an error of ours."""
+    api = make()
+    with api.client("viewer") as client:
+        shown = client.get(f"{API}/status").json()
+        assert shown["controller"]["text"].startswith("no controller has run here yet")
+        assert client.get(f"{API}/topologies").json() == []
+        assert client.get(f"{API}/audit").json() == []
+        assert client.get(f"{API}/model").status_code == 503
+        assert client.get("/metrics").status_code == 200
