@@ -60,6 +60,23 @@ def test_no_plan_ends_with_1_and_says_why(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_partial_plans_what_fits_and_names_what_is_left_out(tmp_path: Path) -> None:
+    """3000 MHz in all: flights runs with 800, audit and wordcount wait with 1600 each; audit has priority."""
+    source, out = tmp_path / "model.json", tmp_path / "plan.json"
+    waits = [topology({}, name, cpu_mhz=400.0) for name in ("audit", "wordcount")]
+    audit = msgspec.structs.replace(waits[0], priority=1)
+    source.write_bytes(msgspec.json.encode(model(waits[1], audit, topology())))
+    whole = run("plan", "compute", "--model", source, "--planner", "online")
+    assert whole.returncode == 1
+    done = run("plan", "compute", "--model", source, "--planner", "online", "--partial", "-o", out)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(out.read_text())
+    assert [t["id"] for t in plan["topologies"]] == ["audit-1", "flights-1"]
+    assert list(plan["left_out"]) == ["wordcount-1"]
+    assert "left out: wordcount" in done.stdout
+    assert "3000 MHz" in " ".join(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
