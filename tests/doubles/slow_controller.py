@@ -1,8 +1,8 @@
-"""A controller process whose planner stops in the middle: for tests that kill it there.
+"""A controller process whose planner stops in the middle: for tests that kill it there, or freeze it.
 
-    python -m doubles.slow_controller controller.yaml MARKER
+    python -m doubles.slow_controller controller.yaml MARKER [RELEASE]
 
-writes MARKER when a plan is being computed, and then never returns from the planner.
+writes MARKER when a plan is being computed, and then does not return from the planner before there is a file RELEASE.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stormpilot.planner import compute
 
 def main() -> None:
     config, marker = Path(sys.argv[1]), Path(sys.argv[2])
+    release = Path(sys.argv[3]) if len(sys.argv) > 3 else None
 
     def stuck(
         model: Model,
@@ -31,8 +32,8 @@ def main() -> None:
     ) -> Plan | Infeasible:
         if model is not daemon.TINY:
             marker.touch()
-            while True:
-                time.sleep(3600)
+            while release is None or not release.exists():
+                time.sleep(0.05)
         return compute(model, planner, params, seed=seed, left_s=left_s)
 
     logs.configure("info")
