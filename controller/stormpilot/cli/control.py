@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli import records, token, verbs
+from stormpilot.cli import live_explain, records, token, verbs, what_if
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.cli.status import status
 
@@ -23,6 +23,8 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     verbs.register(app)
     records.register(app)
+    live_explain.register(app)
+    what_if.register(app)
     app.add_typer(config_app, name="config")
     app.add_typer(token.app, name="token")
 

@@ -1,0 +1,145 @@
+"""`stormpilot explain TOPOLOGY`: which gate holds it and by which number, and why each executor is where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.errors import RefusedError
+
+if TYPE_CHECKING:
+    from stormpilot.model.messages import TopologyView
+    from stormpilot.model.values import Model
+    from stormpilot.planner.explain import Explanation
+
+SHOWN = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root."""
+    app.command()(explain)
+
+
+def explain(
+    topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
+    measure: Annotated[
+        float, typer.Option(min=0, help="Seconds to measure for the executors; 0 leaves them out.")
+    ] = 15.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help=f"All executors, not the {SHOWN} that matter most.")
+    ] = False,
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Say what was decided for a topology and why: gate by gate, then executor by executor."""
+    from stormpilot.cli.verbs import user
+    from stormpilot.config import load
+    from stormpilot.decide.gates import gates
+    from stormpilot.lookup import topology_id
+    from stormpilot.observe.reader import Reader
+    from stormpilot.operate import Operator
+    from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
+
+    settings = None if config is None else load(config)
+    where = place(zookeeper, root, config)
+    with connected(where) as connection:
+        seen = Reader(connection, where.paths).read()
+        i = topology_id(seen, topology)
+        view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
+        executors: list[Explanation] = []
+        unmeasured = ""
+        if measure:
+            if output is Format.table:
+                console_err.print(f"measuring for {measure:g} s", highlight=False)
+            ratio = CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio
+            operator = Operator(connection, where.paths, user())
+            belief = live_model(operator, measure, None if settings is None else settings.load, ratio)
+            readiness = belief.readiness.get(i)
+            unmeasured = "" if readiness is None or readiness.ready else readiness.text
+            executors = _explained(belief.model, i)
+    found = [] if view is None else gates(view.action, view.reason)
+    if output is Format.json:
+        print_json(
+            {
+                "topology": i,
+                "decision": view,
+                "gates": [{"question": g.question, "state": g.state} for g in found],
+                "executors": executors,
+                "unmeasured": unmeasured,
+            }
+        )
+        return
+    if view is None:
+        say(f"{topology}: no controller has decided about it yet (stormpilot status)")
+    else:
+        _decision(view)
+        print_table(["gate", ""], [[g.question, g.state] for g in found])
+    if unmeasured:
+        say(f"not fully measured: {unmeasured}")
+    if executors:
+        say("")
+        _executors(executors, everything)
+
+
+def _decision(view: TopologyView) -> None:
+    say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
+    number = "" if view.value is None else f" ({view.value:,.3g} against {view.threshold or 0:,.3g})"
+    say(f"{view.action}: {view.reason}: {view.text}{number}")
+    if view.effect:
+        say(f"last move: {view.effect}")
+    say("")
+
+
+def _explained(model: Model, topology_id: str) -> list[Explanation]:
+    """Why executors are where they run now; nothing while one of the topology runs nowhere."""
+    from stormpilot.model.compiled import compile_model
+    from stormpilot.planner.explain import explain as explained
+
+    placed = [t for t in model.topologies if len(t.assignment) == len(t.executors)]
+    if topology_id not in {t.id for t in placed}:
+        return []
+    import msgspec
+
+    compiled = compile_model(msgspec.structs.replace(model, topologies=placed))
+    number = [t.id for t in placed].index(topology_id)
+    mine = (compiled.topology == number).nonzero()[0]
+    if not mine.size:
+        raise RefusedError(f"{topology_id} has no executors")
+    return explained(compiled, compiled.current, mine.tolist())
+
+
+def _executors(found: list[Explanation], everything: bool) -> None:
+    order = sorted(found, key=lambda e: (e.verdict not in ("blocked", "improvable"), -e.traffic_tps, e.start))
+    shown = order if everything else order[:SHOWN]
+    print_table(
+        ["executor", "where", "kept tps", "leaving tps", "why there"],
+        [
+            [
+                f"{e.component} [{e.start},{e.end}]",
+                f"{e.host} {e.port}",
+                e.in_worker_tps + e.in_node_tps,
+                e.leaving_tps,
+                _why(e),
+            ]
+            for e in shown
+        ],
+    )
+    if len(shown) < len(found):
+        say(f"{len(shown)} of {len(found)} executors; --all shows the others")
+
+
+def _why(e: Explanation) -> str:
+    from stormpilot.planner.explain import VERDICTS
+
+    better: Any = e.better
+    if better is None:
+        return VERDICTS[e.verdict]
+    saved = f"{better.host} would take {-better.inter_node_delta_tps:,.0f} tps off the network"
+    if better.obstacles:
+        return f"{saved}, but {better.obstacles[0].constraint}: {better.obstacles[0].text}"
+    return f"{saved}, and is allowed"

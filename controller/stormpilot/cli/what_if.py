@@ -1,0 +1,148 @@
+"""`stormpilot what-if`: nodes added or gone, other rates, a topology more: what a planner would make of it."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.model.change import NewNode
+    from stormpilot.model.values import Model
+
+LIVE = "live"
+SHOWN = (
+    "inter_node_tps",
+    "inter_node_share",
+    "inter_worker_tps",
+    "network_cost_tps",
+    "workers",
+    "nodes",
+    "max_load_ratio",
+    "moved_executors",
+    "restarted_workers",
+)
+NODE = "cores=8,mhz=2500,slots=4[,count=2][,memory_mb=..][,host=..][,rack=..][,site=..]"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root."""
+    app.command("what-if")(what_if)
+
+
+def what_if(
+    model: Annotated[str, typer.Option("--model", "-m", help="A model.json, or `live`: what runs now.")] = LIVE,
+    add_node: Annotated[list[str] | None, typer.Option(metavar=NODE, help="A supervisor more.")] = None,
+    remove_node: Annotated[
+        list[str] | None, typer.Option(metavar="ID|HOST", help="A supervisor, or a host, less.")
+    ] = None,
+    scale_rate: Annotated[
+        list[str] | None, typer.Option(metavar="TOPOLOGY=FACTOR", help="Traffic and CPU times this.")
+    ] = None,
+    new_topology: Annotated[
+        Path | None, typer.Option(help="A model.json whose topologies and traffic are added.")
+    ] = None,
+    planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
+    seed: Annotated[int, typer.Option(min=0)] = 1,
+    budget: Annotated[float, typer.Option(min=0.1, help="Seconds for each of the two plans.")] = 10.0,
+    measure: Annotated[float, typer.Option(min=0, help="Seconds to measure what runs (live).")] = 15.0,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Plan on a changed model, and show it beside what runs; nothing is touched. Exit code 1: there is no plan."""
+    from stormpilot.cli.files import read_model, write
+    from stormpilot.model.change import Changes
+    from stormpilot.operate.whatif import what_if as compare
+    from stormpilot.planner import compute, planner_named
+
+    planner_named(planner)
+    changes = Changes(
+        add_nodes=tuple(_node(text) for text in add_node or []),
+        remove_nodes=tuple(remove_node or []),
+        scale_rates=tuple(_factor(text) for text in scale_rate or []),
+        new_topologies=None if new_topology is None else read_model(new_topology),
+    )
+    if changes == Changes():
+        raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
+    read = _live(zookeeper, root, config, measure) if model == LIVE else read_model(Path(model))
+
+    def plan_one(m: Model) -> Any:
+        deadline = time.monotonic() + budget
+        return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
+
+    found = compare(read, changes, plan_one)
+    if out is not None:
+        write(out, found.plan, "plan")
+    if output is Format.json:
+        print_json(found)
+        return
+    from stormpilot.model.cost import METRICS
+
+    print_table(
+        ["metric", "now", "planned", "what if", "meaning"],
+        [[n, found.now.get(n), found.planned.get(n), found.then.get(n), METRICS[n]] for n in SHOWN],
+    )
+    say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was touched.")
+    for note in found.plan.notes:
+        say(f"note: {note}")
+
+
+def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_s: float) -> Model:
+    from stormpilot.cli.verbs import user
+    from stormpilot.config import load
+    from stormpilot.operate import Operator
+    from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
+
+    settings = None if config is None else load(config)
+    where = place(zookeeper, root, config)
+    if measure_s:
+        console_err.print(f"measuring for {measure_s:g} s", highlight=False)
+    with connected(where) as connection:
+        belief = live_model(
+            Operator(connection, where.paths, user()),
+            measure_s,
+            None if settings is None else settings.load,
+            CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio,
+        )
+    for t in belief.model.topologies:
+        r = belief.readiness[t.id]
+        if not r.ready:
+            console_err.print(f"{t.name}: {r.text}", markup=False, highlight=False, soft_wrap=True)
+    return belief.model
+
+
+def _node(text: str) -> NewNode:
+    from stormpilot.model.change import NewNode
+
+    known = NewNode.__struct_fields__
+    values: dict[str, str] = {}
+    for part in text.split(","):
+        name, sign, value = part.partition("=")
+        if not sign or name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected {NODE}"
+            raise UsageError(f"--add-node {text}: {part!r}: {hint}")
+        values[name] = value
+    try:
+        return msgspec.convert(values, NewNode, strict=False)
+    except (msgspec.ValidationError, ValueError) as e:
+        raise UsageError(f"--add-node {text}: {e}; expected {NODE}") from e
+
+
+def _factor(text: str) -> tuple[str, float]:
+    name, sign, value = text.rpartition("=")
+    try:
+        return name, float(value) if sign and name else float("")
+    except ValueError as e:
+        raise UsageError(f"--scale-rate {text}: expected TOPOLOGY=FACTOR, e.g. flights=1.5") from e

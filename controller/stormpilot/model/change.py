@@ -1,0 +1,149 @@
+"""What if: a model with nodes added or gone, other rates, a topology more. The model itself stays as it is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import msgspec
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.values import Model, Supervisor, Topology, Value
+
+
+class NewNode(Value, frozen=True, kw_only=True):
+    """A supervisor (or `count` of them) to add; `mhz` of one core, `memory_mb` 0 is no limit.
+
+    `cpu_limit_ratio` is B(n) / CPU(n); None: as the median of the nodes that are there. `site` and `rack` as in
+    `Supervisor`; `host` None is a host of its own.
+    """
+
+    cores: float
+    mhz: float
+    slots: int = 4
+    memory_mb: float = 0.0
+    count: int = 1
+    host: str | None = None
+    rack: str = "/default-rack"
+    site: str | None = None
+    cpu_limit_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("cores", self.cores), ("mhz", self.mhz), ("slots", self.slots), ("count", self.count)):
+            if not 0 < value < 1e9:
+                raise ValueError(f"{name} is {value:g}, expected more than 0")
+
+
+class Changes(Value, frozen=True, kw_only=True):
+    """What is to be different; `remove_nodes` are ids or hosts, `scale_rates` are (topology name or id, factor).
+
+    `new_topologies` is a model whose topologies and traffic are added; where its nodes are does not matter.
+    """
+
+    add_nodes: tuple[NewNode, ...] = ()
+    remove_nodes: tuple[str, ...] = ()
+    scale_rates: tuple[tuple[str, float], ...] = ()
+    new_topologies: Model | None = None
+
+
+def changed(model: Model, changes: Changes) -> Model:
+    """The model with these changes; `RefusedError` names a node or topology that is not there.
+
+    Executors on a removed node run nowhere and are to be placed. A rate that is scaled scales the CPU of the topology's
+    executors too: CPU per tuple stays the same.
+    """
+    for name in changes.remove_nodes:
+        model = _without(model, name)
+    for node in changes.add_nodes:
+        model = _with(model, node)
+    for name, factor in changes.scale_rates:
+        model = _scaled(model, name, factor)
+    return model if changes.new_topologies is None else _joined(model, changes.new_topologies)
+
+
+def _without(model: Model, name: str) -> Model:
+    gone = {s.id for s in model.supervisors if name in (s.id, s.host)}
+    if not gone:
+        raise _unknown("node", name, [s.id for s in model.supervisors] + [s.host for s in model.supervisors])
+    return msgspec.structs.replace(
+        model,
+        supervisors=[s for s in model.supervisors if s.id not in gone],
+        topologies=[_off(t, gone) for t in model.topologies],
+        exclusions=[x for x in model.exclusions if x.supervisor not in gone],
+    )
+
+
+def _off(t: Topology, gone: set[str]) -> Topology:
+    """The topology without what runs on, is pinned to, or must stay on these supervisors."""
+    return msgspec.structs.replace(
+        t,
+        assignment=[a for a in t.assignment if a.supervisor not in gone],
+        fixed_workers=[(s, p) for s, p in t.fixed_workers if s not in gone],
+        executors=[e if e.pin not in gone else msgspec.structs.replace(e, pin=None) for e in t.executors],
+    )
+
+
+def _with(model: Model, node: NewNode) -> Model:
+    ratios = sorted(s.limit_mhz / s.cpu_mhz for s in model.supervisors if s.cpu_mhz > 0)
+    ratio = node.cpu_limit_ratio if node.cpu_limit_ratio is not None else ratios[len(ratios) // 2] if ratios else 1.0
+    taken = {s.id for s in model.supervisors}
+    added: list[Supervisor] = []
+    number = 1
+    while len(added) < node.count:
+        name = f"new-{number}"
+        number += 1
+        if name in taken:
+            continue
+        added.append(
+            Supervisor(
+                id=name,
+                host=node.host or name,
+                rack=node.rack,
+                site=node.site,
+                slots=[6700 + i for i in range(node.slots)],
+                cores=node.cores,
+                mhz=node.mhz,
+                memory_mb=node.memory_mb,
+                cpu_limit_mhz=ratio * node.cores * node.mhz,
+            )
+        )
+    return msgspec.structs.replace(model, supervisors=[*model.supervisors, *added])
+
+
+def _scaled(model: Model, name: str, factor: float) -> Model:
+    if not 0 <= factor < 1e6:
+        raise UsageError(f"the rate of {name} is to be scaled by {factor:g}, expected 0 or more")
+    ids = {t.id for t in model.topologies if name in (t.id, t.name)}
+    if not ids:
+        raise _unknown("topology", name, [t.name for t in model.topologies])
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            t
+            if t.id not in ids
+            else msgspec.structs.replace(
+                t, executors=[msgspec.structs.replace(e, cpu_mhz=e.cpu_mhz * factor) for e in t.executors]
+            )
+            for t in model.topologies
+        ],
+        traffic=[
+            e if e.topology not in ids else msgspec.structs.replace(e, rate=e.rate * factor) for e in model.traffic
+        ],
+    )
+
+
+def _joined(model: Model, more: Model) -> Model:
+    known = {t.id for t in model.topologies}
+    for t in more.topologies:
+        if t.id in known:
+            raise RefusedError(f"topology {t.id} is in the model already")
+    fresh = [msgspec.structs.replace(t, assignment=[], fixed_workers=[]) for t in more.topologies]
+    return msgspec.structs.replace(
+        model, topologies=[*model.topologies, *fresh], traffic=[*model.traffic, *more.traffic]
+    )
+
+
+def _unknown(what: str, name: str, there: Sequence[str]) -> RefusedError:
+    near = difflib.get_close_matches(name, there, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(set(there))[:10]) or 'none'}"
+    return RefusedError(f"there is no {what} {name!r}; {hint}")

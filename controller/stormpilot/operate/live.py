@@ -1,0 +1,47 @@
+"""The model of what runs now, measured for some seconds: for questions to a running system. Nothing is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from stormpilot.config import LoadSection
+from stormpilot.errors import RefusedError
+from stormpilot.observe.build import Belief
+from stormpilot.observe.observer import Observer
+from stormpilot.observe.reader import Reader
+from stormpilot.operate.operator import Operator
+
+POLL_S = 1.0
+CPU_LIMIT_RATIO = 0.8
+"""`decide.cpu_limit_ratio` where no configuration is given."""
+
+
+def live_model(
+    operator: Operator,
+    measure_s: float,
+    load: LoadSection | None = None,
+    cpu_limit_ratio: float = CPU_LIMIT_RATIO,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Belief:
+    """The model with drains, pins and exclusions, and how well each topology was measured in `measure_s` seconds.
+
+    With 0 nothing is measured: rates are 0, CPU is what topologies declare.
+    """
+    load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
+    observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio)
+    belief = observer.look(_now_ms()).belief
+    left_s = measure_s
+    while left_s > 0:
+        sleep(min(POLL_S, left_s))
+        left_s -= POLL_S
+        belief = observer.look(_now_ms()).belief
+    if belief is None:
+        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+    return belief
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,252 @@
+"""The operator's commands as a user types them: a real ZooKeeper, a controller, and a double of the plug-in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from doubles.models import PAIRED, model
+from doubles.models import topology as model_topology
+from doubles.shim import ShimDouble, until
+from doubles.snapshots import cluster, everywhere, topology
+from stormpilot import cli
+from stormpilot.cli import verbs
+from stormpilot.cli.records import moment_ms
+from stormpilot.config import parse
+from stormpilot.daemon import Daemon
+from stormpilot.errors import UsageError
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.paths import Paths
+from stormpilot.planner import compute
+
+SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
+SETTINGS = """\
+zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
+cycle: {{period_s: 1, poll_s: 0.2}}
+load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
+decide: {{mode: act, approve: ['*'], consecutive_hits: 1, restart_s: 0, reschedule_timeout_s: 5}}
+traffic_log: {{dir: {folder}/log}}
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line in this process; nobody sits at its terminal."""
+
+    def run_one(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return Done(int(end.value.code or 0), out, " ".join(err.split()))
+
+    return run_one
+
+
+@pytest.fixture
+def there(zookeeper: LocalZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShimDouble]:
+    """A cluster of hosts a, b and c with one topology."""
+    monkeypatch.setenv("STORMPILOT_ZOOKEEPER", zookeeper.hosts)
+    monkeypatch.setattr(verbs, "user", lambda: "olga")
+    shim = ShimDouble(zookeeper.hosts, cluster("a", "b", "c"), Paths())
+    shim.submit(topology(SPREAD))
+    yield shim
+    shim.close()
+
+
+@pytest.fixture
+def controller(there: ShimDouble, zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[Path]:
+    """Its configuration file; it leads until the test ends."""
+    import threading
+
+    file = tmp_path / "controller.yaml"
+    file.write_text(SETTINGS.format(hosts=zookeeper.hosts, folder=tmp_path))
+    daemon = Daemon(parse(file.read_text(), "controller.yaml", tmp_path), compute, "online", "default")
+    thread = threading.Thread(target=daemon.run, daemon=True)
+    with structlog.testing.capture_logs():
+        thread.start()
+        yield file
+        daemon.stop()
+        thread.join(3)
+        daemon.cut()
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.zookeeper
+def test_settings_show_before_and_after_and_a_dry_run_changes_nothing(run: Run, there: ShimDouble) -> None:
+    done = run("pause", "flights", "--why", "release night", "--dry-run")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "flights: paused",
+        "  before  nothing",
+        '  after   by=olga why="release night"',
+        "dry run: nothing was changed",
+    ]
+    assert run("audit").out == "nothing was done\n"
+    assert run("pause", "flights", "--why", "release night").code == 0
+    assert run("pause", "flights").out == "flights: was paused already\n"
+    assert run("resume", "flights").out.splitlines()[1:] == [
+        '  before  by=olga why="release night"',
+        "  after   nothing",
+    ]
+    change = json.loads(run("mode", "off", "flights", "-f", "json").out)
+    assert (change["after"]["mode"], change["changed"]) == ("off", True)
+    records = json.loads(run("audit", "-f", "json").out)
+    assert [(r["verb"], r["who"], r["why"]) for r in records] == [
+        ("pause", "olga", "release night"),
+        ("resume", "olga", ""),
+        ("mode", "olga", ""),
+    ]
+    table = run("audit", "--since", "1h").out
+    assert "release night" in table
+    assert run("status").code == 0
+
+
+@pytest.mark.zookeeper
+def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run: Run, there: ShimDouble) -> None:
+    for command, danger in (
+        (["drain", "host-a"], "executors restart elsewhere: 3 executors (3 of flights)"),
+        (["exclude", "host-a"], "executors restart elsewhere"),
+        (["mode", "act", "--all"], "the controller may then move every topology"),
+    ):
+        done = run(*command)
+        assert done.code == 1
+        assert danger in done.err
+        assert "add --yes" in done.err
+        assert run(*command, "--dry-run").code == 0
+    assert run("audit").out == "nothing was done\n"
+    assert run("drain", "host-a", "--yes").out.startswith("host-a: is drained; 3 executors (3 of flights) to be moved")
+    status = run("status").out
+    assert "drained     host-a: 3 of flights to be moved (by olga" in status
+
+
+@pytest.mark.zookeeper
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (["drain", "nowhere", "-y"], 1, "there is no supervisor on 'nowhere' (there are: host-a (supervisor a)"),
+        (["pin", "flights", "prase", "a"], 1, "flights has no component 'prase' (it has: __acker, collector, parse"),
+        (["pin", "flights", "parse/9", "a"], 1, "flights/parse has no task 9 (it has: 2, 3)"),
+        (["pin", "flights", "parse/x", "a"], 2, "expected COMPONENT or COMPONENT/TASK"),
+        (["pin", "flights", "parse", "z"], 1, "'z' is no supervisor (there are:"),
+        (["exclude", "z"], 1, "'z' is neither a host nor a supervisor"),
+        (["exclude", "a", "-c", "parse"], 2, "name both"),
+        (["approve", "flights", "-y"], 1, "flights: there is no advice"),
+        (["rollback", "flights", "-y"], 1, "there is no plan 1 back, the history holds 0"),
+        (["history", "fligths"], 1, "no topology is named 'fligths' (there are: flights)"),
+        (["mode", "act"], 2, "name a topology, or say --all"),
+        (["audit", "--since", "yesterday"], 2, "--since is 'yesterday', expected e.g. 30m"),
+        (["plan", "now", "flights"], 3, "no controller leads now: the request waits for one"),
+        (["explain", "flights", "--measure", "0"], 0, ""),
+    ],
+)
+def test_wrong_names_are_refused_with_those_there_are(
+    run: Run, there: ShimDouble, command: list[str], code: int, said: str
+) -> None:
+    done = run(*command)
+    assert (done.code, said in done.err) == (code, True), done
+
+
+@pytest.mark.zookeeper
+def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: Path) -> None:
+    """Approve, look at the history, roll back, drain and wait, undrain, and read the audit of it all."""
+    until(lambda: "APPROVAL_NEEDED" in run("status").out, "a plan that waits for approval")
+    explained = run("explain", "flights", "--measure", "2").out
+    assert "an operator has approved, where that is needed" in explained
+    assert "CLOSED" in explained
+    assert "parse [2,2]" in explained
+
+    done = run("approve", "flights", "--yes", "--why", "looks right")
+    assert done.code == 0, done.err
+    assert "flights: published p-" in done.out
+    until(lambda: there.applied, "it to be applied")
+
+    history = run("history", "flights").out
+    assert "APPROVED" in history
+    assert "olga" in history
+    done = run("drain", "host-a", "--yes", "--why", "new disk", "--no-such")
+    assert done.code == 2
+    assert run("drain", "host-a", "--yes", "--why", "new disk").code == 0
+    until(lambda: "DRAIN" in run("status").out, "a plan for the drain to wait for approval")
+    until(lambda: run("approve", "flights", "--yes").code == 0, "its approval")
+    done = run("drain", "host-a", "--yes", "--wait")
+    assert done.out.splitlines()[-1] == "host-a: is empty"
+    assert not any(s == "a" for s, _ in there.placement("flights-1-1763690000").values())
+    assert "host-a: empty" in run("status").out
+    refused = run("rollback", "flights", "--yes")
+    assert refused.code == 1
+    assert "does not fit any more: exclusion: flights-1-1763690000/" in refused.err
+    assert run("undrain", "host-a").code == 0
+    done = run("rollback", "flights", "--yes", "-f", "json")
+    assert done.code == 0, done.err
+    answer: dict[str, Any] = json.loads(done.out)
+    assert answer["outcome"]["result"].startswith("published")
+    assert "HELD" in run("status").out or there.applied
+    verbs_done = [r["verb"] for r in json.loads(run("audit", "--config", controller, "-f", "json").out)]
+    assert verbs_done.count("approve") >= 4  # asked for and done, twice
+    assert {"drain", "undrain", "rollback"} <= set(verbs_done)
+
+
+def test_what_if_on_a_model_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    file.write_bytes(msgspec.json.encode(model(model_topology(PAIRED))))
+    done = run("what-if", "-m", file, "-p", "online", "--scale-rate", "flights=2", "--add-node", "cores=2,mhz=1000")
+    assert done.code == 0, done.err
+    assert "Nothing was touched" in done.out
+    shown = json.loads(run("what-if", "-m", file, "-p", "online", "--remove-node", "c", "-f", "json").out)
+    assert shown["now"]["inter_node_tps"] == 0.0
+    assert {w["supervisor"] for t in shown["plan"]["topologies"] for w in t["workers"]} <= {"a", "b"}
+    more = tmp_path / "more.json"
+    more.write_bytes(msgspec.json.encode(model(model_topology(name="words"))))
+    done = run("what-if", "-m", file, "-p", "online", "--new-topology", more, "-o", tmp_path / "plan.json")
+    assert done.code == 0, done.err
+    assert {t["id"] for t in json.loads((tmp_path / "plan.json").read_text())["topologies"]} == {"flights-1", "words-1"}
+    done = run("what-if", "-m", file, "--remove-node", "a", "--remove-node", "b", "--scale-rate", "flights=2")
+    assert done.code == 1
+    assert "no plan exists with these changes (cpu)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing is to be different"),
+        (["--add-node", "core=2,mhz=1"], "did you mean cores?"),
+        (["--add-node", "cores=2"], "mhz"),
+        (["--add-node", "cores=0,mhz=5"], "cores is 0, expected more than 0"),
+        (["--scale-rate", "flights"], "expected TOPOLOGY=FACTOR"),
+        (["--scale-rate", "flights=x"], "expected TOPOLOGY=FACTOR"),
+    ],
+)
+def test_what_if_says_what_it_expects(run: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = run("what-if", "-m", tmp_path / "model.json", *arguments)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_moments() -> None:
+    assert moment_ms("90s", 1000.0) == 910_000
+    assert moment_ms("2h", 10_000.0) == 2_800_000
+    with pytest.raises(UsageError):
+        moment_ms("2 hours", 0.0)
