@@ -37,10 +37,10 @@ ROLLBACK = "ROLLBACK"
 """Reasons that begin so take a move back."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """The body of a POST. `id` is unique and stays the same in retries; `text` is one sentence for people."""
 
-    schema: int = msgspec.field(default=1, name="schema")
+    schema: int = 1
     id: str = ""
     event: EventKind
     status: Status

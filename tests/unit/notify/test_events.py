@@ -1,0 +1,143 @@
+"""What is worth telling: once when it begins, once when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.models import NOW_MS, plan_message
+from doubles.snapshots import topology
+from stormpilot.account import Account
+from stormpilot.decide.events import Event as Began
+from stormpilot.decide.events import EventKind
+from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.model.messages import HistoryEntry, StatusMessage
+from stormpilot.notify.events import Event, Watch
+from stormpilot.observe.reader import Seen
+
+ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
+COOL = hold(ID, Reason.COOL_DOWN, "young")
+
+
+def account(*decisions: Decision, published: bool = False, events: list[Began] | None = None) -> Account:
+    entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
+    return Account(
+        NOW_MS,
+        names={ID: "flights", OTHER: "words"},
+        decisions={d.topology_id: d for d in decisions},
+        plans={ID: entry} if published else {},
+        events=events or [],
+    )
+
+
+def seen(*statuses: StatusMessage) -> Seen:
+    return Seen(topologies={ID: topology()}, statuses={s.topology_id: s for s in statuses})
+
+
+def told(watch: Watch, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
+    return [(e.event, e.status) for e in watch.look(account(*decisions, **fields), seen())]
+
+
+def test_published_plan_is_told_with_its_numbers() -> None:
+    gain = Decision(ID, "publish", Reason.GAIN, "inter-node traffic falls by 60%", 0.6, 0.1, None, 3, (100.0, 40.0))
+    (event,) = Watch().look(account(gain, published=True), seen())
+    assert msgspec.to_builtins(event) == {
+        "schema": 1,
+        "id": "",  # given when it is sent
+        "controller": "",
+        "event": "published",
+        "status": "info",
+        "at_ms": NOW_MS,
+        "text": "flights: plan p-1 is published, 3 executors move: inter-node traffic falls by 60%",
+        "topology": "flights",
+        "topology_id": ID,
+        "reason": "GAIN",
+        "value": 0.6,
+        "threshold": 0.1,
+        "plan_id": "p-1",
+        "planner": "double",
+        "moved_executors": 3,
+        "inter_node_tps": (100.0, 40.0),
+    }
+
+
+@pytest.mark.parametrize("reason", [Reason.ROLLBACK, Reason.ROLLBACK_EFFECT])
+def test_move_that_is_taken_back_is_a_rollback(reason: Reason) -> None:
+    assert told(Watch(), Decision(ID, "publish", reason, "worse"), published=True) == [("rollback", "info")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (Reason.MASS_FAILURE, "mass_failure"),
+        (Reason.INFEASIBLE, "infeasible"),
+        (Reason.PLANNER_FAILED, "planner_failed"),
+    ],
+)
+def test_what_lasts_is_told_at_its_begin_and_its_end(reason: Reason, kind: str) -> None:
+    watch, wrong = Watch(), hold(ID, reason, "wrong")
+    assert told(watch, COOL) == []
+    assert told(watch, wrong) == [(kind, "firing")]
+    assert told(watch, wrong) == told(watch, wrong) == []
+    assert told(watch, COOL) == [(kind, "resolved")]
+    assert told(watch, COOL) == []
+    assert told(watch, wrong) == [(kind, "firing")]
+
+
+def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
+    watch = Watch()
+    told(watch, hold(ID, Reason.INFEASIBLE, "no room"))
+    assert told(watch) == [("infeasible", "resolved")]
+
+
+def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:
+    watch = Watch()
+    failures = [hold(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
+    (event,) = watch.look(account(*failures), seen())
+    assert (event.topology, event.text) == (None, "3 of 5 supervisors are gone")
+    assert told(watch, failures[0]) == []
+
+
+def test_infeasible_is_told_per_topology() -> None:
+    watch = Watch()
+    assert told(watch, hold(ID, Reason.INFEASIBLE, "a")) == [("infeasible", "firing")]
+    both = [hold(t, Reason.INFEASIBLE, "a") for t in (ID, OTHER)]
+    assert told(watch, *both) == [("infeasible", "firing")]
+
+
+def test_refused_plan_is_told_once_per_plan() -> None:
+    watch = Watch()
+
+    def refused(plan_id: str) -> list[Event]:
+        status = StatusMessage(
+            topology_id=ID,
+            plan_id=plan_id,
+            state="rejected",
+            code="PORT_UNKNOWN",
+            text="x",
+            since_ms=1,
+            written_at_ms=1,
+        )
+        return watch.look(account(COOL), seen(status))
+
+    (event,) = refused("p-1")
+    assert (event.event, event.reason, event.plan_id) == ("rejected", "PORT_UNKNOWN", "p-1")
+    assert refused("p-1") == []
+    assert len(refused("p-2")) == 1
+
+
+def test_what_a_cycle_tells_once_is_passed_on() -> None:
+    def began(kind: EventKind) -> Began:
+        return Began(kind, ID, "flights", "text", NOW_MS, 1.0, 2.0)
+
+    kinds = [EventKind.MOVE_WORSE, EventKind.MOVE_WITHOUT_GAIN, EventKind.ROLLBACK_IMPOSSIBLE]
+    assert told(Watch(), events=[began(k) for k in kinds]) == [
+        ("move_worse", "info"),
+        ("move_without_gain", "info"),
+        ("rollback_impossible", "info"),
+    ]
+    lacking = [began(EventKind.RESOURCES_LACKING), began(EventKind.RESOURCES_SUFFICE)]
+    assert told(Watch(), events=lacking) == [("resources_lacking", "firing"), ("resources_lacking", "resolved")]
+    assert told(Watch(), events=[began(EventKind.MOVE_HELPED)]) == []

@@ -1,0 +1,219 @@
+"""The webhook against a real HTTP server on loopback that refuses, hangs, and recovers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from doubles.shim import until
+from stormpilot.config import NotifySection
+from stormpilot.errors import UsageError
+from stormpilot.notify.events import Event
+from stormpilot.notify.webhook import QUEUE, Webhook, read_headers
+
+Make = Callable[..., Webhook]
+
+
+class Receiver:
+    """Answers with what `answers` says next (a status, or "hang"), then with 204; `got` is what it was sent."""
+
+    def __init__(self) -> None:
+        self.answers: list[int | str] = []
+        self.got: list[dict[str, Any]] = []
+        self.headers: list[Mapping[str, str]] = []
+        self.released = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.got.append(json.loads(body))
+                receiver.headers.append(dict(self.headers))
+                answer = receiver.answers.pop(0) if receiver.answers else 204
+                if answer == "hang":
+                    receiver.released.wait(30)
+                    return
+                self.send_response(int(answer))
+                self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.released.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join(10)
+
+    @property
+    def texts(self) -> list[str]:
+        return [g["text"] for g in self.got]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    started: list[Webhook] = []
+
+    def make_one(url: str, **fields: Any) -> Webhook:
+        section = NotifySection(**{"url": url, "timeout_s": 20.0, "backoff_s": 0.01, "retries": 3, **fields})
+        started.append(Webhook(section, "n1:7"))
+        started[-1].start()
+        return started[-1]
+
+    yield make_one
+    for webhook in started:
+        webhook.stop()
+
+
+def event(text: str = "flights: moved", kind: Any = "published") -> Event:
+    return Event(event=kind, status="info", at_ms=1, text=text)
+
+
+def test_event_arrives_as_json_with_who_sent_it(receiver: Receiver, make: Make) -> None:
+    make(receiver.url).offer(event())
+    until(lambda: receiver.got, "the event")
+    (got,) = receiver.got
+    assert got.pop("id").startswith("n-")
+    assert {k: v for k, v in got.items() if v is not None} == {
+        "event": "published",
+        "status": "info",
+        "at_ms": 1,
+        "controller": "n1:7",
+        "text": "flights: moved",
+        "schema": 1,
+    }
+    assert receiver.headers[0]["Content-Type"] == "application/json"
+
+
+def test_receiver_that_fails_and_hangs_gets_the_event_when_it_recovers(receiver: Receiver, make: Make) -> None:
+    receiver.answers = [503, "hang", 429]
+    webhook = make(receiver.url, timeout_s=1.0, retries=20)  # (on a busy machine a good answer may be late, too)
+    webhook.offer(event("a"))
+    webhook.offer(event("b"))
+    until(lambda: webhook.outcomes["sent"] == 2, "both events to be taken")
+    assert receiver.texts[:4] == ["a"] * 4
+    assert receiver.texts == sorted(receiver.texts)
+    assert len({g["id"] for g in receiver.got}) == 2  # a retry has the same, so that a receiver can tell
+    assert webhook.told() == ({"sent": 2, "failed": 0, "dropped": 0}, 0)
+
+
+def test_offering_never_waits_for_a_receiver_that_hangs(receiver: Receiver, make: Make) -> None:
+    receiver.answers = ["hang"] * 100
+    webhook = make(receiver.url, timeout_s=30.0)
+    webhook.offer(event("first"))
+    until(lambda: receiver.got, "the first event to hang")
+    for i in range(QUEUE + 49):  # on this thread, while the other one hangs
+        webhook.offer(event(str(i)))
+    assert webhook.waiting == QUEUE
+    assert webhook.outcomes["dropped"] == 50
+    assert receiver.texts == ["first"]
+    receiver.released.set()
+
+
+def test_retries_end_and_the_next_event_has_its_chance(receiver: Receiver, make: Make, lines: list[Any]) -> None:
+    receiver.answers = [500] * 8
+    webhook = make(receiver.url)
+    for text in ("a", "b", "c"):
+        webhook.offer(event(text))
+    until(lambda: webhook.outcomes["sent"] == 1, "the third event to be taken")
+    assert receiver.texts == ["a"] * 4 + ["b"] * 4 + ["c"]
+    assert webhook.outcomes["failed"] == 2
+    said = [(x["event"], x.get("why")) for x in lines]
+    assert said == [
+        ("an event was not delivered to the webhook", "it answered 500"),
+        ("the webhook takes events again", None),
+    ]  # once per outage, not per event
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 301, 307])
+def test_refusal_is_not_tried_again_nor_followed_elsewhere(receiver: Receiver, make: Make, status: int) -> None:
+    receiver.answers = [status]
+    webhook = make(receiver.url)
+    webhook.offer(event("a"))
+    webhook.offer(event("b"))
+    until(lambda: webhook.outcomes["sent"] == 1, "the second event")
+    assert receiver.texts == ["a", "b"]
+    assert webhook.outcomes["failed"] == 1
+
+
+def test_dead_receiver_is_said_without_its_address(receiver: Receiver, make: Make, lines: list[Any]) -> None:
+    url = receiver.url + "/secret"
+    receiver.close()
+    webhook = make(url)
+    webhook.offer(event())
+    until(lambda: webhook.outcomes["failed"] == 1, "it to be given up")
+    assert lines
+    assert "secret" not in str(lines)
+
+
+def test_only_wanted_events_are_sent(receiver: Receiver, make: Make) -> None:
+    webhook = make(receiver.url, events=["rejected"])
+    webhook.offer(event("no", "published"))
+    webhook.offer(event("yes", "rejected"))
+    until(lambda: receiver.got, "the event")
+    assert receiver.texts == ["yes"]
+
+
+def test_secret_headers_come_from_a_file(receiver: Receiver, make: Make, tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text("# ours\nAuthorization: Bearer a:b\nX-Team: storm\n")
+    make(receiver.url, headers_file=str(file)).offer(event())
+    until(lambda: receiver.got, "the event")
+    assert receiver.headers[0]["Authorization"] == "Bearer a:b"
+    assert receiver.headers[0]["X-Team"] == "storm"
+
+
+@pytest.mark.parametrize("text", ["Authorization", "a b: c", "X:", ": y"])
+def test_wrong_headers_file_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "headers"
+    file.write_text(f"X: y\n{text}\n")
+    with pytest.raises(UsageError, match=r"headers \(notify.headers_file\): line 2: expected `Name: value`"):
+        read_headers(NotifySection(url="http://x", headers_file=str(file)))
+
+
+def test_what_waits_is_sent_at_the_end(receiver: Receiver, make: Make) -> None:
+    """The last words of a controller that stops."""
+    webhook = make(receiver.url)
+    webhook.offer(event("down", "controller_down"))
+    webhook.stop()
+    assert receiver.texts == ["down"]
+
+
+def test_stop_does_not_wait_for_a_receiver_that_hangs(receiver: Receiver, make: Make, monkeypatch: Any) -> None:
+    monkeypatch.setattr("stormpilot.notify.webhook.PARTING_S", 0.1)
+    receiver.answers = ["hang"] * 3
+    webhook = make(receiver.url, timeout_s=30.0)
+    webhook.offer(event("a"))
+    webhook.offer(event("b"))
+    until(lambda: receiver.got, "the first event to hang")
+    webhook.stop()
+    assert not receiver.released.is_set()  # it came back while the receiver still hung
+    receiver.released.set()
+    assert receiver.texts == ["a"]
