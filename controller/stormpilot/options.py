@@ -2,7 +2,7 @@
 
 The one source is the class: `alpha: Annotated[float, Meta(ge=0, le=1, description="...", extra={"unit": "s"})] = 0.0`,
 for msgspec structs (the configuration) and dataclasses (parameters of planners) alike. A field without a description
-takes the sentence of the class's docstring that begins with its name in backticks.
+takes the sentence "`name`: meaning" of the class's docstring.
 """
 
 from __future__ import annotations
@@ -138,5 +138,5 @@ def _large(number: float) -> str:
 
 def _from_docstring(kind: type[Any], name: str) -> str:
     text = " ".join((kind.__doc__ or "").split())
-    found = re.search(rf"`{name}`:? (.*?)(?=\.? `\w+`:|\.(?: [A-Z]| `\w+`|$)|$)", text)
+    found = re.search(rf"`{name}`: (.*?)(?=\.? `\w+`:|\.(?: [A-Z]| `\w+`|$)|$)", text)
     return "" if found is None else found[1].rstrip(".")

@@ -25,7 +25,7 @@ class Params:
 
 
 class Section(msgspec.Struct):
-    """A section. `period_s` between two cycles."""
+    """A section. `period_s`: between two cycles. And `names` in passing."""
 
     period_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
     names: list[str] = []
@@ -50,7 +50,7 @@ def test_a_struct_is_described() -> None:
     period, names = options_of(Section)
     assert (period.unit, period.range, period.default) == ("s", "above 0, at most 3600", 30.0)
     assert period.meaning == "between two cycles"
-    assert (names.type, names.default) == ("list", [])
+    assert (names.type, names.default, names.meaning) == ("list", [], "")
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0.0, True), (0.5, True), (1.0, False), (-0.1, False)])
@@ -69,3 +69,4 @@ def test_only_numbers_have_ranges(value: object) -> None:
 def test_every_planner_can_be_described(name: str) -> None:
     for option in options_of(PLANNERS[name].params):
         assert option.type
+        assert option.default is not None or "none" in option.type, option

@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import RefusedError, UsageError
@@ -40,18 +42,18 @@ NEAR = 1e-6  # relative: rounding of the weights, and of the bound of the relaxa
 
 @dataclass(frozen=True)
 class Params:
-    """`objective`: inter_node, network_cost or ras. `budget_s` seconds for the proof (less by the caller's clock).
+    """`objective`: inter_node, network_cost or ras. `budget_s`: for the proof, less by the caller's clock.
 
-    `exact_workers`: use all min(W, E) workers.
+    `exact_workers`: use all min(W, E) workers. `threads`: of CP-SAT.
 
     One thread proves these models faster than several: with more, CP-SAT spends them on strategies that do not use the
     linear relaxation that the bound rests on. It is also what makes a proof the same on every run.
     """
 
     objective: ObjectiveName = "inter_node"
-    budget_s: float = 30.0
+    budget_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     exact_workers: bool = False
-    threads: int = 1
+    threads: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def __post_init__(self) -> None:
         checked(self.objective)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Params:
-    """`alpha` in [0, 1]: 0 = workers hold equally many executors, 1 = all but W - 1 may share one worker."""
+    """`alpha`: 0 = workers hold equally many executors, 1 = all but W - 1 may share one worker."""
 
-    alpha: float = 0.0
+    alpha: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
