@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, local, model, plan, submit
+from stormpilot.cli import compute, control, local, model, plan, size, submit
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -27,6 +27,8 @@ app = typer.Typer(
 control.register(app)
 submit.register(app)
 app.command("planners")(compute.planners)
+app.command("size")(size.size)
+app.command("predict")(size.predict)
 app.add_typer(plan.app, name="plan")
 app.add_typer(model.app, name="model")
 app.add_typer(local.app, name="local")

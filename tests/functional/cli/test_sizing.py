@@ -1,0 +1,143 @@
+"""`stormpilot size` and `predict` as programs: what they read, print, write, and end with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing_problems import EXAMPLE
+
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=240, check=False)
+
+
+def document(*arguments: str | Path) -> dict[str, Any]:
+    done = run(*arguments, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """model.json and plan.json of MBA and SAM at 100/s, and what `size` printed."""
+    folder = tmp_path_factory.mktemp("sizing")
+    model, plan = folder / "model.json", folder / "plan.json"
+    done = run("size", EXAMPLE, "--placement", "sam", "-o", model, "--plan", plan)
+    assert done.returncode == 0, done.stderr
+    return model, plan, done.stdout
+
+
+def test_both_allocations_stand_side_by_side(written: tuple[Path, Path, str]) -> None:
+    lines = written[2].splitlines()
+    blob = next(line for line in lines if line.startswith("blob"))
+    assert blob.split() == ["blob", "100", "50", "337%", "1196%", "170", "=", "3x50", "+", "20", "315%", "326%"]
+    assert "lsa: 13 slots, 3 D3 + 1 D1" in lines
+    assert "mba: 7 slots, 2 D3" in lines
+    assert any("mba+sam supports 80/s of the 100/s asked for: tuples are split evenly" in line for line in lines)
+
+
+def test_all_placements_as_json() -> None:
+    found = document("size", EXAMPLE, "--rate", "50")
+    assert {m: a["slots"] for m, a in found["allocations"].items()} == {"lsa": 7, "mba": 4}
+    assert found["allocations"]["mba"]["vms"] == {"D3": 1}
+    pairs = [(p["allocation"], p["placement"]) for p in found["placements"]]
+    assert pairs == [(a, p) for a in ("lsa", "mba") for p in ("dsm", "rsm", "sam")]
+    assert all(p["predicted"]["supported_tps"] > 0 for p in found["placements"])
+    assert all(
+        p["slots"] == found["allocations"][p["allocation"]]["slots"] + p["extra_slots"] for p in found["placements"]
+    )
+
+
+def test_allocation_and_placement_can_be_chosen() -> None:
+    found = document("size", EXAMPLE, "--allocation", "lsa", "--placement", "dsm")
+    assert list(found["allocations"]) == ["lsa"]
+    assert [p["placement"] for p in found["placements"]] == ["dsm"]
+
+
+def test_the_written_model_is_planned_by_plan_compute_as_size_planned_it(
+    written: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    model, plan, _ = written
+    again = tmp_path / "plan.json"
+    done = run("plan", "compute", "--model", model, "--planner", "sam", "--param", "spill=false", "-o", again)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = json.loads(plan.read_text()), json.loads(again.read_text())
+    assert ours["topologies"] == theirs["topologies"]
+    assert ours["metrics"]["total_tps"] == theirs["metrics"]["total_tps"] == pytest.approx(500)
+
+
+def test_predict_names_rate_slot_and_component_that_limit(written: tuple[Path, Path, str]) -> None:
+    model, plan, _ = written
+    done = run("predict", EXAMPLE, "--model", model, "--plan", plan)
+    assert done.returncode == 0, done.stderr
+    assert "linear supports 80/s of each source with tuples split evenly over threads, 100/s if" in done.stdout
+    assert "40 threads of table, which sustain 20/s together" in done.stdout
+
+
+def test_predict_makes_the_model_from_the_file_where_none_is_given(written: tuple[Path, Path, str]) -> None:
+    model, plan, _ = written
+    assert document("predict", EXAMPLE, "--plan", plan) == document(
+        "predict", EXAMPLE, "--plan", plan, "--model", model
+    )
+
+
+def test_predict_shows_loads_at_another_rate(written: tuple[Path, Path, str]) -> None:
+    model, plan, _ = written
+    low = document("predict", EXAMPLE, "--model", model, "--plan", plan, "--at", "40")
+    full = document("predict", EXAMPLE, "--model", model, "--plan", plan)
+    assert low["supported_tps"] == full["supported_tps"] == pytest.approx(80)
+    assert [2 * v["cpu_share"] for v in low["vms"]] == pytest.approx([v["cpu_share"] for v in full["vms"]])
+
+
+def test_a_plan_of_another_rate_ends_with_2_and_says_what_to_do(written: tuple[Path, Path, str]) -> None:
+    done = run("predict", EXAMPLE, "--plan", written[1], "--rate", "50")
+    assert done.returncode == 2
+    assert "executors of linear" in done.stderr
+    assert "--model" in done.stderr
+
+
+def test_a_wrong_key_ends_with_2_and_names_line_and_field(tmp_path: Path) -> None:
+    wrong = tmp_path / "size.yaml"
+    wrong.write_text(EXAMPLE.read_text().replace("selectivity: 1.0", "selectivty: 1.0"))
+    done = run("size", wrong)
+    assert done.returncode == 2
+    line = next(i for i, text in enumerate(wrong.read_text().splitlines(), 1) if "selectivty" in text)
+    assert (
+        f"size.yaml:{line}: components[2].inputs[0].selectivty: unknown key; did you mean selectivity?" in done.stderr
+    )
+
+
+def test_a_missing_file_ends_with_2(tmp_path: Path) -> None:
+    done = run("size", tmp_path / "nowhere.yaml")
+    assert done.returncode == 2
+    assert "nowhere.yaml" in done.stderr
+
+
+def test_a_model_of_too_many_pairs_is_refused_with_1(tmp_path: Path) -> None:
+    out = tmp_path / "model.json"
+    done = run("size", EXAMPLE, "--rate", "1000", "--allocation", "mba", "--placement", "dsm", "-o", out)
+    assert done.returncode == 1
+    assert "pairs of threads" in done.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("rate", ["0", "-5", "nan", "inf"])
+def test_a_rate_that_is_none_ends_with_2(rate: str) -> None:
+    done = run("size", EXAMPLE, "--rate", rate)
+    assert done.returncode == 2
+    assert "--rate" in done.stderr
+
+
+def test_a_rate_beyond_reason_is_refused_with_1() -> None:
+    done = run("size", EXAMPLE, "--rate", "1e9")
+    assert done.returncode == 1
+    assert "expected at most 100,000" in done.stderr
