@@ -44,6 +44,7 @@ def plan_command(
 ) -> list[str]:
     """`stormpilot plan compute` as a user would type it."""
     command = [str(STORMPILOT), "plan", "compute", "--model", str(model), "--planner", planner, "--seed", str(seed)]
+    command += ["--traffic", "measured"]  # what all contestants can minimise
     for name, value in params.items():
         command += ["--param", f"{name}={value}"]
     if budget_s is not None:

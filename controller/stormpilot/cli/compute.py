@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,6 +32,7 @@ SHOWN = (
     "moved_executors",
     "restarted_workers",
 )
+FORESEEN = "as shuffles will send it"
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the only source of chance.")]
 
 
@@ -49,6 +50,12 @@ def compute(
     partial: Annotated[
         bool, typer.Option("--partial", help="Where not all topologies fit, plan those that do and name the others.")
     ] = False,
+    traffic: Annotated[
+        Literal["measured", "flow"] | None,
+        typer.Option(
+            help="Minimise traffic on the measured pairs, or as shuffles will send it (the default if any do)."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here, not to stdout.")] = None,
 ) -> None:
     """Plan a model: model.json in, plan.json out.
@@ -59,6 +66,7 @@ def compute(
     """
     started = time.monotonic()
     from stormpilot.model.cost import METRICS, metrics
+    from stormpilot.model.flow import flow_model, follows_placement
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute as plan_model
     from stormpilot.planner import planner_named
@@ -69,8 +77,15 @@ def compute(
         params |= _exact_workers(planner_named(planner))
     compiled = compiled_model(model)
     deadline = started + (float("inf") if budget is None else budget)
+    follows = follows_placement(compiled.model)
     answer = plan_model(
-        compiled.model, planner, params, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial
+        compiled.model,
+        planner,
+        params,
+        seed=seed,
+        left_s=lambda: deadline - time.monotonic(),
+        partial=partial,
+        traffic=traffic or ("flow" if follows else "measured"),
     )
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"
@@ -85,12 +100,22 @@ def compute(
         return
     write(output, answer, "plan")
     before = metrics(compiled, compiled.current) if (compiled.current >= 0).all() else {}
+    rows = [
+        [name, metric_text(name, before.get(name)), metric_text(name, answer.metrics[name]), METRICS[name]]
+        for name in SHOWN
+    ]
+    if follows and not answer.left_out:
+        flow = flow_model(compiled.model, compiled)
+        foreseen = flow.predict(compiled.slots_of(answer)).metrics()
+        now = flow.predict(compiled.current).metrics() if before else {}
+        rows += [
+            [f"flow_{name}", metric_text(name, now.get(name)), metric_text(name, foreseen[name]), FORESEEN]
+            for name in SHOWN
+            if name in foreseen
+        ]
     print_table(
         ["metric", "now", "plan", "meaning"],
-        [
-            [name, metric_text(name, before.get(name)), metric_text(name, answer.metrics[name]), METRICS[name]]
-            for name in SHOWN
-        ],
+        rows,
         title=f"{planner}, seed {seed}, {time.monotonic() - started:.2f} s: {output}",
     )
     for note in answer.notes:
@@ -113,7 +138,7 @@ def planners(
         from stormpilot.daemon import TINY
 
         for each in PLANNERS:
-            plan_model(TINY, each, {}, seed=0, left_s=lambda: 1.0)
+            plan_model(TINY, each, {}, seed=0, left_s=lambda: 1.0, traffic="flow")
         return
     shown = [planner_named(name)] if name is not None else list(PLANNERS.values())
     if format is Format.json:
