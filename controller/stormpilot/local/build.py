@@ -26,6 +26,8 @@ PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
 _RACKS_CLASS = "io.stormpilot.local.ConfiguredRacks"
 _SUPERVISOR_MAIN = "io.stormpilot.local.NamedSupervisor"
 _NIMBUS_MAIN = "org.apache.storm.daemon.nimbus.Nimbus"
+# A Nimbus can lead only with the jar and configuration of every topology: they are there before a topology starts.
+_SEVERAL_NIMBUSES = {"nimbus.code.sync.freq.secs": 2}
 # Rounds, checks and route refreshes as Storm's own LocalCluster has them, or nearly.
 _TUNED = {
     "nimbus.monitor.freq.secs": 2,
@@ -57,7 +59,8 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     keepers = [f"{network}.{n}" for n in range(2, 2 + spec.zookeepers)] if spec.zookeepers > 1 else ["127.0.0.1"]
     zookeeper_port, quorum_port, election_port, nimbus_port = ports.take(4)
     supervisors = _supervisors(spec, network, ports)
-    base = _storm_conf(spec, home, keepers, zookeeper_port, nimbus_port, supervisors)
+    nimbuses = [f"{network}.{240 + n}" for n in range(1, 1 + spec.nimbuses)] if spec.nimbuses > 1 else ["127.0.0.1"]
+    base = _storm_conf(spec, home, keepers, zookeeper_port, nimbuses, nimbus_port, supervisors)
 
     daemons = []
     peers = [(host, quorum_port, election_port) for host in keepers] if spec.zookeepers > 1 else []
@@ -67,10 +70,10 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         log, output = _logs(layout, name)
         argv = zookeeper.command(home, config, log)
         daemons.append(Daemon(name, "zookeeper", host, zookeeper_port, argv, {}, log, output))
-    conf = base | {"storm.local.hostname": "127.0.0.1"}
-    daemons.append(
-        _storm_daemon(layout, home, "nimbus", "nimbus", _NIMBUS_MAIN, "127.0.0.1", nimbus_port, conf, spec.conf)
-    )
+    for n, host in enumerate(nimbuses, start=1):
+        name = f"nimbus-{n}" if spec.nimbuses > 1 else "nimbus"
+        conf = base | {"storm.local.hostname": host}
+        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, nimbus_port, conf, spec.conf))
     for node, thrift_port in zip(supervisors, ports.take(spec.supervisors), strict=True):
         conf = base | _supervisor_conf(node, thrift_port)
         daemons.append(
@@ -145,6 +148,7 @@ def _storm_conf(
     home: StormHome,
     zookeepers: list[str],
     zookeeper_port: int,
+    nimbuses: list[str],
     nimbus_port: int,
     supervisors: list[SupervisorNode],
 ) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def _storm_conf(
     conf: dict[str, Any] = {
         "storm.zookeeper.servers": zookeepers,
         "storm.zookeeper.port": zookeeper_port,
-        "nimbus.seeds": ["127.0.0.1"],
+        "nimbus.seeds": nimbuses,
         "nimbus.thrift.port": nimbus_port,
         "storm.network.topography.plugin": _RACKS_CLASS,
         "stormpilot.local.racks": {s.host: s.rack for s in supervisors},
@@ -162,6 +166,8 @@ def _storm_conf(
         "worker.childopts": f"-Xmx160m {worker} -XX:+HeapDumpOnOutOfMemoryError -XX:HeapDumpPath=artifacts/heapdump",
         "topology.worker.logwriter.childopts": f"-Xmx32m {worker}",
     }
+    if len(nimbuses) > 1:
+        conf |= _SEVERAL_NIMBUSES | {"topology.min.replication.count": len(nimbuses)}
     if spec.scheduler == "pilot":
         conf["storm.scheduler"] = PILOT_SCHEDULER
     return conf | (_TUNED if spec.tuned else {})

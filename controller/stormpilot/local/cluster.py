@@ -102,9 +102,22 @@ class LocalCluster:
 
     @property
     def nimbus_address(self) -> Address:
-        """Where Nimbus listens (Thrift)."""
-        daemon = self.description.of_kind("nimbus")[0]
+        """Where Nimbus listens (Thrift): of several the one that leads, the first while none does."""
+        daemon = self.leading_nimbus() or self.description.of_kind("nimbus")[0]
         return Address(daemon.host, daemon.port)
+
+    def leading_nimbus(self) -> Daemon | None:
+        """The Nimbus that leads, by its own word; without asking where there is only one."""
+        nimbuses = self.description.of_kind("nimbus")
+        if len(nimbuses) == 1:
+            return nimbuses[0]
+        for daemon in nimbuses:
+            if self.pid(daemon.id) is None:
+                continue
+            with suppress(StormpilotError), Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:
+                if nimbus.leads():
+                    return daemon
+        return None
 
     @property
     def nimbus_host(self) -> str:
@@ -207,12 +220,17 @@ class LocalCluster:
             self.start_daemon(daemon.id)
 
     def kill_nimbus(self) -> None:
-        """Kill Nimbus as a crash would."""
-        self.kill_daemon("nimbus")
+        """Kill the leading Nimbus as a crash would."""
+        leading = self.leading_nimbus()
+        if leading is None:
+            raise RefusedError(f"cluster {self.name}: no Nimbus leads")
+        self.kill_daemon(leading.id)
 
     def start_nimbus(self) -> None:
-        """Start Nimbus again."""
-        self.start_daemon("nimbus")
+        """Start the Nimbuses again that do not run."""
+        for daemon in self.description.of_kind("nimbus"):
+            if self.pid(daemon.id) is None:
+                self.start_daemon(daemon.id)
 
     def kill_supervisor(self, number: int) -> None:
         """Kill the supervisor of this number, from 1; its workers stay."""
@@ -320,9 +338,10 @@ class LocalCluster:
             running = sum(self.pid(d.id) is not None for d in self.description.of_kind("zookeeper"))
             return running < majority or zookeeper.answers(daemon.host, daemon.port)
         try:
+            if daemon.kind == "nimbus":
+                with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:
+                    return nimbus.leads() or self.leading_nimbus() is not None
             with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
-                if daemon.kind == "nimbus":
-                    return nimbus.leads()
                 known = {s.id: s.uptime_s for s in nimbus.supervisors()}
         except StormpilotError:
             return False

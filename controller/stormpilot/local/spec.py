@@ -13,6 +13,7 @@ from stormpilot.errors import UsageError
 
 MAX_SUPERVISORS = 64
 MAX_SLOTS = 32
+MAX_NIMBUSES = 3
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +41,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Jars for the classpath of daemons and workers (hooks, groupings).
     zookeepers
         Servers of the ZooKeeper ensemble, 1 or an odd number above it.
+    nimbuses
+        How many Nimbuses, 1 to 3: one leads, the others wait for it to fail.
     tuned
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
     conf
@@ -57,6 +60,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     scheduler_jar: Path | None = None
     extlib: tuple[Path, ...] = ()
     zookeepers: int = 1
+    nimbuses: int = 1
     tuned: bool = True
     conf: Mapping[str, Any] = {}
 
@@ -66,6 +70,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         _in_range("slots", self.slots, 1, MAX_SLOTS)
         _in_range("racks", self.racks, 1, MAX_SUPERVISORS)
         _in_range("zookeepers", self.zookeepers, 1, 9)
+        _in_range("nimbuses", self.nimbuses, 1, MAX_NIMBUSES)
         if self.zookeepers % 2 == 0:
             raise UsageError(f"zookeepers: expected an odd number (a majority must be possible), got {self.zookeepers}")
         for site in self.sites:

@@ -121,3 +121,17 @@ def test_ensemble_shares_a_client_port_on_different_hosts(layout: Layout, ports:
     assert [(layout.data / d.id / "myid").read_text().strip() for d in servers] == ["1", "2", "3"]
     config = (layout.data / "zookeeper-2" / "zoo.cfg").read_text().splitlines()
     assert len([line for line in config if line.startswith("server.")]) == 3
+
+
+def test_nimbuses_share_a_port_on_different_hosts_and_copy_topologies_to_each_other(
+    layout: Layout, ports: Reservation
+) -> None:
+    built = build_default(layout, ports, nimbuses=2)
+    nimbuses = built.of_kind("nimbus")
+    assert [d.id for d in nimbuses] == ["nimbus-1", "nimbus-2"]
+    assert len({d.host for d in nimbuses}) == 2
+    written = conf(layout, "nimbus-2")
+    assert written["nimbus.seeds"] == [d.host for d in nimbuses]
+    assert written["storm.local.hostname"] == nimbuses[1].host
+    assert written["topology.min.replication.count"] == 2
+    assert written["storm.local.dir"] != conf(layout, "nimbus-1")["storm.local.dir"]

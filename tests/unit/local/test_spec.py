@@ -19,6 +19,7 @@ from stormpilot.local.spec import ClusterSpec
         ("slots", 0),
         ("racks", 0),
         ("zookeepers", 2),
+        ("nimbuses", 4),
         ("cpu_points", 0.0),
         ("cpu_points", float("nan")),
         ("memory_mb", -1.0),

@@ -1,0 +1,117 @@
+"""Two Nimbuses on a real cluster: the leading one is killed under an applied plan, and nobody who works notices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.model.messages import ClusterSnapshot, StatusMessage, decode
+from stormpilot.paths import Paths
+from stormpilot.submit import submit_topology
+from stormpilot.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+PATHS = Paths()
+ROUNDS = 10
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    """Two Nimbuses, two supervisors."""
+    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, nimbuses=2))
+    try:
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture
+def controller(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A controller that plans the first placement and then keeps still."""
+    config = tmp_path / "controller.yaml"
+    config.write_text(
+        f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+        "cycle: {period_s: 2, poll_s: 1}\n"
+        "planner: {name: online, first_plan: default}\n"
+        "decide: {mode: act, reschedule_timeout_s: 3600}\n"
+        "api: {enabled: false}\n"
+    )
+    with (tmp_path / "controller.log").open("wb") as log:
+        process = subprocess.Popen([STORMPILOT, "run", config], stdout=log, stderr=log)
+    yield process
+    process.terminate()
+    process.wait(20)
+
+
+@pytest.fixture
+def zookeeper(cluster: LocalCluster) -> Iterator[ZooKeeper]:
+    session = ZooKeeper(cluster.zookeeper_hosts)
+    session.start()
+    assert session.wait_connected(20)
+    yield session
+    session.stop()
+
+
+def test_nimbus_fails_over_without_restarting_a_worker(
+    cluster: LocalCluster, controller: subprocess.Popen[bytes], zookeeper: ZooKeeper
+) -> None:
+    nimbus = cluster.nimbus_address
+    topology_id = submit_topology(
+        REPOSITORY / "topologies",
+        "wordcount",
+        "local",
+        options={"topology.workers": 2},
+        nimbus=f"{nimbus.host}:{nimbus.port}",
+    )
+
+    def status() -> StatusMessage | None:
+        (node,) = zookeeper.read([PATHS.status(topology_id)])
+        return None if node is None else decode(node.data, StatusMessage, "status")
+
+    def written_by() -> str:
+        (node,) = zookeeper.read([PATHS.cluster])
+        return "" if node is None else decode(node.data, ClusterSnapshot, "cluster").shim.nimbus
+
+    def workers() -> dict[tuple[str, int], int]:
+        return {(w.supervisor, w.port): w.pid for w in cluster.workers()}
+
+    _until(lambda: (s := status()) is not None and s.state == "applied", 120, "the first plan to be applied")
+    _until(lambda: len(workers()) == 2, 120, "two workers")
+    _until(lambda: bool(zookeeper.children([PATHS.load(topology_id)])[0]), 180, "load reports")
+    before, first, plan = workers(), cluster.leading_nimbus(), status()
+    assert first is not None
+    assert plan is not None
+
+    cluster.kill_nimbus()
+    _until(lambda: (d := cluster.leading_nimbus()) is not None and d.id != first.id, 120, "the other to lead")
+    second = cluster.leading_nimbus()
+    assert second is not None
+    _until(lambda: written_by() == second.host, 120, "its scheduler to have had a round")
+    end = time.monotonic() + ROUNDS * 2
+    while time.monotonic() < end:  # what would be restarted would be so in its first rounds
+        assert workers() == before
+        time.sleep(0.5)
+    now = status()
+    assert now is not None
+    assert (now.state, now.plan_id) == ("applied", plan.plan_id)
+    assert controller.poll() is None
+
+    cluster.start_nimbus()
+    assert workers() == before
+
+
+def _until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}"
+        time.sleep(0.5)
