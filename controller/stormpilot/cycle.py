@@ -324,9 +324,7 @@ class Cycle:
     def _beside(self, entry: HistoryEntry, account: Account, seen: Seen) -> list[Step]:
         t = entry.plan.topology_id
         former = seen.plans[t].message if t in seen.plans else None
-        return self.desk.beside(
-            entry, account.names[t], None if former is None else former.plan_id, account.models.get(t)
-        )
+        return self.desk.beside(entry, None if former is None else former.plan_id, account.models.get(t))
 
     def _followed(self, entry: HistoryEntry, verdict: Verdict, observation: Observation) -> MoveState:
         """What is to be followed of a plan that is published now."""

@@ -49,12 +49,14 @@ class Desk:
     settings: Settings = field(default_factory=Settings)
     now_ms: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def begin(
         self, settings: Settings, subjects: Mapping[str, Subject], model: Model, lost: Lost, now_ms: int
     ) -> dict[str, Subject]:
         """Take in the settings and decide about every request; the subjects with what was asked of them."""
         self.settings, self.now_ms, self.answers = settings, now_ms, {}
+        self.names = {t: s.topology.name for t, s in subjects.items()}
         for t, pending in settings.requests.items():
             if t in subjects:
                 self.answers[t] = answer(pending.request, subjects[t], model, wrong, *lost, self.config.decide, now_ms)
@@ -96,7 +98,7 @@ class Desk:
         approved = a is not None and a.plan is not None and request is not None and request.verb == "approve"
         return request.entry.plan.plan_id if approved and request is not None and request.entry else None
 
-    def beside(self, entry: HistoryEntry, name: str, before: str | None, model: Model | None) -> list[Step]:
+    def beside(self, entry: HistoryEntry, before: str | None, model: Model | None) -> list[Step]:
         """What is written in the transaction that publishes a plan: its audit record, and the end of its request."""
         t, a = entry.plan.topology_id, self.answers.get(entry.plan.topology_id)
         inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
@@ -108,7 +110,7 @@ class Desk:
             at_ms=self.now_ms,
             who=self.name,
             verb="publish",
-            target=name,
+            target=self.names.get(t, t),
             why=f"{entry.reason}: {entry.text}",
             before=before,
             after=entry.plan.plan_id,
@@ -145,7 +147,7 @@ class Desk:
             at_ms=self.now_ms,
             who="" if request is None else request.by,
             verb="unknown" if request is None else request.verb,
-            target=topology_id,
+            target=self.names.get(topology_id, topology_id),
             why="" if request is None else request.why,
             before=before,
             after=plan_id or None,

@@ -104,7 +104,7 @@ def _settings(seen: Seen, now_ms: int) -> dict[str, Any]:
 
     modes = [("everything" if n == ALL else n, m) for n, m in sorted(seen.modes.items())]
     return {
-        "modes": [{"topology": n, "mode": m.mode, "by": m.by} for n, m in modes],
+        "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
         "pins": [
             {
@@ -153,7 +153,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
 
     lines = []
     for m in settings["modes"]:
-        lines.append(("mode", f"{m['topology']}: {m['mode']}, by {m['by']}"))
+        lines.append(("mode", f"{m['topology']}: {m['mode']} ({by(m)})"))
     for d in settings["drains"]:
         left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else 'empty'} ({by(d)})"))

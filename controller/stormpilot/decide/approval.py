@@ -23,7 +23,7 @@ def with_approval(verdict: Verdict, subjects: Mapping[str, Subject]) -> Verdict:
     for t, d in decisions.items():
         free = d.reason in (Reason.FIRST_PLAN, Reason.REPAIR) or not d.moved_executors
         if d.action == "publish" and subjects[t].approval and not free:
-            text = f"{d.reason}: {d.text}; waits for `stormpilot approve {subjects[t].topology.name}`"
+            text = f"{d.reason}: {d.text}"
             decisions[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
     return replace(verdict, decisions=decisions)
 
@@ -39,5 +39,5 @@ def still_waiting(
     until_ms = advice.plan.created_at_ms + int(config.approval_max_age_s * 1000)
     if now_ms >= until_ms or unfit(advice, subject, model, wrong):
         return None
-    text = f"plan {advice.plan.plan_id}: {advice.text}"
+    text = f"plan {advice.plan.plan_id} ({advice.text}) waits for `stormpilot approve {subject.topology.name}`"
     return hold(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)

@@ -255,6 +255,7 @@ class ModeSetting(Message, frozen=True, kw_only=True):
     mode: Literal["off", "advise", "act"]
     since_ms: int = 0
     by: str = ""
+    why: str = ""
 
 
 # --- plan-history/<topology-id>/<n>, controller (controller) ---------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.messages import ModeSetting, PauseSetting
 from stormpilot.model.settings import ALL
 from stormpilot.operate.change import Change
@@ -34,7 +34,13 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
     """
     check_mode(mode)
     name = topology_name(topology)
-    setting = None if mode == "default" else ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who)  # type: ignore[arg-type]
+    if name == ALL and mode == "off":
+        raise RefusedError(
+            "off hands a topology back to Storm's own scheduler, one by name at a time; pause holds everything as it is"
+        )
+    setting = None
+    if mode != "default":
+        setting = ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who, why=operator.why)  # type: ignore[arg-type]
     danger = "the controller may then move every topology that has no mode of its own"
     return operator.set(
         "mode",

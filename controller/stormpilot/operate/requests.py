@@ -19,7 +19,11 @@ def approve(operator: Operator, topology: str) -> Change:
     advice = _advice(operator, snapshot.id, snapshot.name)
     text = f"{snapshot.name}: plan {advice.plan.plan_id} is approved; the leading controller publishes it"
     danger = f"{advice.moved_executors} executors of {snapshot.name} move"
-    return _ask(operator, "approve", snapshot.id, snapshot.name, text, advice, danger=danger, after=_plan(advice))
+    kept = history(operator, snapshot.id)
+    now = _plan(kept[0].entry) if kept else None
+    return _ask(
+        operator, "approve", snapshot.id, snapshot.name, text, advice, danger=danger, before=now, after=_plan(advice)
+    )
 
 
 def discard(operator: Operator, topology: str) -> Change:

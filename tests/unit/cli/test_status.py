@@ -217,9 +217,9 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
         requests={ID: Pending(None, 0)},
         frozen={"flights": "a pin cannot be read (/x)"},
     )
-    shown = gathered(healthy(settings=settings, modes={ALL: ModeSetting(mode="advise", by="ops")}))
+    shown = gathered(healthy(settings=settings, modes={ALL: ModeSetting(mode="advise", by="ops", since_ms=NOW_MS)}))
     assert settings_lines(shown["settings"]) == [
-        ("mode", "everything: advise, by ops"),
+        ("mode", "everything: advise (by ops 0 s ago)"),
         ("drained", "host-a: 3 of flights to be moved (by ops 90 s ago: new disk)"),
         ("pinned", "flights/parse/2 to gone, which is not there: without effect (by ops 0 s ago)"),
         ("excluded", "flights from host-b (by ops 0 s ago)"),

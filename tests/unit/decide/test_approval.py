@@ -22,11 +22,11 @@ def gated(reason: Reason, moved: int, *, approval: bool = True, action: str = "p
     return with_approval(verdict, {"flights-1": subject(approval=approval)}).decisions["flights-1"]
 
 
-def test_move_becomes_advice_that_says_what_to_type() -> None:
+def test_move_becomes_advice_that_says_what_it_is_for() -> None:
     for reason in (Reason.GAIN, Reason.OVERLOAD, Reason.DRAIN):
         decision = gated(reason, 2)
         assert (decision.action, decision.reason) == ("advise", Reason.APPROVAL_NEEDED)
-        assert decision.text == f"{reason}: text; waits for `stormpilot approve flights`"
+        assert decision.text == f"{reason}: text"
 
 
 def test_first_plans_repairs_and_what_moves_nothing_do_not_wait() -> None:
@@ -48,7 +48,10 @@ def test_no_other_plan_is_made_while_one_waits_that_is_young_and_fits() -> None:
     who = subject(approval=True)
     found = still_waiting(advice(60), who, model(), lambda m, p: [], CONFIG, NOW_MS)
     assert found is not None
-    assert (found.reason, found.text) == (Reason.APPROVAL_NEEDED, "plan p-7: GAIN: much")
+    assert (found.reason, found.text) == (
+        Reason.APPROVAL_NEEDED,
+        "plan p-7 (GAIN: much) waits for `stormpilot approve flights`",
+    )
     assert found.until_ms == NOW_MS + 840_000
     assert still_waiting(advice(900), who, model(), lambda m, p: [], CONFIG, NOW_MS) is None
     assert still_waiting(advice(60), who, model(), lambda m, p: ["cpu"], CONFIG, NOW_MS) is None
