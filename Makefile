@@ -9,7 +9,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name pom.xml)
 
-.PHONY: help setup build demo test test-unit test-java test-integration check format lock tools clean
+.PHONY: help setup build demo test test-unit test-java test-integration test-faults check format lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,10 @@ test-java: setup ## the plug-in's own tests
 	$(MVN_SCHEDULERS) test
 
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
-	$(BIN)/pytest -q -m "cluster or zookeeper" tests
+	$(BIN)/pytest -q -m "(cluster or zookeeper) and (not faults or smoke)" tests
+
+test-faults: build ## parts of a real cluster broken one by one, 12 minutes (docs/reliability.md); `test` runs four of them
+	$(BIN)/pytest -v -m faults tests/e2e
 
 check: setup ## ruff, mypy --strict, Java formatting (the import rule is a unit test)
 	$(BIN)/ruff check controller tests topologies benchmarks

@@ -58,13 +58,14 @@ class PlannerProcess:
     ----------
     target
         What computes, a function of a module: `stormpilot.planner.compute` unless a test says otherwise.
-    grace_s
-        Seconds beyond the budget until a planner is taken for hung.
+    grace_s, cold_s
+        Seconds beyond the budget until a planner is taken for hung; how many more the first plan of a process gets.
     """
 
-    def __init__(self, target: Target = compute, grace_s: float = GRACE_S):
+    def __init__(self, target: Target = compute, grace_s: float = GRACE_S, cold_s: float = COLD_S):
         self._target = target
         self._grace_s = grace_s
+        self._cold_s = cold_s
         self._lock = threading.Lock()
         self._process: Any = None
         self._connection: Connection | None = None
@@ -84,7 +85,8 @@ class PlannerProcess:
             connection = self._started()
             budget_s = left_s()
             request = _Request(model, planner, dict(params), seed, budget_s if math.isfinite(budget_s) else None)
-            wait_s = None if request.left_s is None else budget_s + self._grace_s + (0.0 if self._warm else COLD_S)
+            grace_s = self._grace_s + (0.0 if self._warm else self._cold_s)
+            wait_s = None if request.left_s is None else budget_s + grace_s
             try:
                 connection.send_bytes(msgspec.msgpack.encode(request))
                 if not connection.poll(wait_s):

@@ -10,8 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.planner import compute
 
@@ -39,13 +37,17 @@ def misbehave(
     return compute(model, planner, params, seed=seed, left_s=left_s)
 
 
-def misbehaving(kind: str) -> Callable[..., Plan | Infeasible]:
-    """The same, whatever planner is asked for."""
-
-    def planner(model: Model, planner: str, params: Mapping[str, float | int | str | bool | None], **rest):  # type: ignore[no-untyped-def]
-        return misbehave(model, kind, params, **rest)
-
-    return planner
+def misbehaving(
+    kind: str,
+    model: Model,
+    planner: str,
+    params: Mapping[str, float | int | str | bool | None],
+    *,
+    seed: int,
+    left_s: Callable[[], float],
+) -> Plan | Infeasible:
+    """Misbehave in this way, whatever planner is asked for."""
+    return misbehave(model, kind, params, seed=seed, left_s=left_s)
 
 
 def _all_on_one_port(topology_id: str, model: Model) -> TopologyPlan:
@@ -53,6 +55,4 @@ def _all_on_one_port(topology_id: str, model: Model) -> TopologyPlan:
     topology = next(t for t in model.topologies if t.id == topology_id)
     executors = [(e.start, e.end) for e in topology.executors][::2]
     supervisor = model.supervisors[0].id if model.supervisors else "nowhere"
-    return msgspec.structs.replace(
-        TopologyPlan(id=topology_id, workers=[Worker(supervisor=supervisor, port=1, executors=executors)])
-    )
+    return TopologyPlan(id=topology_id, workers=[Worker(supervisor=supervisor, port=1, executors=executors)])

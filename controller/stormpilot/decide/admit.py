@@ -115,7 +115,7 @@ def forbidden(subject: Subject, lost: list[str], known: int, config: DecideSecti
         return hold(t.id, Reason.PAUSED, "paused by an operator")
     if subject.frozen is not None:
         return hold(t.id, Reason.SETTING_UNREADABLE, f"{subject.frozen}: nothing moves until it can, or is removed")
-    if known and len(lost) / known > config.max_lost_supervisors_ratio:
+    if lost and len(lost) / known >= config.max_lost_supervisors_ratio:
         return hold(
             t.id,
             Reason.MASS_FAILURE,

@@ -318,6 +318,14 @@ public final class Story {
     return round;
   }
 
+  /** What Nimbus keeps of a round that somebody else ran on {@link #cluster()}. */
+  public void keep(Cluster scheduled) {
+    assignments.clear();
+    assignments.putAll(scheduled.getAssignments());
+    uiStatuses.clear();
+    uiStatuses.putAll(scheduled.getStatusMap());
+  }
+
   /** The cluster as Nimbus would hand it over now. */
   public Cluster cluster() {
     Map<String, SupervisorDetails> supervisors = new HashMap<>();

@@ -1,0 +1,152 @@
+"""A cluster of any size, played through a real ZooKeeper to a real controller process that only advises.
+
+Everything is real but the cluster: the controller reads the snapshots and load reports of all topologies, plans them
+all, judges the plan and writes its advice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.generate.loaded import Loaded, loaded
+from stormpilot.model.part import with_plans
+from stormpilot.model.values import Model, Plan
+from stormpilot.planner import compute
+
+ROOT = Path(__file__).resolve().parents[2]
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+REPORT_S = 10.0
+PERIOD_S = 30.0
+
+
+def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: int) -> dict[str, Any]:
+    """One size: a row of figures."""
+    model = running_model(supervisors, executors, topologies, seed)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        file = folder / "model.json"
+        file.write_bytes(msgspec.json.encode(model))
+        zookeeper = LocalZooKeeper(folder / "zookeeper")
+        try:
+            zookeeper.start()
+            with _feeder(zookeeper.hosts, file) as feeder, _controller(zookeeper.hosts, folder) as controller:
+                lines = _cycles(folder / "controller.log", 1, 300)
+                before, fed, started = _bytes(controller.pid), _bytes(feeder.pid), time.monotonic()
+                lines = _cycles(folder / "controller.log", 1 + cycles, 120 + 3 * cycles * PERIOD_S)
+                seconds = time.monotonic() - started
+                after, fed_after = _bytes(controller.pid), _bytes(feeder.pid)
+                memory_mb = _peak_mb(controller.pid) + sum(_peak_mb(p) for p in _children(controller.pid))
+        finally:
+            zookeeper.close()
+    took_s = [line["took_ms"] / 1000 for line in lines[1:]]
+    return {
+        "supervisors": supervisors,
+        "executors": executors,
+        "topologies": topologies,
+        "pairs": len(model.traffic),
+        "cycles": len(took_s),
+        "cycle_s": {"median": statistics.median(took_s), "min": min(took_s), "max": max(took_s)},
+        "controller_reads_kb_per_s": (after[1] - before[1]) / seconds / 1e3,
+        "controller_writes_kb_per_s": (after[0] - before[0]) / seconds / 1e3,
+        "reports_kb_per_s": (fed_after[0] - fed[0]) / seconds / 1e3,
+        "controller_peak_mb": memory_mb,
+        "last": lines[-1],
+    }
+
+
+def running_model(supervisors: int, executors: int, topologies: int, seed: int) -> Model:
+    """A loaded cluster, as Storm's own scheduler would have placed it."""
+    rng = np.random.default_rng(seed)
+    model = loaded(
+        Loaded(executors=executors, topologies=topologies, nodes=supervisors, load=0.6, slots=8, ackers=0.0), rng
+    )
+    plan = compute(model, "default", {}, seed=seed)
+    if not isinstance(plan, Plan):
+        raise RuntimeError(f"the generated cluster cannot be placed: {plan.text}")
+    return with_plans(model, {t.id: t for t in plan.topologies})
+
+
+@contextmanager
+def _feeder(hosts: str, file: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "benchmarks.control.feeder", hosts, str(file), str(REPORT_S)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "fed":
+            raise RuntimeError("the feeder ended early")
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def _controller(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    config = folder / "controller.yaml"
+    config.write_text(
+        f'zookeeper: {{hosts: "{hosts}"}}\n'
+        f"cycle: {{period_s: {PERIOD_S:g}, poll_s: {REPORT_S / 2:g}}}\n"
+        f"load: {{window_s: 30, settle_s: 0, max_report_age_s: {4 * REPORT_S:g}}}\n"
+        "planner: {budget_s: 10}\n"
+        "decide: {mode: advise}\n"
+        "log: {format: json}\n"
+        "api: {enabled: false}\n"
+    )
+    with (folder / "controller.log").open("wb") as log:
+        process = subprocess.Popen([STORMPILOT, "run", str(config)], cwd=ROOT, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _cycles(log: Path, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
+    """The log lines of cycles that planned, as soon as there are so many."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        lines = []
+        for text in log.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if "took_ms" in line and line.get("planner"):
+                lines.append(line)
+        if len(lines) >= wanted:
+            return lines
+        if time.monotonic() > deadline:
+            end = log.read_text()[-2000:]
+            raise RuntimeError(f"{len(lines)} of {wanted} cycles in {timeout_s:.0f} s; the log ends: {end}")
+        time.sleep(1.0)
+
+
+def _bytes(pid: int) -> tuple[int, int]:
+    """Bytes that a process has sent and received over its TCP connections, by the kernel's count."""
+    shown = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=True).stdout
+    own = "\n".join(line for line in shown.splitlines() if f"pid={pid}," in line)
+    sent = sum(int(n) for n in re.findall(r"\bbytes_sent:(\d+)", own))
+    return sent, sum(int(n) for n in re.findall(r"\bbytes_received:(\d+)", own))
+
+
+def _peak_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
+
+
+def _children(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -1,0 +1,38 @@
+"""A controller process whose clock jumps when it gets SIGUSR1.
+
+python -m doubles.jumping_clock controller.yaml HOURS
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import structlog
+
+from stormpilot import daemon, logs
+from stormpilot.config import load
+from stormpilot.planner import compute
+
+
+def main() -> None:
+    config, hours = Path(sys.argv[1]), float(sys.argv[2])
+    real = time.time
+    offset_s = 0.0
+    log = structlog.get_logger(__name__)
+
+    def jump(*_: object) -> None:
+        nonlocal offset_s
+        offset_s = hours * 3600
+        log.info("clock jumped", hours=hours)
+
+    time.time = lambda: real() + offset_s
+    signal.signal(signal.SIGUSR1, jump)
+    logs.configure("info")
+    daemon.run(daemon.Daemon(load(config), compute, "online", "default"))
+
+
+if __name__ == "__main__":
+    main()

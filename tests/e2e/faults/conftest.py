@@ -1,0 +1,75 @@
+"""What the fault tests share: a real cluster of five supervisors and three ZooKeepers, a topology under our plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from scene import PATHS, ROUND_S, Scene, until
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+
+OUTAGE_S = 60
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test here needs the cluster, and is one of the faults."""
+    for item in items:
+        if "e2e/faults" in item.path.as_posix():
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.faults)
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Flights in three workers, under a plan of ours that Nimbus has applied."""
+    conf = {
+        # Nimbus hears no heartbeats while ZooKeeper is away, and must not take workers for dead after the minute.
+        "nimbus.task.timeout.secs": OUTAGE_S + 30,
+        "nimbus.monitor.freq.secs": ROUND_S,
+        # Storm keeps supervisors that were lost out of use for half an hour: the next test needs them.
+        "blacklist.scheduler.tolerance.count": 100_000,
+    }
+    cluster = LocalCluster.up(
+        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, scheduler="pilot", conf=conf)
+    )
+    scene: Scene | None = None
+    try:
+        scene = Scene(cluster, tmp_path_factory.mktemp("controller"))
+        scene.config.write_text(
+            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            "cycle: {period_s: 2, poll_s: 1}\n"
+            "load: {window_s: 20, settle_s: 5}\n"
+            "planner: {name: online, first_plan: default, budget_s: 1}\n"
+            "decide: {mode: act, reschedule_timeout_s: 3600}\n"
+            f"traffic_log: {{dir: {scene.folder}/traffic}}\n"
+            "api: {enabled: false}\n"
+        )
+        scene.start_controller()  # before the topology: its first plan is then ours as well
+        scene.topology_id = scene.submit("flights", "flights", **{"topology.workers": 3, "flights.rate.tps": 50})
+        until(scene.applied, 120, "the first plan to be applied")
+        until(lambda: len(scene.workers()) == 3, 120, "three workers")
+        until(lambda: _reports(scene), 180, "load reports, which come when the components run")
+        yield scene
+    finally:
+        if scene is not None:
+            scene.stop_controller()
+            scene.zookeeper.stop()
+        cluster.down()
+
+
+@pytest.fixture
+def scene(whole_scene: Scene) -> Iterator[Scene]:
+    """The scene with everything running: cluster, plan applied, controller leading."""
+    if whole_scene.controller is None or whole_scene.controller.poll() is not None:
+        whole_scene.start_controller()
+    until(whole_scene.leads, 90, "a controller to lead")
+    until(whole_scene.applied, 90, "the plan to be in force")
+    yield whole_scene
+
+
+def _reports(scene: Scene) -> bool:
+    folder = PATHS.load(scene.topology_id)
+    return scene.exists(folder) and bool(scene.zookeeper.client.get_children(folder))

@@ -1,0 +1,123 @@
+"""ZooKeeper, Nimbus, supervisors and workers lost and back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from scene import Scene, Slot, invariants, until
+
+OUTAGE_S = 60
+HEARD_S = 125.0
+"""Until Nimbus takes what ran on a lost supervisor for dead: its session, and `nimbus.task.timeout.secs`."""
+UNPLACED_S = 10.0
+"""Nimbus shows executors of a lost place unassigned until the end of the round that places them: a few rounds."""
+
+
+def test_one_of_three_zookeepers_lost_changes_nothing(scene: Scene) -> None:
+    with invariants(scene):
+        scene.cluster.kill_daemon("zookeeper-1")
+        try:
+            scene.cycles(3, timeout_s=90)
+            assert scene.leads()
+            scene.rounds(3)
+        finally:
+            scene.cluster.start_daemon("zookeeper-1")
+        scene.cycles(2)
+
+
+@pytest.mark.smoke
+def test_a_minute_without_any_zookeeper_restarts_no_worker(scene: Scene) -> None:
+    before = scene.workers()
+    with invariants(scene):
+        scene.cluster.stop_zookeeper()
+        try:
+            code, said = scene.status()
+            assert code == 3
+            assert "ZooKeeper" in said
+            end = time.monotonic() + OUTAGE_S
+            while time.monotonic() < end:  # the outage itself
+                assert scene.workers() == before
+                time.sleep(2)
+        finally:
+            scene.cluster.start_zookeeper()
+        until(scene.leads, 120, "the controller to lead again")
+        scene.rounds(5)
+        until(scene.applied, 30, "the plan to be in force")
+
+
+@pytest.mark.smoke
+def test_a_killed_nimbus_comes_back_to_the_same_placement(scene: Scene) -> None:
+    with invariants(scene, nimbus_may_end=True):
+        scene.cluster.kill_nimbus()
+        scene.cycles(2)
+        scene.cluster.start_nimbus()
+        scene.rounds(5)
+        until(scene.applied, 60, "the plan to be in force")
+
+
+def test_a_lost_supervisor_moves_its_own_executors_and_its_return_moves_nothing(scene: Scene) -> None:
+    slot, *_ = sorted(scene.workers())
+    lost = slot[0]
+    with invariants(scene, may_restart=_on(scene, {lost}), unplaced_s=UNPLACED_S):
+        scene.cluster.kill_daemon(lost)
+        until(lambda: _all_elsewhere(scene, {lost}), HEARD_S + 60, f"the executors of {lost} to be placed elsewhere")
+        until(lambda: len(_running(scene, {lost})) == 3, 90, "their workers to run")
+        running = _running(scene, {lost})
+        until(scene.applied, 120, "a plan for what is there to be in force")
+        scene.cluster.start_daemon(lost)
+        scene.cycles(3)
+        scene.rounds(3)
+        assert _running(scene, {lost}) == running
+    until(lambda: set(scene.workers()) == set(running), 60, "the old worker to end")
+
+
+def test_a_killed_worker_comes_back_in_its_slot(scene: Scene) -> None:
+    slot, pid = max(scene.workers().items())
+    with invariants(scene, may_restart={slot}, unplaced_s=UNPLACED_S):
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: scene.workers().get(slot, pid) != pid, 60, "the worker to be started again")
+        scene.rounds(3)
+        until(scene.applied, 60, "the plan to be in force")
+
+
+def test_two_of_five_supervisors_gone_at_once_stop_the_controller_and_storm_goes_on(scene: Scene) -> None:
+    """Two are 40%: what runs there is placed anew by the plug-in, and nothing is moved besides until they are back."""
+    used = {s for s, _ in scene.workers()}
+    gone = {min(used), min(set(scene.cluster.supervisor_ids) - used)}
+    with invariants(scene, may_restart=_on(scene, gone), unplaced_s=UNPLACED_S):
+        for supervisor in sorted(gone):
+            scene.cluster.kill_daemon(supervisor)
+        until(lambda: _reason(scene) == "MASS_FAILURE", HEARD_S + 60, "the controller to hold for mass failure")
+        until(lambda: _all_elsewhere(scene, gone), 60, "the lost executors to be placed elsewhere")
+        plan = scene.plan()
+        scene.cycles(3)
+        assert scene.plan() == plan
+        for supervisor in sorted(gone):
+            scene.cluster.start_daemon(supervisor)
+        until(lambda: _reason(scene) != "MASS_FAILURE", 60, "the guard to open")
+        until(scene.applied, 120, "a plan for what is there to be in force")
+    until(lambda: set(scene.workers()) == set(scene.placed().values()), 90, "the old workers to end")
+
+
+def _on(scene: Scene, supervisors: set[str]) -> set[Slot]:
+    return {slot for slot in scene.workers() if slot[0] in supervisors}
+
+
+def _all_elsewhere(scene: Scene, supervisors: set[str]) -> bool:
+    placed = scene.placed()
+    return bool(placed) and not {s for s, _ in placed.values()} & supervisors
+
+
+def _running(scene: Scene, without: set[str]) -> dict[Slot, int]:
+    return {slot: pid for slot, pid in scene.workers().items() if slot[0] not in without}
+
+
+def _reason(scene: Scene) -> str | None:
+    state = scene.state()
+    views = {} if state is None else {v.id: v for v in state.topologies}
+    view = views.get(scene.topology_id)
+    return None if view is None else view.reason
