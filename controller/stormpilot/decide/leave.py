@@ -32,11 +32,11 @@ def leaving(
         component = {e.start: e.component for e in t.executors}
         from_hosts = sorted({host[a.supervisor] for a in t.assignment if a.start in starts})
         drained = [h for h in from_hosts if h in drains]
-        what = _components(Counter(component[s] for s in starts))
+        what = f"{_executors(len(starts))} ({_components(Counter(component[s] for s in starts))})"
         if drained:
-            told[t.id] = (Reason.DRAIN, f"{len(starts)} executors leave {', '.join(drained)}, drained: {what}")
+            told[t.id] = (Reason.DRAIN, f"leaving {', '.join(drained)}, drained: {what}")
         else:
-            told[t.id] = (Reason.SETTING, f"{len(starts)} executors run where a pin or an exclusion forbids it: {what}")
+            told[t.id] = (Reason.SETTING, f"against a pin or an exclusion: {what}")
     return told
 
 
@@ -99,6 +99,10 @@ def decide_leaving(model: Model, subject: Subject, plan: Plan, reason: Reason, w
         moved_executors=int(planned["moved_executors"]),
         inter_node_tps=(now_tps, planned["inter_node_tps"]),
     )
+
+
+def _executors(n: int) -> str:
+    return "1 executor" if n == 1 else f"{n} executors"
 
 
 def _components(counts: Counter[str]) -> str:

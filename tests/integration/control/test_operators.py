@@ -187,7 +187,7 @@ def test_drained_host_is_emptied_one_topology_after_the_other_and_used_again_aft
     assert operate.draining(act(), "host-a").total == 0
     entry = operate.history(act(), ID)[0].entry
     assert entry.reason == "DRAIN"
-    assert "leave host-a, drained" in entry.text
+    assert "leaving host-a, drained" in entry.text
 
     shim.submit(topology(name="late"))
     until(lambda: all(s for s, _ in shim.placement("late-1-1763690000").values()), "a new topology to be placed")
@@ -208,7 +208,7 @@ def test_drain_that_cannot_be_done_names_executors_and_constraint_and_moves_noth
     until(lambda: view(shim) is not None, "a cycle")
     operate.drain(act(), "host-a")
     until(lambda: held(shim, "INFEASIBLE"), "the refusal")
-    assert "leave host-a, drained: collector, sink, source, but they cannot" in view(shim).text
+    assert "leaving host-a, drained: 3 executors (collector, sink, source), but they cannot" in view(shim).text
     assert "pin" in view(shim).text
     assert shim.applied == []
 

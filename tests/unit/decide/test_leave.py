@@ -22,9 +22,9 @@ def gate(who: Subject, *, lost: int = 0, drain: DrainSetting = DRAIN) -> Decisio
 
 def test_drained_hosts_and_components_are_named() -> None:
     told = leaving(model(), {"flights-1": [1, 2]}, {"host-a": DRAIN})
-    assert told == {"flights-1": (Reason.DRAIN, "2 executors leave host-a, drained: x 2")}
+    assert told == {"flights-1": (Reason.DRAIN, "leaving host-a, drained: 2 executors (x 2)")}
     told = leaving(model(), {"flights-1": [3]}, {"host-a": DRAIN})
-    assert told == {"flights-1": (Reason.SETTING, "1 executors run where a pin or an exclusion forbids it: y")}
+    assert told == {"flights-1": (Reason.SETTING, "against a pin or an exclusion: 1 executor (y)")}
 
 
 def test_neither_cool_down_nor_thin_data_hold_them() -> None:
@@ -77,7 +77,7 @@ def test_the_next_waits_until_the_first_is_applied_and_its_workers_had_time_to_s
 
 
 def test_who_waits_says_for_whom() -> None:
-    decision = wait_for("words-1", subject(), "1 executors leave host-a", 15)
+    decision = wait_for("words-1", subject(), "leaving host-a", 15)
     assert decision.reason is Reason.DRAIN_WAITS
     assert "until flights has moved" in decision.text
 
