@@ -74,13 +74,17 @@ class LoadSection(Section, frozen=True, kw_only=True):
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):
-    """Which planner, with which parameters, seed and time budget; `name` null means the best one that is there."""
+    """Which planner, with which parameters, seed and time budget; `name` null means the best one that is there.
+
+    `traffic`: plan and judge by what shuffles will send under a placement (`flow`), or by measured pairs.
+    """
 
     name: str | None = None
     first_plan: str | None = None
     params: dict[str, float | int | str | bool | None] = {}
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
     budget_s: Annotated[float, msgspec.Meta(ge=0.1, le=600)] = 10.0
+    traffic: Literal["flow", "measured"] = "flow"
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):

@@ -287,6 +287,7 @@ class Cycle:
         if wrong:
             log.error("planner broke a hard constraint", planner=planner, constraint=wrong[0].constraint)
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
+            traffic=config.planner.traffic,
         return plan
 
     def _publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:

@@ -36,12 +36,14 @@ def run(
     """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C."""
     from stormpilot import daemon, logs
     from stormpilot.config import load
+    from stormpilot.planner import compute as on_pairs
+    from stormpilot.planner import compute_on_flows
     from stormpilot.planning import PlannerProcess
 
     settings = load(config)
     planner, first = _planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
-    compute = PlannerProcess()
+    compute = PlannerProcess(compute_on_flows if settings.planner.traffic == "flow" else on_pairs)
     try:
         daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
     finally:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import msgspec
 
@@ -23,6 +24,7 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import restart_time
 from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.flow import inter_node_by_flows
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.messages import Restart
 from stormpilot.model.moves import Metric, Spent
@@ -35,7 +37,8 @@ class Terms:
     """What a plan is judged by, the same for all topologies of a cycle.
 
     `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
-    supervisors that wait to be used (again), `spent` what moved within the hour by topology id.
+    supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
+    measured pairs are taken to stay, or shuffles to follow the placement.
     """
 
     decide: DecideSection
@@ -47,6 +50,7 @@ class Terms:
     restarts: Sequence[Restart] = ()
     arrived: frozenset[str] = frozenset()
     spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
+    traffic: Literal["flow", "measured"] = "measured"
 
 
 def worth(model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
@@ -64,6 +68,10 @@ class _Case:
         running = current_plan(self.alone)
         self.now_tps = None if running is None else evaluate(self.alone, running)["inter_node_tps"]
         self.new_tps = planned["inter_node_tps"]
+        if terms.traffic == "flow" and (seen := inter_node_by_flows(self.alone, plan_of(plan, t.id))) is not None:
+            foreseen_now, foreseen = seen  # what changes by the model's own yardstick, from what was measured
+            known = self.now_tps is not None and foreseen_now is not None
+            self.new_tps = max((self.now_tps or 0.0) + foreseen - (foreseen_now or 0.0), 0.0) if known else foreseen
         self.total_tps = planned["total_tps"]
         self.moved = int(planned["moved_executors"])
         self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps

@@ -28,7 +28,7 @@ from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.flowplan import Traffic, on_flows
 from stormpilot.planner.registry import Planner, Value, params_of, run
 
-__all__ = ["PLANNERS", "Planner", "compute", "planner_named"]
+__all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
 PLANNERS: dict[str, Planner] = {
     p.name: p
@@ -154,3 +154,15 @@ def compute(
     if traffic == "measured":
         return on_pairs(model, left_s)
     return on_flows(model, planner, params_of(chosen, given), seed, left_s, on_pairs)
+
+
+def compute_on_flows(
+    model: Model,
+    planner: str,
+    params: Mapping[str, Value] | None = None,
+    *,
+    seed: int = 0,
+    left_s: LeftS = lambda: math.inf,
+) -> Plan | Infeasible:
+    """`compute` with `traffic` `flow`: what the controller's planner process runs."""
+    return compute(model, planner, params, seed=seed, left_s=left_s, traffic="flow")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
@@ -13,7 +14,7 @@ from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.worth import Terms
-from stormpilot.model.values import Model
+from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
 
@@ -53,6 +54,31 @@ def test_keeps_placement_when_gain_is_below_threshold() -> None:
     assert one(verdict).reason is Reason.GAIN_BELOW_THRESHOLD
     assert (one(verdict).value, one(verdict).threshold) == (pytest.approx(0.8), 0.81)
     assert verdict.plans == {}
+
+
+CROSSED: Slots = {("a", 1): (1, 4), ("b", 1): (2, 3)}
+"""Both pairs that were measured are apart, but each source of the shuffle has a target beside it."""
+
+
+def shuffled(slots: Slots = SPREAD) -> Subject:
+    t = topology(slots)
+    components = [t.components[0], msgspec.structs.replace(t.components[1], inputs=[Input(component="x")])]
+    return subject(msgspec.structs.replace(t, components=components))
+
+
+def test_judges_a_plan_by_what_shuffles_will_send() -> None:
+    by_flows = one(judged([shuffled()], CROSSED, traffic="flow"))
+    assert (by_flows.action, by_flows.reason) == ("publish", Reason.GAIN)
+    assert by_flows.inter_node_tps == (1000.0, 0.0)
+    by_pairs = one(judged([shuffled()], CROSSED, traffic="measured"))
+    assert by_pairs.reason is Reason.NO_BETTER_PLAN
+
+
+def test_gain_that_only_measured_pairs_promise_is_none() -> None:
+    by_flows = one(judged([shuffled(CROSSED)], PAIRED, traffic="flow"))
+    assert (by_flows.action, by_flows.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    by_pairs = one(judged([shuffled(CROSSED)], PAIRED, traffic="measured"))
+    assert by_pairs.reason is Reason.GAIN
 
 
 def test_worse_plan_is_never_published_whatever_the_threshold() -> None:
