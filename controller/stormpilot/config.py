@@ -190,6 +190,33 @@ class RefillSection(Section, frozen=True, kw_only=True):
     traffic_rise_ratio: Ratio = 0.1
 
 
+class OtdSection(Section, frozen=True, kw_only=True):
+    """`otd` as a loop of its own [N24 4]: at most one executor moves every `period_s`.
+
+    `enabled` gives it the topologies that `include` names (patterns; empty: all); the main loop then only places,
+    repairs and does what operators ask there. After a move a topology rests for `cool_down_s`, since Storm restarts
+    workers. A worker is high when its node is above `cpu_high` of B(n) or more than `queue_high_tuples` wait, low when
+    it is below `cpu_low` and `queue_low_tuples`; traffic alone moves an executor only for more than
+    `threshold_asc_tps`.
+    """
+
+    enabled: bool = False
+    include: list[str] = []
+    period_s: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 5.0
+    cool_down_s: SecondsOrZero = 60.0
+    cpu_high: Ratio = 0.8
+    cpu_low: Ratio = 0.6
+    queue_high_tuples: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 10_000.0
+    queue_low_tuples: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 1_000.0
+    threshold_asc_tps: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cpu_low < self.cpu_high:
+            raise ValueError(f"cpu_low is {self.cpu_low:g}, expected a number above 0 and below cpu_high")
+        if self.queue_low_tuples >= self.queue_high_tuples:
+            raise ValueError(f"queue_low_tuples is {self.queue_low_tuples:g}, expected less than queue_high_tuples")
+
+
 class TrafficLogSection(Section, frozen=True, kw_only=True):
     """Where measured windows and decisions are kept as Parquet; `dir` null keeps none."""
 
@@ -285,6 +312,7 @@ class Config(Section, frozen=True, kw_only=True):
     effect: EffectSection = EffectSection()
     refill: RefillSection = RefillSection()
     budget: BudgetSection = BudgetSection()
+    otd: OtdSection = OtdSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     api: ApiSection = ApiSection()
     notify: NotifySection = NotifySection()

@@ -17,6 +17,7 @@ from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.approval import with_approval
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
+from stormpilot.decide.events import Event
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
@@ -31,6 +32,8 @@ from stormpilot.model.part import evened, part, with_plans
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import ALL, Seen
+from stormpilot.observe.settings import Settings
+from stormpilot.otdloop import OtdLoop
 from stormpilot.planner.check import violations
 from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
@@ -81,6 +84,8 @@ class Cycle:
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.config, self.publisher)
+        self.otd = OtdLoop(self.config)
+        self.told_since: list[Event] = []
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
 
     def run(self, observation: Observation) -> Account:
@@ -93,6 +98,7 @@ class Cycle:
             return account
         model = observation.belief.model
         self.memory = self.memory.look(model, now_ms).keep_only(observation.seen.topologies)
+        account.events, self.told_since = self.told_since, []
         account.running = self._measured(observation, model)
         account.events += self.follower.look(observation, account.running)
         account.restarts, account.followed = self.follower.restarts, self.follower.moves
@@ -123,6 +129,32 @@ class Cycle:
             self._publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
         self.desk.finish_asked(subjects, account.decisions)
+        return account
+
+    def step(self, observation: Observation) -> Account:
+        """One step of `otd`, between two cycles; what it tells is told by the next cycle too."""
+        account = Account(observation.at_ms)
+        if observation.belief is None:
+            return account
+        model = observation.belief.model
+        account.events += self.follower.look(observation, self._measured(observation, model))
+        subjects = self._subjects(observation, model)
+        account.names = {t: s.topology.name for t, s in subjects.items()}
+        account.modes = {t: s.mode for t, s in subjects.items()}
+        lost = self._lost(model, observation.at_ms)
+        moves, now_ms = self.follower.moves, observation.at_ms
+        asked = observation.seen.settings.requests
+        free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
+        self.desk.begin(Settings(), free, model, lost, now_ms)
+        verdict, events = self.otd.step(free, model, lost, moves, self.memory, now_ms)
+        account.events += events
+        if verdict is not None:
+            verdict = with_approval(verdict, subjects)
+            account.decisions.update(verdict.decisions)
+            account.planners.append("otd")
+            account.models.update(dict.fromkeys(verdict.plans, model))
+            self._publish(verdict, observation, account)
+        self.told_since += account.events
         return account
 
     def _lost(self, model: Model, now_ms: int) -> tuple[list[str], int]:
@@ -217,6 +249,9 @@ class Cycle:
         for t, subject in subjects.items():
             if t in account.decisions:
                 continue
+            if self.otd.has(subject):
+                account.decisions[t] = self.otd.left_to_it(subject)
+                continue
             refusal = admit(subject, lost, known, self.config.decide, account.at_ms)
             if refusal is not None:
                 account.decisions[t] = refusal
@@ -256,6 +291,7 @@ class Cycle:
             restarts=self.follower.restarts,
             arrived=arrived if refill.enabled else frozenset(),
             spent={t: m.spent for t, m in self.follower.moves.items()},
+            traffic=config.planner.traffic,
         )
 
     def _refill(self, standing: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
@@ -287,7 +323,6 @@ class Cycle:
         if wrong:
             log.error("planner broke a hard constraint", planner=planner, constraint=wrong[0].constraint)
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
-            traffic=config.planner.traffic,
         return plan
 
     def _publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:

@@ -202,7 +202,8 @@ class Daemon:
         period_s, poll_s = self._config.cycle.period_s, self._config.cycle.poll_s
         if once:
             self._fill_windows(cycle.observer)
-        due_s = 0.0
+        due_s, step_due_s = 0.0, 0.0
+        otd = self._config.otd
         signature: object = None
         while not self._stopping.is_set():
             self.service.beat()
@@ -219,6 +220,9 @@ class Daemon:
                             due_s = time.monotonic() + period_s
                             signature = observation.signature
                             self._cycle(cycle, observation)
+                    elif otd.enabled and time.monotonic() >= step_due_s:
+                        step_due_s = time.monotonic() + otd.period_s
+                        self._step(cycle, cycle.observer.look(_now_ms()))
                     else:
                         cycle.observer.poll_loads(_now_ms())
                 except UnreachableError as e:
@@ -260,6 +264,20 @@ class Daemon:
         except Exception:
             log.exception("cycle failed, the next one comes")
             self.service.cycle_failed()
+
+    def _step(self, cycle: Cycle, observation: Observation) -> None:
+        """One step of `otd`; said only when something moves."""
+        started_s = time.monotonic()
+        try:
+            account = cycle.step(observation)
+        except (UnreachableError, DeposedError):
+            raise
+        except Exception:
+            log.exception("step of otd failed, the next one comes")
+            return
+        if any(d.action != "hold" for d in account.decisions.values()):
+            event, fields = account.sentence((time.monotonic() - started_s) * 1000)
+            log.info(event, **fields)
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""

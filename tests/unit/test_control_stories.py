@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -309,3 +310,57 @@ def test_nothing_that_runs_is_moved_in_a_blackout_window() -> None:
     assert "every day" in w.decision(t).text
     assert w.decision(t).until_ms == int(end.replace(second=0, microsecond=0).timestamp() * 1000)
     assert "GAIN" in w.tell(300)
+
+
+# --- otd --------------------------------------------------------------------------------------------------------------
+
+OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
+
+
+def stepped(w: World, seconds: float) -> None:
+    """Let time pass; every ten seconds a step of otd follows the cycle."""
+    for _ in range(int(seconds / 10)):
+        w.tell(10)
+        w.events += w.cycle.step(w.cycle.observer.look(w.now_ms)).events
+        w.cycle.told_since.clear()
+
+
+def test_otd_moves_one_executor_at_a_time_and_rests_in_between() -> None:
+    w = World("a", "b", settings=OTD)
+    t = w.submit(SPREAD)
+    stepped(w, 40)
+    assert len(w.history(t)) == 1
+    stepped(w, 20)
+    assert len(w.history(t)) == 1, "it rests"
+    stepped(w, 400)
+    history = w.history(t)
+    assert {(e.reason, e.moved_executors, e.plan.planner) for e in history} == {("OTD", 1, "otd")}
+    times = [e.plan.created_at_ms for e in history]
+    assert all(b - a >= 30_000 for a, b in itertools.pairwise(times))
+    assert history[0].text.startswith("case 3: executor")
+    assert w.decision(t).reason == "OTD", "the main loop leaves it alone"
+    tps = [e.plan.expected.after["inter_node_tps"] for e in history]
+    assert tps == sorted(tps, reverse=True)
+
+
+def test_otd_heeds_the_gates_of_every_move() -> None:
+    w = World("a", "b", settings=OTD + "budget: {cluster_executors_per_hour: 1}\n")
+    t = w.submit(SPREAD)
+    w.zookeeper.put(w.paths.pause("flights"), b'{"schema": 1}')
+    stepped(w, 60)
+    assert w.history(t) == []
+    w.zookeeper.delete(w.paths.pause("flights"))
+    stepped(w, 300)
+    assert len(w.history(t)) == 1, "the budget"
+
+
+def test_otd_says_once_that_resources_lack_and_once_that_they_suffice() -> None:
+    w = World("a", "b", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", "cpu_high: 0.05, cpu_low: 0.04"))
+    t = w.submit(SPREAD)
+    stepped(w, 200)
+    assert kinds(w) == [EventKind.RESOURCES_LACKING]
+    assert w.history(t) == []
+    w.config = msgspec.structs.replace(w.config, otd=msgspec.structs.replace(w.config.otd, cpu_high=0.9, cpu_low=0.8))
+    w.cycle.otd.config = w.config
+    stepped(w, 20)
+    assert EventKind.RESOURCES_SUFFICE in kinds(w)

@@ -1,0 +1,127 @@
+"""`otd` as a loop of its own [N24 4]: every few seconds at most one executor moves, through the gates of every move.
+
+Of the topologies that it has, the main loop only makes first plans, repairs, and what operators ask for.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stormpilot.config import Config
+from stormpilot.decide.admit import Subject, admit
+from stormpilot.decide.budget import hold_what_is_over_budget
+from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.moves import MoveState
+from stormpilot.model.part import part, plan_of
+from stormpilot.model.values import Model, Plan
+from stormpilot.planner import otd
+from stormpilot.planner.check import violations
+from stormpilot.planner.layout import frame_of, running_layout
+
+
+@dataclass
+class OtdLoop:
+    """One per leadership; remembers for which topologies it was said that resources lack."""
+
+    config: Config
+    lacking: set[str] = field(default_factory=set)
+
+    def has(self, subject: Subject) -> bool:
+        """Whether this loop moves the topology's executors, and the main loop leaves them alone."""
+        section = self.config.otd
+        if not section.enabled or subject.new or subject.degraded or subject.rebalanced or subject.asked:
+            return False
+        name = subject.topology.name
+        return not section.include or any(fnmatch.fnmatchcase(name, p) for p in section.include)
+
+    def left_to_it(self, subject: Subject) -> Decision:
+        """What the main loop says of a topology that this one has."""
+        text = f"otd moves one executor at a time, every {self.config.otd.period_s:g} s where one is worth it"
+        return hold(subject.topology.id, Reason.OTD, text)
+
+    def step(
+        self,
+        subjects: Mapping[str, Subject],
+        model: Model,
+        lost: tuple[list[str], int],
+        moves: Mapping[str, MoveState],
+        memory: Memory,
+        now_ms: int,
+    ) -> tuple[Verdict | None, list[Event]]:
+        """The next move of all topologies of this loop, if there is one and it is allowed; what begins or ends."""
+        gates = msgspec.structs.replace(self.config.decide, reschedule_timeout_s=self.config.otd.cool_down_s)
+        ready = {t: s for t, s in subjects.items() if self.has(s) and admit(s, *lost, gates, now_ms) is None}
+        if not ready:
+            return None, []
+        standing = part(model, ready)
+        compiled = compile_model(standing)
+        frame = frame_of(compiled)
+        layout = running_layout(frame)
+        answer = otd.step(frame, layout, self._thresholds())
+        events = self._events(answer, ready, now_ms)
+        if not isinstance(answer, otd.Move):
+            return None, events
+        slots = compiled.current.copy()
+        slots[answer.executor] = compiled.current[layout.worker == answer.worker][0]  # the others stay in their slots
+        plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
+        t, start = compiled.name(answer.executor)
+        if violations(standing, plan):
+            return None, events  # what runs breaks a constraint: that is for the main loop to mend
+        decision = self._decision(t, start, ready[t], standing, plan, answer)
+        plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
+        spent = {i: m.spent for i, m in moves.items()}
+        allowed = hold_what_is_over_budget(standing, {t: decision}, plans, spent, self.config.budget, now_ms)
+        published = plans if allowed[t].action != "hold" else {}
+        return Verdict(allowed, published, plan, memory), events
+
+    def _decision(
+        self, topology_id: str, start: int, subject: Subject, model: Model, plan: Plan, move: otd.Move
+    ) -> Decision:
+        alone = part(model, {topology_id})
+        running = current_plan(alone)
+        before = None if running is None else evaluate(alone, running)["inter_node_tps"]
+        after = evaluate(alone, plan_of(plan, topology_id))["inter_node_tps"]
+        why = (
+            "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
+        )
+        return Decision(
+            topology_id,
+            "publish" if subject.mode == "act" else "advise",
+            Reason.OTD,
+            f"case {move.case}: executor {start} moves; {why}",
+            move.asc_tps,
+            self.config.otd.threshold_asc_tps if move.case == 3 else None,
+            moved_executors=1,
+            inter_node_tps=(before, after),
+        )
+
+    def _thresholds(self) -> otd.Thresholds:
+        section = self.config.otd
+        return otd.Thresholds(
+            cpu_high=section.cpu_high,
+            cpu_low=section.cpu_low,
+            queue_high_tuples=section.queue_high_tuples,
+            queue_low_tuples=section.queue_low_tuples,
+            threshold_asc_tps=section.threshold_asc_tps,
+        )
+
+    def _events(self, answer: otd.Step, ready: Mapping[str, Subject], now_ms: int) -> list[Event]:
+        """RESOURCES_LACKING when that begins, RESOURCES_SUFFICE when it ends: each once."""
+        if isinstance(answer, otd.Lacking):
+            begins = set(ready) - self.lacking
+            self.lacking |= begins
+            kind, text, whom = EventKind.RESOURCES_LACKING, answer.text, begins
+        else:
+            whom = set(ready) & self.lacking
+            self.lacking -= whom
+            kind, text = EventKind.RESOURCES_SUFFICE, "no worker is too loaded, or one can take its load"
+        return [Event(kind, t, ready[t].topology.name, text, now_ms) for t in sorted(whom)]
