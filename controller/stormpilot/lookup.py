@@ -1,9 +1,11 @@
-"""Answers about one topology from ZooKeeper, for commands and the HTTP API: its plan, and what that moves."""
+"""Answers about one topology from ZooKeeper, for commands and the HTTP API: its plan, what that moves, and why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError
@@ -13,6 +15,9 @@ from stormpilot.observe.build import build
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.paths import Paths
 from stormpilot.zookeeper import ZooKeeper
+
+if TYPE_CHECKING:
+    from stormpilot.planner.explain import Explanation
 
 
 class UnknownTopologyError(RefusedError):
@@ -73,3 +78,19 @@ def moved(found: PublishedPlan) -> list[dict[str, Any]]:
         for e in topology.executors
         if now.get(e.start) != plan.get(e.start)
     ]
+
+
+def explained(model: Model, topology_id: str) -> list[Explanation]:
+    """Why executors of a topology are where they run now; nothing while one of them runs nowhere."""
+    from stormpilot.model.compiled import compile_model
+    from stormpilot.planner.explain import explain
+
+    placed = [t for t in model.topologies if len(t.assignment) == len(t.executors)]
+    if topology_id not in {t.id for t in placed}:
+        return []
+    compiled = compile_model(msgspec.structs.replace(model, topologies=placed))
+    number = [t.id for t in placed].index(topology_id)
+    mine = (compiled.topology == number).nonzero()[0]
+    if not mine.size:
+        raise RefusedError(f"{topology_id} has no executors")
+    return explain(compiled, compiled.current, mine.tolist())

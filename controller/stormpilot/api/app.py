@@ -17,7 +17,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Message, Scope
 
 import stormpilot
-from stormpilot.api import health, problems, reads, verbs
+from stormpilot.api import health, problems, reads, verbs, whatif
 from stormpilot.api.guard import Doorkeeper
 from stormpilot.api.metrics import CONTENT_TYPE, Metrics
 from stormpilot.api.source import Source
@@ -79,6 +79,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
             readyz,
             reads.router(),
             verbs.router(),
+            whatif.router(),
         ],
         dependencies={"source": Provide(lambda: source, sync_to_thread=False)},
         state=State({"doorkeeper": Doorkeeper(section, tokens)}),

@@ -16,11 +16,13 @@ from stormpilot.api.problems import ProblemError
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.config import describe
+from stormpilot.decide.gates import GateState, gates
 from stormpilot.errors import RefusedError
 from stormpilot.model.messages import PlanMessage
 from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model
 from stormpilot.operate import HistoryStep, Remaining, audit, draining, history, outcome
+from stormpilot.planner.explain import Explanation
 
 From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
@@ -52,10 +54,18 @@ class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[Move]
 
 
+class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that every plan is asked; `state` is open, CLOSED or not asked."""
+
+    question: str
+    state: GateState
+
+
 class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why a topology is as it is: the row of `status` with the last decision, and what the newest plan would do.
 
-    `before` and `after` are the metrics of that plan; `no_plan` says why there is none.
+    `before` and `after` are the metrics of that plan; `no_plan` says why there is none. `gates` tells how far the
+    decision came. `executors` is there when asked for, from the controller that leads, while all of them run.
     """
 
     topology: dict[str, Any]
@@ -67,6 +77,8 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, float] = {}
     moves: list[Move] = []
     no_plan: str = ""
+    gates: list[GateAnswer] = []
+    executors: list[Explanation] = []
 
 
 class PlannerAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,18 +123,27 @@ def plan_diff(source: From, topology: FromPath[str]) -> DiffAnswer:
 
 
 @get("/topologies/{topology:str}/explain", sync_to_thread=True)
-def explain(source: From, topology: FromPath[str]) -> ExplainAnswer:
-    """Why it is as it is: the last decision with the number that decided, and what the newest plan would change."""
+def explain(
+    source: From,
+    topology: FromPath[str],
+    executors: Annotated[bool, QueryParameter(description="Also why each executor is where it is.")] = False,
+) -> ExplainAnswer:
+    """Why it is as it is: the last decision, gate by gate, with the number that decided, and what the plan changes."""
     row = _row(source, topology)
     decision = row["decision"]
-    reason = "" if decision is None else f"{decision['action']} {decision['reason']}: {decision['text']}"
+    answer = ExplainAnswer(topology=row)
+    if decision is not None:
+        passed = [GateAnswer(question=g.question, state=g.state) for g in gates(decision["action"], decision["reason"])]
+        reason = f"{decision['action']} {decision['reason']}: {decision['text']}"
+        answer = msgspec.structs.replace(answer, reason=reason, gates=passed)
+    if executors:
+        answer = msgspec.structs.replace(answer, executors=lookup.explained(source.model(), row["id"]))
     try:
         found = lookup.published_plan(source.zookeeper, source.paths, row["id"])
     except RefusedError as e:
-        return ExplainAnswer(topology=row, reason=reason, no_plan=str(e))
-    return ExplainAnswer(
-        topology=row,
-        reason=reason,
+        return msgspec.structs.replace(answer, no_plan=str(e))
+    return msgspec.structs.replace(
+        answer,
         advice=found.advice,
         plan=found.plan.plan_id,
         planner=found.plan.planner,
@@ -194,14 +215,7 @@ def config(source: From) -> dict[str, Any]:
 @get("/model", sync_to_thread=True)
 def model(source: From) -> Response[Model]:
     """The model of now, with the rates measured, as `stormpilot plan compute --model` reads it. Of the leader only."""
-    board = source.board
-    if board.part != "leading":
-        who = f"{board.leader} leads" if board.leader else "nobody leads yet"
-        raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}; ask there")
-    found = None if board.last is None else board.last.model
-    if found is None:
-        raise ProblemError(503, "NO_MODEL", "there is no model yet: no cycle is over, or there is no cluster snapshot")
-    return Response(found)
+    return Response(source.model())
 
 
 def router() -> Router:

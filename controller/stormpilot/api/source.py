@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from stormpilot.api.board import Board
+from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
 from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.model.values import Model
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.operate import Operator
 from stormpilot.paths import Paths
@@ -68,6 +70,19 @@ class Source:
         if isinstance(kept, StormpilotError):
             raise kept
         return kept
+
+    def model(self) -> Model:
+        """What the last cycle believed, with the rates measured; `ProblemError` 503 where that was not our cycle."""
+        board = self.board
+        if board.part != "leading":
+            who = f"{board.leader} leads" if board.leader else "nobody leads yet"
+            raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}; ask there")
+        found = None if board.last is None else board.last.model
+        if found is None:
+            raise ProblemError(
+                503, "NO_MODEL", "there is no model yet: no cycle is over, or no snapshot of the cluster"
+            )
+        return found
 
     def forget(self) -> None:
         """Something was changed: the next status is read anew."""

@@ -8,11 +8,9 @@ import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
-from stormpilot.errors import RefusedError
 
 if TYPE_CHECKING:
     from stormpilot.model.messages import TopologyView
-    from stormpilot.model.values import Model
     from stormpilot.planner.explain import Explanation
 
 SHOWN = 40
@@ -40,7 +38,7 @@ def explain(
     from stormpilot.cli.verbs import user
     from stormpilot.config import load
     from stormpilot.decide.gates import gates
-    from stormpilot.lookup import topology_id
+    from stormpilot.lookup import explained, topology_id
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
@@ -61,7 +59,7 @@ def explain(
             belief = live_model(operator, measure, None if settings is None else settings.load, ratio)
             readiness = belief.readiness.get(i)
             unmeasured = "" if readiness is None or readiness.ready else readiness.text
-            executors = _explained(belief.model, i)
+            executors = explained(belief.model, i)
     found = [] if view is None else gates(view.action, view.reason)
     if output is Format.json:
         print_json(
@@ -93,24 +91,6 @@ def _decision(view: TopologyView) -> None:
     if view.effect:
         say(f"last move: {view.effect}")
     say("")
-
-
-def _explained(model: Model, topology_id: str) -> list[Explanation]:
-    """Why executors are where they run now; nothing while one of the topology runs nowhere."""
-    from stormpilot.model.compiled import compile_model
-    from stormpilot.planner.explain import explain as explained
-
-    placed = [t for t in model.topologies if len(t.assignment) == len(t.executors)]
-    if topology_id not in {t.id for t in placed}:
-        return []
-    import msgspec
-
-    compiled = compile_model(msgspec.structs.replace(model, topologies=placed))
-    number = [t.id for t in placed].index(topology_id)
-    mine = (compiled.topology == number).nonzero()[0]
-    if not mine.size:
-        raise RefusedError(f"{topology_id} has no executors")
-    return explained(compiled, compiled.current, mine.tolist())
 
 
 def _executors(found: list[Explanation], everything: bool) -> None:

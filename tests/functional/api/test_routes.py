@@ -73,6 +73,33 @@ def test_plan_diff_and_explain(api: Api) -> None:
     assert explained["moves"] == moves
 
 
+def test_explain_tells_the_gates_and_on_request_the_executors(api: Api) -> None:
+    explained = read(api, f"{API}/topologies/flights/explain")
+    assert {g["state"] for g in explained["gates"]} == {"open"}
+    assert explained["executors"] == []
+    executors = read(api, f"{API}/topologies/flights/explain?executors=true")["executors"]
+    assert (executors[0]["component"], executors[0]["start"], executors[0]["host"]) == ("source", 1, "host-a")
+    assert len(executors) == 6
+
+
+def test_what_if_a_node_were_gone(api: Api) -> None:
+    """In a process of its own; who only looks may not ask for it, and nothing is touched."""
+    with api.client("viewer") as client:
+        assert client.post(f"{API}/what-if", json={"remove_nodes": ["b"]}).status_code == 403
+    before = dict(api.zookeeper._nodes)
+    status, found = send(api, "what-if", remove_nodes=["host-b"], planner="online", budget_s=5)
+    assert status == 200, found
+    (plan,) = found["plan"]["topologies"]
+    assert {w["supervisor"] for w in plan["workers"]} == {"a"}
+    assert found["then"]["inter_node_tps"] == 0
+    assert api.zookeeper._nodes == before
+    status, problem = send(api, "what-if", remove_nodes=["host-x"], planner="online")
+    assert (status, problem["code"]) == (409, "REFUSED")
+    assert "host-x" in problem["detail"]
+    status, problem = send(api, "what-if", remove_node=["host-b"])
+    assert (status, problem["code"]) == (400, "INVALID")
+
+
 def test_topology_without_a_plan_is_explained_too(api: Api) -> None:
     api.zookeeper.delete(api.paths.advice(ID))
     assert read(api, f"{API}/topologies/flights/explain")["no_plan"] == f"there is no plan for {ID}"
@@ -303,7 +330,7 @@ def test_schema_describes_every_route(api: Api) -> None:
     with api.client() as client:
         schema = client.get("/schema/openapi.json").json()
         assert client.get("/schema/openapi.yaml").status_code == 200
-    assert len(schema["paths"]) == 27
+    assert len(schema["paths"]) == 28
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             assert operation["description"], path
