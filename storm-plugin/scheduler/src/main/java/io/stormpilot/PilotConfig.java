@@ -23,6 +23,8 @@ import org.slf4j.LoggerFactory;
  *     plan
  * @param planRetryMs {@value #PLAN_RETRY}: how long a plan that does not fit the cluster is tried
  *     again
+ * @param takeOverGraceMs {@value #TAKE_OVER_GRACE}: how long after a Nimbus begins to lead
+ *     executors that it takes for dead are put back where they were
  * @param fallbackScheduler {@value #FALLBACK_SCHEDULER}
  * @param monitorFreqMs Storm's own {@code nimbus.monitor.freq.secs}: time between rounds
  */
@@ -34,6 +36,7 @@ public record PilotConfig(
     int maxMovedWorkers,
     long initialPlanWaitMs,
     long planRetryMs,
+    long takeOverGraceMs,
     String fallbackScheduler,
     long monitorFreqMs) {
 
@@ -44,6 +47,7 @@ public record PilotConfig(
   public static final String MAX_MOVED_WORKERS = "stormpilot.max.moved.workers.per.round";
   public static final String INITIAL_PLAN_WAIT = "stormpilot.initial.plan.wait.secs";
   public static final String PLAN_RETRY = "stormpilot.plan.retry.secs";
+  public static final String TAKE_OVER_GRACE = "stormpilot.take.over.grace.secs";
   public static final String FALLBACK_SCHEDULER = "stormpilot.fallback.scheduler";
 
   public static final String DEFAULT_FALLBACK = "org.apache.storm.scheduler.DefaultScheduler";
@@ -60,6 +64,7 @@ public record PilotConfig(
         (int) number(conf, MAX_MOVED_WORKERS, 0),
         millis(conf, INITIAL_PLAN_WAIT, 5),
         millis(conf, PLAN_RETRY, 60),
+        millis(conf, TAKE_OVER_GRACE, 30),
         text(conf, FALLBACK_SCHEDULER, DEFAULT_FALLBACK),
         millis(conf, DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10));
   }

@@ -119,7 +119,7 @@ public final class PilotScheduler implements IScheduler {
     hasLed = true;
     lastRoundMs = now;
     if (newLeader) {
-      takeOver();
+      takeOver(now);
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
     Round round = new Round(config, memory, fallback, topologies, cluster, view, now);
@@ -130,8 +130,8 @@ public final class PilotScheduler implements IScheduler {
     }
   }
 
-  private void takeOver() {
-    memory.forgetTopologies();
+  private void takeOver(long now) {
+    memory.takeOver(now);
     if (watch == null) {
       return;
     }

@@ -12,6 +12,7 @@ public final class Memory {
   private final Map<String, TopologyMemory> topologies = new HashMap<>();
   private final KnownPorts knownPorts = new KnownPorts();
   private final PortRest portRest;
+  private long leadsSinceMs = Long.MIN_VALUE;
 
   public Memory(long portRestMs) {
     this.portRest = new PortRest(portRestMs);
@@ -39,7 +40,13 @@ public final class Memory {
   }
 
   /** Another Nimbus may have led in between: what topologies do is to be learnt anew. */
-  public void forgetTopologies() {
+  public void takeOver(long now) {
     topologies.clear();
+    leadsSinceMs = now;
+  }
+
+  /** Whether this Nimbus leads for less than that. */
+  boolean leadsForLessThan(long ms, long now) {
+    return leadsSinceMs != Long.MIN_VALUE && now - leadsSinceMs < ms;
   }
 }

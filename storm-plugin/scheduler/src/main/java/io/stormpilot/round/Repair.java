@@ -27,6 +27,7 @@ import org.apache.storm.scheduler.WorkerSlot;
 public final class Repair {
 
   private final Slots slots;
+  private final Set<String> silent;
   private final ToDoubleFunction<String> freeCpu;
   private final ToDoubleFunction<ExecutorDetails> declaredCpu;
 
@@ -42,15 +43,18 @@ public final class Repair {
   /**
    * Make one for a topology and round.
    *
+   * @param silent supervisors that seem to be gone: taken only where there is no other
    * @param freeCpu declared CPU of a supervisor that is not taken, in Storm's points (100 = one
    *     core)
    * @param declaredCpu declared CPU of an executor, same unit
    */
   public Repair(
       Slots slots,
+      Set<String> silent,
       ToDoubleFunction<String> freeCpu,
       ToDoubleFunction<ExecutorDetails> declaredCpu) {
     this.slots = slots;
+    this.silent = silent;
     this.freeCpu = freeCpu;
     this.declaredCpu = declaredCpu;
   }
@@ -155,7 +159,7 @@ public final class Repair {
   }
 
   private WorkerSlot chooseSlot(Group group, Map<String, Double> cpuTaken) {
-    if (group.supervisor() != null) {
+    if (group.supervisor() != null && !silent.contains(group.supervisor())) {
       List<WorkerSlot> own = slots.available(group.supervisor());
       if (!own.isEmpty()) {
         return own.get(0);
@@ -171,7 +175,7 @@ public final class Repair {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);
-      Room room = new Room(cpu >= need, free, cpu, id);
+      Room room = new Room(!silent.contains(id), cpu >= need, free, cpu, id);
       if (bestRoom == null || room.compareTo(bestRoom) > 0) {
         best = id;
         bestRoom = room;
@@ -184,11 +188,12 @@ public final class Repair {
     return executors.stream().mapToDouble(declaredCpu).sum();
   }
 
-  private record Room(boolean cpuSuffices, int freeSlots, double freeCpu, String id)
+  private record Room(boolean heard, boolean cpuSuffices, int freeSlots, double freeCpu, String id)
       implements Comparable<Room> {
     @Override
     public int compareTo(Room other) {
-      return Comparator.comparing(Room::cpuSuffices)
+      return Comparator.comparing(Room::heard)
+          .thenComparing(Room::cpuSuffices)
           .thenComparingInt(Room::freeSlots)
           .thenComparingDouble(Room::freeCpu)
           .thenComparing(Room::id, Comparator.reverseOrder())

@@ -3,6 +3,8 @@ package io.stormpilot.round;
 import io.stormpilot.message.PlannedWorker;
 import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,18 +24,56 @@ final class RepairStep {
 
   private final Slots slots;
   private final Cluster cluster;
+  private final boolean justLeads;
+  private final Set<String> silent;
 
-  RepairStep(Slots slots, Cluster cluster) {
+  /**
+   * Make one for a round.
+   *
+   * @param justLeads this Nimbus leads only for a moment: whom it takes for dead, it may not have
+   *     heard yet, or not for as long as ZooKeeper was away
+   */
+  RepairStep(
+      Collection<TopologyRound> topologies, Slots slots, Cluster cluster, boolean justLeads) {
     this.slots = slots;
     this.cluster = cluster;
+    this.justLeads = justLeads;
+    this.silent = silent(topologies, cluster);
+  }
+
+  /**
+   * Supervisors that lost two workers or more at once, and have none left: their host is gone, and
+   * Nimbus will notice in a moment.
+   */
+  private static Set<String> silent(Collection<TopologyRound> topologies, Cluster cluster) {
+    Map<String, Integer> lost = new HashMap<>();
+    for (TopologyRound topology : topologies) {
+      for (WorkerSlot slot : topology.memory.lastWhole().workers().keySet()) {
+        lost.merge(slot.getNodeId(), 1, Integer::sum);
+      }
+    }
+    lost.values().removeIf(workers -> workers < 2);
+    for (WorkerSlot slot : cluster.getUsedSlots()) {
+      lost.remove(slot.getNodeId());
+    }
+    return lost.keySet();
   }
 
   void run(TopologyRound topology) {
     Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
     Set<ExecutorDetails> lost = current.unassigned(topology.details.getExecutors());
+    if (justLeads && topology.memory.owns()) {
+      putBack(topology, lost);
+      current = Placement.of(cluster.getAssignmentById(topology.id()));
+      lost = current.unassigned(topology.details.getExecutors());
+      if (lost.isEmpty()) {
+        return;
+      }
+    }
     Repair repair =
         new Repair(
             slots,
+            silent,
             id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
             e -> orZero(topology.details.getTotalCpuReqTask(e)));
     Repair.Outcome outcome = repair.place(topology.id(), lost, workersBefore(topology), current);
@@ -50,6 +90,34 @@ final class RepairStep {
         lost.size(),
         outcome.joinedLiving(),
         outcome.homeless().size());
+  }
+
+  /**
+   * Give executors the very slots in which they ran when the topology was last whole: a worker that
+   * lives runs on there, and one that does not is started there by its supervisor.
+   */
+  private void putBack(TopologyRound topology, Set<ExecutorDetails> lost) {
+    Map<WorkerSlot, Set<ExecutorDetails>> back = new LinkedHashMap<>();
+    topology
+        .memory
+        .lastWhole()
+        .workers()
+        .forEach(
+            (slot, executors) -> {
+              if (lost.containsAll(executors) && slots.isFree(slot)) {
+                back.put(slot, executors);
+              }
+            });
+    Change change = new Change(topology.id(), List.of(), back);
+    if (back.isEmpty() || !ClusterEdit.carryOut(cluster, List.of(change))) {
+      return;
+    }
+    back.keySet().forEach(slot -> slots.take(slot, topology.id()));
+    LOG.warn(
+        "put back: topology={} plan={} workers={}: not heard of since this Nimbus leads",
+        topology.id(),
+        topology.memory.inForcePlanId(),
+        back.size());
   }
 
   private void judge(TopologyRound topology, Repair.Outcome outcome, int lost) {

@@ -108,7 +108,8 @@ public final class Round {
     }
     topologies.values().forEach(this::intend);
     workersMoved = new MoveStep(topologies, slots, cluster, config, now).run();
-    RepairStep repair = new RepairStep(slots, cluster);
+    boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
+    RepairStep repair = new RepairStep(topologies.values(), slots, cluster, justLeads);
     topologies.values().stream().filter(t -> t.intent == Intent.REPAIR).forEach(repair::run);
     delegate();
     for (TopologyRound topology : topologies.values()) {
@@ -124,7 +125,11 @@ public final class Round {
    */
   private void catchUp(TopologyRound topology) {
     TopologyMemory m = topology.memory;
-    m.learn(topology.entry, view.statuses().get(topology.id()), topology.current);
+    m.learn(
+        topology.entry,
+        view.statuses().get(topology.id()),
+        topology.current,
+        view.placements().get(topology.id()));
     int workers = topology.details.getNumWorkers();
     if (m.wantWorkers(workers, now) && m.owns()) {
       m.setAside(

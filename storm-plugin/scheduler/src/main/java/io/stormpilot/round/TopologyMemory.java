@@ -64,12 +64,16 @@ public final class TopologyMemory {
    * @param entry what stands in {@code plans/}, or null
    * @param status what the last leader wrote, or null
    * @param current where the executors are
+   * @param before where they were by the last leader's word, or null
    */
-  void learn(PlanEntry entry, Status status, Placement current) {
+  void learn(PlanEntry entry, Status status, Placement current, Placement before) {
     if (learned) {
       return;
     }
     learned = true;
+    if (lastWhole.isEmpty() && before != null) {
+      lastWhole = before;
+    }
     Plan plan = entry == null ? null : entry.plan();
     boolean aboutThisPlan =
         status != null

@@ -31,7 +31,13 @@ public final class Cleaner {
   public void clean(Set<String> alive, long now, ZnodeStore store) throws Exception {
     Set<String> found = new HashSet<>();
     remove(List.of(paths.topologies(), paths.statuses()), OURS_AFTER_MS, alive, now, found, store);
-    remove(List.of(paths.plans(), paths.loads()), OTHERS_AFTER_MS, alive, now, found, store);
+    remove(
+        List.of(paths.plans(), paths.loads(), paths.moves()),
+        OTHERS_AFTER_MS,
+        alive,
+        now,
+        found,
+        store);
     deadSinceMs.keySet().retainAll(found);
   }
 

@@ -33,6 +33,10 @@ public record Paths(String root) {
     return base() + "/epoch";
   }
 
+  public String moves() {
+    return base() + "/moves";
+  }
+
   public String topologies() {
     return base() + "/topologies";
   }

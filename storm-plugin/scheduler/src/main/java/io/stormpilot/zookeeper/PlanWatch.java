@@ -5,6 +5,8 @@ import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
 import io.stormpilot.message.Settings;
 import io.stormpilot.message.Status;
+import io.stormpilot.round.Placement;
+import io.stormpilot.snapshot.TopologySnapshot;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -53,6 +55,7 @@ public final class PlanWatch implements AutoCloseable {
   private final Map<String, Known<PlanEntry>> plans = new HashMap<>();
   private final Map<String, Known<Boolean>> modes = new HashMap<>();
   private Map<String, Status> statuses = Map.of();
+  private Map<String, Placement> placements = Map.of();
   private boolean failing;
 
   private volatile View view = View.UNKNOWN;
@@ -180,6 +183,7 @@ public final class PlanWatch implements AutoCloseable {
         // before.
         zk.sync().forPath(paths.base());
         statuses = readStatuses();
+        placements = readPlacements();
       }
       view = read();
       if (failing) {
@@ -237,7 +241,7 @@ public final class PlanWatch implements AutoCloseable {
     plans.forEach((id, known) -> entries.put(id, known.value()));
     Set<String> paused = new HashSet<>(children(paths.pauses()));
     boolean controllerUp = !children(paths.leader()).isEmpty();
-    return new View(true, entries, paused, off, controllerUp, epoch(entries), statuses);
+    return new View(true, entries, paused, off, controllerUp, epoch(entries), statuses, placements);
   }
 
   /** The newest epoch ever seen by this process: it never goes back. */
@@ -268,6 +272,18 @@ public final class PlanWatch implements AutoCloseable {
       Status status = data == null ? null : Status.read(data);
       if (status != null) {
         read.put(id, status);
+      }
+    }
+    return read;
+  }
+
+  private Map<String, Placement> readPlacements() throws Exception {
+    Map<String, Placement> read = new HashMap<>();
+    for (String id : children(paths.topologies())) {
+      byte[] data = data(paths.topology(id));
+      Placement placement = data == null ? null : TopologySnapshot.readPlacement(data);
+      if (placement != null) {
+        read.put(id, placement);
       }
     }
     return read;

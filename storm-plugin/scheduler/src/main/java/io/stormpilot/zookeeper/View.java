@@ -2,6 +2,7 @@ package io.stormpilot.zookeeper;
 
 import io.stormpilot.message.PlanEntry;
 import io.stormpilot.message.Status;
+import io.stormpilot.round.Placement;
 import java.util.Map;
 import java.util.Set;
 
@@ -15,6 +16,7 @@ import java.util.Set;
  * @param controllerUp a controller is running (the election has candidates)
  * @param epoch the newest epoch seen, in {@code epoch} or in a plan whose checksum is right
  * @param statuses by topology id, what this or an earlier leading Nimbus wrote
+ * @param placements by topology id, where its executors were by the last leader's word
  */
 public record View(
     boolean loaded,
@@ -23,19 +25,21 @@ public record View(
     Set<String> off,
     boolean controllerUp,
     long epoch,
-    Map<String, Status> statuses) {
+    Map<String, Status> statuses,
+    Map<String, Placement> placements) {
 
   public static final String ALL = "_all";
 
   /** Nothing is known. */
   public static final View UNKNOWN =
-      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of());
+      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of());
 
   public View {
     plans = Map.copyOf(plans);
     paused = Set.copyOf(paused);
     off = Set.copyOf(off);
     statuses = Map.copyOf(statuses);
+    placements = Map.copyOf(placements);
   }
 
   /** New plans of this topology are not applied, by order of an operator. */

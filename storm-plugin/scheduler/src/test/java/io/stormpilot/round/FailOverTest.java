@@ -8,6 +8,7 @@ import io.stormpilot.message.Reason;
 import io.stormpilot.message.Rejection;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
 /** Another Nimbus takes over: nobody is restarted, nothing is undone. */
@@ -112,6 +113,82 @@ class FailOverTest {
 
     assertEquals("fallback/WORKERS_CHANGED", story.said("t"));
     assertEquals(4, story.placement("t").size());
+  }
+
+  @Test
+  void executorsThatANewLeaderHasNotHeardOfGoBackToTheVerySlotsInWhichTheyRan() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-2");
+    Round first = story.round();
+
+    assertEquals(before, story.placement("t"), "their workers live: nobody is restarted");
+    assertEquals(0, first.workersMoved());
+    story.round();
+    assertEquals("applied/OK", story.said("t"));
+  }
+
+  @Test
+  void aWholeTopologyThatANewLeaderHasNotHeardOfStaysInItsSlots() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-1");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    story.round();
+    assertEquals("applied/OK", story.said("t"));
+  }
+
+  @Test
+  void executorsOfASupervisorThatIsGoneAreNotPutBackThere() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+
+    story.failOver();
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals("degraded/SUPERVISOR_LOST", story.said("t"));
+  }
+
+  @Test
+  void afterAWhileANewLeaderTakesTheDeadForDead() {
+    Story story = Story.twoWorkers().with(PilotConfig.TAKE_OVER_GRACE, 30);
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+    story.failOver();
+    story.round();
+    story.pass(30_000);
+
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals(Map.of("sup-1:6700", Set.of(3, 4)), onSupervisor(story, "sup-1"));
+    assertEquals(Set.of("sup-2:6700"), onSupervisor(story, "sup-2").keySet(), "a fresh port");
+  }
+
+  private static Map<String, Set<Integer>> onSupervisor(Story story, String supervisor) {
+    Map<String, Set<Integer>> found = new TreeMap<>(story.placement("t"));
+    found.keySet().removeIf(slot -> !slot.startsWith(supervisor + ":"));
+    return found;
   }
 
   @Test

@@ -48,6 +48,39 @@ class LossTest {
   }
 
   @Test
+  void aSupervisorThatLostAllItsWorkersAtOnceIsNotTrustedThoughNimbusStillBelievesInIt() {
+    Story story = new Story(3, 3).topology("t", 3, 6);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-1:6701=5-6"};
+    for (String worker : workers) {
+      story.running("t", worker.split("=")[0], worker.split("=")[1]);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+
+    story.loseExecutorsOn("sup-1");
+    story.round();
+
+    assertTrue(story.slotOf("t", "3-4").startsWith("sup-2:"));
+    assertTrue(!story.slotOf("t", "5-6").startsWith("sup-1:"));
+    assertEquals("sup-0:6700", story.slotOf("t", "1-2"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.said("t"));
+  }
+
+  @Test
+  void aSilentSupervisorIsBetterThanNone() {
+    Story story = new Story(1, 4).topology("t", 2, 4);
+    story.running("t", "sup-0:6700", "1-2").running("t", "sup-0:6701", "3-4");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-0:6701=3-4"));
+    story.round();
+
+    story.loseWorker("sup-0:6700");
+    story.loseWorker("sup-0:6701");
+    story.round();
+
+    story.assertNobodyLost();
+  }
+
+  @Test
   void aLostWorkerGoesToAnotherPortOfItsSupervisorAndThePlanStaysApplied() {
     Story story = Story.twoWorkers();
     story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4"));

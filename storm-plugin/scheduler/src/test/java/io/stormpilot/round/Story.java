@@ -70,8 +70,10 @@ public final class Story {
   private final Set<String> paused = new HashSet<>();
   private final Set<String> off = new HashSet<>();
   private final StatusBoard board = new StatusBoard();
+  private final Map<String, Placement> snapshots = new HashMap<>();
   private Map<String, Status> said = Map.of();
   private boolean loaded = true;
+  private boolean failedOver;
   private boolean controllerUp = true;
   private long epoch;
   private double cpuPerSupervisor = 400;
@@ -274,6 +276,7 @@ public final class Story {
   /** Another Nimbus leads from now on: it knows what is in ZooKeeper, and nothing else. */
   public void failOver() {
     memory = null;
+    failedOver = true;
     board.forget();
   }
 
@@ -295,6 +298,9 @@ public final class Story {
     PilotConfig config = PilotConfig.of(conf);
     if (memory == null) {
       memory = new Memory(config.portRestMs());
+      if (failedOver) {
+        memory.takeOver(now);
+      }
     }
     if (fallback == null) {
       fallbackScheduler.prepare(conf, new StormMetricsRegistry());
@@ -302,7 +308,9 @@ public final class Story {
     }
     cluster = cluster();
     View view =
-        loaded ? new View(true, plans, paused, off, controllerUp, epoch, written) : View.UNKNOWN;
+        loaded
+            ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots)
+            : View.UNKNOWN;
     Round round = new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now);
     round.run();
     List<Status> statuses = round.statuses();
@@ -310,6 +318,7 @@ public final class Story {
     for (Status status : board.news(statuses, written, now)) {
       written.put(status.topologyId(), status);
     }
+    round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
     said = statuses.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
     assignments.clear();
     assignments.putAll(cluster.getAssignments());
