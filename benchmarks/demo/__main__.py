@@ -23,8 +23,9 @@ from stormpilot.cli.compute import read_model
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.compiled import Compiled, Ints, compile_model
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
+from stormpilot.model.flow import predicted
 from stormpilot.model.messages import PlanMessage, TopologySnapshot
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 from stormpilot.observe import planmodels
@@ -125,9 +126,10 @@ def main() -> int:
         finally:
             watcher.close()
         planned_on = read_model(OUT / "traffic" / planmodels.FOLDER / f"{plan.plan_id}.json")
-        best = optimum(planned_on, OPTIMUM_BUDGET_S)
-        compiled = compile_model(planned_on)
-        planned = metrics(compiled, _placed(compiled, plan))
+        foreseen = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
+        best = optimum(foreseen, OPTIMUM_BUDGET_S)
+        compiled = compile_model(foreseen)
+        planned = metrics(compiled, compiled.slots_of(_placement(plan)))
         host = {s.id: s.host for s in cluster.description.supervisors}
         moved = reporting.moved_executors(before, after)
         report: dict[str, Any] = {
@@ -238,9 +240,9 @@ def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
     story.until("every tuple from before and during the move is acked", missing, 90.0)
 
 
-def _placed(compiled: Compiled, plan: PlanMessage) -> Ints:
+def _placement(plan: PlanMessage) -> Plan:
     workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
-    return compiled.slots_of(Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=workers)]))
+    return Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=workers)])
 
 
 def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:

@@ -110,6 +110,10 @@ class Watcher:
         except StormpilotError as e:
             return Readiness(ready=False, text=str(e))
 
+    def model(self, seconds: float) -> Model:
+        """The model of the last so many seconds, complete or not."""
+        return self._build(_now_ms() - int(seconds * 1000), seconds)[0]
+
     def progress(self) -> Progress:
         """How far the spouts have come, as they commit it themselves."""
         return Progress.total(read_progress(self._zookeeper.client, self.topology_id))

@@ -103,7 +103,7 @@ def _comparison(report: dict[str, Any]) -> str:
 def _optimum(report: dict[str, Any]) -> str:
     how = "proved optimum" if report["optimum_proved"] else "best bound found"
     return (
-        f"<p>For the traffic that the plan was made for, the {how} under the same CPU limits is "
+        f"<p>For the traffic that was predicted for the plan, the {how} under the same CPU limits is "
         f"{report['optimum_inter_node_tps']:,.0f} tuples/s between nodes; the plan's figure is "
         f"{report['plan_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:.1%}).</p>"
     )

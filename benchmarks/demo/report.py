@@ -122,7 +122,7 @@ def show(report: dict[str, Any]) -> None:
         f"\nmoved {report['moves']} of {report['executors']} executors, restarted {report['restarted_workers']} "
         f"workers; throughput below half for {report['downtime_s']:.0f} s; tuples lost for good: {report['lost']} "
         f"({report['replayed']} replayed)\n"
-        f"inter-node traffic of the plan, for the traffic that it was made for: {report['plan_inter_node_tps']:,.0f} "
+        f"inter-node traffic of the plan, for the traffic predicted for it: {report['plan_inter_node_tps']:,.0f} "
         f"tuples/s; {proved}: {report['optimum_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:.1%})"
     )
 
