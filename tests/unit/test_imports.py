@@ -24,7 +24,10 @@ STAGES_ABOVE = {
     "observe": {"planner", "decide", "publish", "cli", "local", "instrument", "submit"},
     "publish": {"observe", "planner", "cli", "local", "instrument", "submit"},
     "instrument": {"observe", "planner", "decide", "publish", "cli", "local", "model", "submit"},
+    "notify": {"planner", "publish", "cli", "local", "instrument", "submit"},
 }
+for _above in STAGES_ABOVE.values():
+    _above |= {"api"}  # what looks at the whole from outside
 
 
 def modules(folder: str) -> list[Path]:

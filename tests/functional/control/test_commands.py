@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import sys
@@ -123,4 +124,46 @@ def test_wrong_arguments_end_with_2_and_say_what_was_expected(
     options = [] if "--zookeeper" in arguments or arguments[0] == "status" else ["--zookeeper", nobody]
     done = run(*arguments, *options)
     assert done.code == 2, done.err
+    assert said in done.err
+
+
+def test_new_token_is_printed_once_with_its_line(run: Run, tmp_path: Path) -> None:
+    done = run("token", "new", "ann", "--role", "operator")
+    assert done.code == 0
+    (token,) = done.out.split()
+    line = f"ann operator {hashlib.sha256(token.encode()).hexdigest()}"
+    assert line in done.err
+    (tmp_path / "tokens").write_text(line)
+    (tmp_path / "c.yaml").write_text("api: {tokens_file: tokens}")
+    assert run("config", "check", tmp_path / "c.yaml").code == 0
+    shown = json.loads(run("token", "new", "bob", "-f", "json").out)
+    assert shown["line"].startswith("bob viewer ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["ann", "--role", "root"], "expected viewer, operator, admin"), (["a b"], "'a b' is no name for a token")],
+)
+def test_wrong_token_is_refused(run: Run, arguments: list[str], said: str) -> None:
+    done = run("token", "new", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert not done.out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("api: {tokens_file: tokens}", "tokens:1 (api.tokens_file): expected `name role sha256`"),
+        ("api: {cert_file: nowhere, key_file: tokens}", "nowhere (api.cert_file): cannot read it"),
+        ("notify: {url: 'http://x', headers_file: tokens}", "tokens (notify.headers_file): line 1"),
+    ],
+)
+def test_config_check_reads_the_files_of_the_api_and_the_webhook(
+    run: Run, tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "tokens").write_text("ann\n")
+    (tmp_path / "c.yaml").write_text(line)
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 2
     assert said in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen
 
 ID = "flights-1-1763690000"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "api.md"
 PLACE = everywhere({("a", 6700): (1, 2, 3, 4, 5)})
 
 
@@ -186,6 +188,14 @@ def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
     observation = Observation(T0_MS, Seen(cluster=cluster("a"), topologies=snapshots), None, {}, {})
     scraped.cycle(Looked(seen.account, observation, seen.state, 0.2))
     assert scraped.value("executors", topology="flights") == 6
+
+
+def test_every_metric_is_in_the_document(scraped: Scraped) -> None:
+    scraped.cycle(looked(PUBLISH, plan=True))
+    table = DOCUMENT.read_text()
+    for family in text_string_to_metric_families(scraped.metrics.text().decode()):
+        name = family.name.removeprefix("stormpilot_") + ("_total" if family.type == "counter" else "")
+        assert f"`{name}`" in table or name.startswith("process_"), name
 
 
 def test_every_metric_says_what_it_is(scraped: Scraped) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from stormpilot.decide.events import Event as Began
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.model.messages import HistoryEntry, StatusMessage
-from stormpilot.notify.events import Event, Watch
+from stormpilot.notify.events import KINDS, Event, Watch
 from stormpilot.observe.reader import Seen
 
 ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
@@ -38,6 +39,14 @@ def seen(*statuses: StatusMessage) -> Seen:
 
 def told(watch: Watch, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
     return [(e.event, e.status) for e in watch.look(account(*decisions, **fields), seen())]
+
+
+def test_every_event_is_in_the_document() -> None:
+    table = (Path(__file__).resolve().parents[3] / "docs" / "api.md").read_text()
+    for kind in KINDS:
+        assert f"`{kind}`" in table, kind
+    for field in Event.__struct_fields__:
+        assert f'"{field}": ' in table, field
 
 
 def test_published_plan_is_told_with_its_numbers() -> None:

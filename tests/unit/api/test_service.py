@@ -1,0 +1,128 @@
+"""What the daemon tells: nothing that goes wrong outside comes back to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from doubles.models import NOW_MS
+from stormpilot.account import Account
+from stormpilot.api.service import Service
+from stormpilot.config import ApiSection, Config, NotifySection
+from stormpilot.notify.events import Event
+from stormpilot.observe.observer import Observation
+from stormpilot.observe.reader import Seen
+
+Make = Callable[..., Service]
+OBSERVATION = Observation(NOW_MS, Seen(), None, {}, {})
+OFF = ApiSection(enabled=False)
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    started: list[Service] = []
+
+    def make_one(**sections: Any) -> Service:
+        config = Config(**{"api": OFF, **sections})
+        started.append(Service(config, "n1:7", connected=lambda: True, sessions_lost=lambda: 0))
+        started[-1].start()
+        return started[-1]
+
+    yield make_one
+    for service in started:
+        service.stop()
+
+
+class Outbox:
+    """A webhook that keeps what it is offered."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def offer(self, event: Event) -> None:
+        self.events.append(event)
+
+    def stop(self, *, wait: bool = True) -> None:
+        pass
+
+
+def test_fault_outside_does_not_reach_the_cycle_and_is_said_once(make: Make, lines: list[Any]) -> None:
+    service = make()
+
+    class Broken:
+        def cycle_done(self, _: object) -> None:
+            raise RuntimeError("a fault of ours")
+
+    service._metrics = Broken()  # type: ignore[assignment]
+    service.leading(1)
+    for _ in range(3):
+        service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
+    assert service.board.cycles == 3
+    service._metrics = None
+    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    assert not service.failing
+
+
+def test_start_that_cannot_work_leaves_the_controller_alone(make: Make, lines: list[Any]) -> None:
+    service = make(notify=NotifySection(url="http://127.0.0.1:1/x", headers_file="/nowhere"))
+    assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
+    service.leading(1)
+    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    assert service.board.part == "leading"
+
+
+def test_leader_says_that_it_is_up_and_down(make: Make) -> None:
+    service, outbox = make(), Outbox()
+    service._webhook = outbox  # type: ignore[assignment]
+    service.standing_by("n2:8")
+    assert outbox.events == []
+    service.leading(4)
+    service.stop()
+    assert [(e.event, e.text) for e in outbox.events] == [
+        ("controller_up", "controller n1:7 leads after n2:8, epoch 4"),
+        ("controller_down", "controller n1:7 stops; what runs goes on as it is"),
+    ]
+
+
+def test_who_steps_down_is_not_told_as_leading(make: Make) -> None:
+    service = make()
+    service.leading(4)
+    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    service.stepped_down()
+    assert (service.board.part, service.board.last, service.board.epoch) == ("starting", None, 0)
+    service.standing_by("n2:8")
+    service.stepped_down()  # an election that was lost: it still stands by
+    assert (service.board.part, service.board.leader) == ("standby", "n2:8")
+
+
+def test_new_configuration_changes_the_webhook_at_once_and_the_api_not(make: Make, lines: list[Any]) -> None:
+    service = make()
+    service.reconfigured(
+        Config(api=ApiSection(enabled=False, port=1), notify=NotifySection(url="http://127.0.0.1:1/x"))
+    )
+    assert service._webhook is not None
+    assert [x["event"] for x in lines] == ["the api section changed: restart the controller to have it served so"]
+    service.reconfigured(Config(api=ApiSection(enabled=False, port=1)))
+    assert service._webhook is None
+
+
+def test_controller_without_api_imports_no_web_server() -> None:
+    """`stormpilot run --once`, and who turns the API off, pay nothing for it."""
+    code = (
+        "import sys, stormpilot.daemon\n"
+        "print([m for m in ('litestar', 'uvicorn', 'prometheus_client') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"
