@@ -232,6 +232,9 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "planned_inter_node_tps": view.planned_inter_node_tps,
         "moved_executors": view.moved_executors,
         "missing_tasks": view.missing,
+        "last_move": view.effect,
+        "restart_s": view.restart_s,
+        "restart_moves": view.restart_moves,
         "since_s": round((now_ms - view.since_ms) / 1000, 1),
         "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
     }

@@ -97,6 +97,10 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
             opens = d["opens_in_s"]
             later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""
             _line(t["name"], f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
+            if d["last_move"]:
+                _line(t["name"], f"last move: {d['last_move']}")
+            if d["restart_moves"]:
+                _line(t["name"], f"a restart takes {d['restart_s']:g} s, known from {d['restart_moves']} moves")
 
 
 def _line(head: str, text: str) -> None:
