@@ -6,8 +6,9 @@ A request goes in the transaction in which it is done, so that a crash at any po
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -26,7 +27,7 @@ from stormpilot.model.values import Model, Plan
 from stormpilot.observe.settings import Settings
 from stormpilot.planner.check import violations
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import Append, Delete, Put, Step
+from stormpilot.zookeeper import Append, ConflictError, Delete, Put, Step
 
 Lost = tuple[list[str], int]
 """Supervisors that were lost lately, and how many are known (`Memory.lost`)."""
@@ -78,14 +79,14 @@ class Desk:
         """Remove requests that are over without a plan to publish."""
         for t, a in self.answers.items():
             if a.done and a.plan is None:
-                self.publisher.write(self._over(t, a, a.result))
+                self._write(self._over(t, a, a.result))
 
     def finish_asked(self, subjects: Mapping[str, Subject], decisions: Mapping[str, Decision]) -> None:
         """Remove requests for a plan now of which nothing was published; the decision is the answer."""
         for t, s in subjects.items():
             d = decisions.get(t)
             if s.asked and d is not None and d.action != "publish":
-                self.publisher.write(self._over(t, self.answers[t], f"{d.action}: {d.reason}: {d.text}"))
+                self._write(self._over(t, self.answers[t], f"{d.action}: {d.reason}: {d.text}"))
 
     def approver(self, topology_id: str) -> str:
         """Who asked for what is published now, or nobody."""
@@ -120,6 +121,11 @@ class Desk:
             carried_out_by=self.name,
         )
         return [self._record(record)]
+
+    def _write(self, steps: Sequence[Step]) -> None:
+        """A request, hold or advice that somebody changed meanwhile is seen anew in the next cycle."""
+        with contextlib.suppress(ConflictError):
+            self.publisher.write(steps)
 
     def _over(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stormpilot.config import LoadSection
-from stormpilot.errors import RefusedError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
@@ -80,8 +80,20 @@ def moved(found: PublishedPlan) -> list[dict[str, Any]]:
     ]
 
 
-def explained(model: Model, topology_id: str) -> list[Explanation]:
-    """Why executors of a topology are where they run now; nothing while one of them runs nowhere."""
+def advised(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PlanMessage | None:
+    """The plan that is advised for a topology and waits to be applied, where it is newer than what is published."""
+    try:
+        found = published_plan(zookeeper, paths, topology)
+    except (RefusedError, UsageError):  # there is none, or it cannot be read: status tells
+        return None
+    return found.plan if found.advice else None
+
+
+def explained(model: Model, topology_id: str, planned: PlanMessage | None = None) -> list[Explanation]:
+    """Why executors of a topology are where they run now, or where a plan wants them.
+
+    Nothing while one of them runs nowhere, or where the plan has other executors or slots than there are.
+    """
     from stormpilot.model.compiled import compile_model
     from stormpilot.planner.explain import explain
 
@@ -93,4 +105,13 @@ def explained(model: Model, topology_id: str) -> list[Explanation]:
     mine = (compiled.topology == number).nonzero()[0]
     if not mine.size:
         raise RefusedError(f"{topology_id} has no executors")
-    return explain(compiled, compiled.current, mine.tolist())
+    placement = compiled.current.copy()
+    if planned is not None:
+        slots = compiled.slot_numbers()
+        wanted = {start: (w.supervisor, w.port) for w in planned.workers for start, _ in w.executors}
+        for e in mine.tolist():
+            slot = wanted.get(int(compiled.start[e]))
+            if slot is None or slot not in slots:
+                return []
+            placement[e] = slots[slot]
+    return explain(compiled, placement, mine.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import TopologyView
+    from stormpilot.model.messages import PlanMessage, TopologyView
     from stormpilot.planner.explain import Explanation
 
 SHOWN = 40
@@ -38,7 +39,7 @@ def explain(
     from stormpilot.cli.verbs import user
     from stormpilot.config import load
     from stormpilot.decide.gates import gates
-    from stormpilot.lookup import explained, topology_id
+    from stormpilot.lookup import advised, explained, topology_id
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
@@ -50,6 +51,7 @@ def explain(
         i = topology_id(seen, topology)
         view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
         executors: list[Explanation] = []
+        planned: PlanMessage | None = None
         unmeasured = ""
         if measure:
             if output is Format.table:
@@ -59,7 +61,8 @@ def explain(
             belief = live_model(operator, measure, None if settings is None else settings.load, ratio)
             readiness = belief.readiness.get(i)
             unmeasured = "" if readiness is None or readiness.ready else readiness.text
-            executors = explained(belief.model, i)
+            planned = advised(connection, where.paths, i)
+            executors = explained(belief.model, i, planned)
     found = [] if view is None else gates(view.action, view.reason)
     if output is Format.json:
         print_json(
@@ -67,6 +70,7 @@ def explain(
                 "topology": i,
                 "decision": view,
                 "gates": [{"question": g.question, "state": g.state} for g in found],
+                "plan": None if planned is None else planned.plan_id,
                 "executors": executors,
                 "unmeasured": unmeasured,
             }
@@ -81,7 +85,11 @@ def explain(
         say(f"not fully measured: {unmeasured}")
     if executors:
         say("")
-        _executors(executors, everything)
+        now = {}
+        if planned is not None:
+            say(f"as plan {planned.plan_id} wants it, which is advice and not applied:")
+            now = {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
+        _executors(executors, everything, now)
 
 
 def _decision(view: TopologyView) -> None:
@@ -93,7 +101,14 @@ def _decision(view: TopologyView) -> None:
     say("")
 
 
-def _executors(found: list[Explanation], everything: bool) -> None:
+def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tuple[str | None, int | None]]) -> None:
+    """`now` is where they run, by start task, where that is not what is explained."""
+
+    def where(e: Explanation) -> str:
+        supervisor, port = now.get(e.start, (e.supervisor, e.port))
+        moves = (supervisor, port) != (e.supervisor, e.port)
+        return f"{e.host} {e.port}" + (f", from {supervisor} {port}" if moves else "")
+
     order = sorted(found, key=lambda e: (e.verdict not in ("blocked", "improvable"), -e.traffic_tps, e.start))
     shown = order if everything else order[:SHOWN]
     print_table(
@@ -101,7 +116,7 @@ def _executors(found: list[Explanation], everything: bool) -> None:
         [
             [
                 f"{e.component} [{e.start},{e.end}]",
-                f"{e.host} {e.port}",
+                where(e),
                 e.in_worker_tps + e.in_node_tps,
                 e.leaving_tps,
                 _why(e),

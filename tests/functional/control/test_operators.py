@@ -177,6 +177,11 @@ def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: P
     assert "an operator has approved, where that is needed" in explained
     assert "CLOSED" in explained
     assert "parse [2,2]" in explained
+    assert "which is advice and not applied" in explained
+    shown = json.loads(run("explain", "flights", "--measure", "2", "-f", "json").out)
+    assert shown["plan"].startswith("p-")
+    assert {g["state"] for g in shown["gates"]} == {"open", "CLOSED", "not asked"}
+    assert len({e["supervisor"] for e in shown["executors"]}) == 1  # the plan puts all on one node
 
     done = run("approve", "flights", "--yes", "--why", "looks right")
     assert done.code == 0, done.err
