@@ -118,7 +118,7 @@ class Annealer:
             violated = best.see(g)
             price = price * 1.4 if violated else max(price / 1.2, 0.02 * self._traffic / self._mhz)
             temperature *= cooling
-        done += self._settle(g, best, price, inside_nodes)
+        done += self._settle(g, best, price, inside_nodes, left_s)
         return Found(Layout(best.worker.copy(), best.node.copy()), float(best.cost[0]), best.violation, done, cut)
 
     def mend(self, start: Layout, rng: np.random.Generator, left_s: LeftS) -> Found:
@@ -141,23 +141,25 @@ class Annealer:
             stuck = stuck + 1 if best.violation >= before else 0
         return Found(Layout(best.worker, best.node), float(best.cost[0]), best.violation, tries, left_s() <= 0)
 
-    def _settle(self, g: Space, best: _Best, price: float, inside_nodes: bool) -> int:
-        """Only improve, at a price that rises until nothing is violated; then from the best seen."""
+    def _settle(self, g: Space, best: _Best, price: float, inside_nodes: bool, left_s: LeftS) -> int:
+        """Only improve, at a price that rises until nothing is violated; then, in the time left, from the best seen."""
         per_pass = 10 * max(self.movable, 20)
         done = 0
         violated = best.see(g)
         for _ in range(24):
-            if not violated:
+            if not violated or (left_s() <= 0 and best.violation <= NO_VIOLATION):
                 break
             price *= 2.0
             search.run(g, per_pass, 0.0, price, inside_nodes, *best.copies, best.cost)
             violated = best.see(g)
             done += per_pass
-        if best.violation > NO_VIOLATION:
+        if best.violation > NO_VIOLATION or left_s() <= 0:
             return done
         g = search.space(self.template, best.worker, best.node, int(g.box["random"][0]))
         firm = 1e3 * self._traffic / self._mhz + price
         for _ in range(6):
+            if left_s() <= 0:
+                break
             accepted = search.run(g, per_pass, 0.0, firm, inside_nodes, *best.copies, best.cost)
             best.see(g)
             done += per_pass

@@ -1,15 +1,16 @@
 """`best`: the cheapest feasible plan of a portfolio, never dearer than the present placement.
 
-Starts are the present placement, `online` at several caps, and (for larger models) a graph partition; each is improved
-by annealing on the true objective, in runs of growing length, later ones from the best so far. The number of moves
-tried is fixed by the size of the model or `iterations`, so that the same seed gives the same plan; only the clock can
-cut it shorter, and the plan then says so.
+Starts are the present placement, `online` at several caps, and (for larger models) grown clusters and a graph
+partition; each is improved by annealing on the true objective, cheapest start first, in runs of growing length, later
+ones from the best so far. The number of moves tried is fixed by the size of the model or `iterations`, so that the same
+seed gives the same plan; only the clock can cut it shorter (it then also shortens the runs, so that each ends cold),
+and the plan then says so. Models so small that nothing more is to be found stop early.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +20,24 @@ from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
 from stormpilot.planner import online, partition
 from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
+from stormpilot.planner.clusters import clustered
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
-from stormpilot.planner.objective import ObjectiveName, checked, objective_of
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
 FIRST_RUN_TRIES = 400  # per executor
 PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
+PARTITION_S = 1.5e-4  # seconds per executor that a partition to start from may take, of those that are left
+OTHERS_S = 5e-5  # the same for any start but the first
+END_S = 5e-5  # seconds per executor that are kept for what comes after the search
+SPEED = 300_000.0  # moves per second, until it was measured
+SMALL = 60  # executors: below, a search that no longer finds anything ends before its last move
+SMALL_TRIES = 60_000
+STALE = 6  # times the moves up to the last improvement
+WARM, COOL = 200, 50  # moves per executor: a shorter run starts colder, to end cold
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,10 @@ class Portfolio:
         self.objective = objective
         self.limits = limits
         self.rng = rng
-        self.left_s = left_s
+        self._given_s = left_s
+        self.speed = 0.0
+        self.short = False
+        self.improved_at = 0
         self.annealer = Annealer(frame, objective, limits)
         self.best: Layout | None = None
         self.least_bad: Layout | None = None
@@ -111,6 +124,10 @@ class Portfolio:
         self.tries = 0
         self.cut = False
         self.present = present_layout(frame, limits.exact_workers)
+
+    def left_s(self) -> float:
+        """Seconds left for the search itself."""
+        return self._given_s() - END_S * self.frame.compiled.executors
 
     def run(self, iterations: int) -> None:
         """Search from every start, then on from the best, until `iterations` moves were tried."""
@@ -122,20 +139,42 @@ class Portfolio:
             self._consider(start)
         if not movable or not starts:
             return
+        starts.sort(key=self.annealer.traffic)
         length = max(FIRST_RUN_TRIES * movable, iterations // 40)
         run = 0
-        while self.tries < iterations and not self.cut:
-            tries = min(length, iterations - self.tries)
-            if run < len(starts):
-                self._anneal(starts[run], tries, 1.0)
+        while self.tries < iterations and not self.cut and not self._exhausted(movable):
+            tries = self._affordable(min(length, iterations - self.tries), movable)
+            if self.short and run and tries < COOL * movable / 2:
+                self.cut = True
+                break
+            first = 1.0 if tries >= WARM * movable else 0.3 if tries >= COOL * movable else 0.1
+            if run < len(starts) and not (self.short and run):
+                self._anneal(starts[run], tries, first)
             else:
-                hot = run % 2 == 0 or self.best is None
+                hot = (not self.short and run % 2 == 0) or self.best is None
                 start = starts[run % len(starts)] if hot or self.best is None else self.best
-                self._anneal(start, tries, 1.0 if hot else 0.15)
+                self._anneal(start, tries, first if hot else min(first, 0.15))
                 length = int(length * 1.5)
             run += 1
+        self.cut = self.cut or self.short
         if self.best is not None:
             self._tidy(movable)
+
+    def _exhausted(self, movable: int) -> bool:
+        """Whether a small model has long been searched in vain, or costs nothing any more."""
+        if self.best is None or movable > SMALL:
+            return False
+        return self.cost <= 0 or self.tries > max(STALE * self.improved_at, SMALL_TRIES)
+
+    def _affordable(self, tries: int, movable: int) -> int:
+        """As many of these moves as the clock allows in one run with its end; fewer count as cut."""
+        left = self.left_s()
+        if math.isinf(left):
+            return tries
+        most = int(max(0.85 * left * (self.speed or SPEED) - 10 * movable, 0))
+        if most < tries:
+            self.short = True
+        return max(min(tries, most), movable)
 
     def keep_present(self, min_gain: float) -> bool:
         """Whether the present placement stays, because what was found is not better by more than `min_gain` of it."""
@@ -154,17 +193,29 @@ class Portfolio:
         present.worker[home] = f.home[home]
         used = np.bincount(f.home[home], minlength=f.workers) > 0
         present.node = np.where(used, f.home_node, NOWHERE)
-        layouts = [present] if home.any() else []
+        makers: list[Callable[[], Layout]] = [lambda: present] if home.any() else []
         if f.compiled.executors >= PARTITION_FROM:
-            layouts.append(partition.divided(f, self.objective, int(self.rng.integers(2**31))))
-        layouts.extend(online.greedy(f, alpha) for alpha in (0.0, 0.3))
-        for layout in layouts:
-            whole = completed(f, layout, self.limits)
+            pairs = weights(f.compiled, self.objective)
+            makers.append(lambda: partition.seated(f, clustered(f, pairs, self.rng)))
+            if self.left_s() > PARTITION_S * f.compiled.executors:
+                makers.append(lambda: partition.divided(f, self.objective, int(self.rng.integers(2**31))))
+        makers.extend([lambda: online.greedy(f, 0.0), lambda: online.greedy(f, 0.3)])
+        made = 0
+        for make in makers:
+            if made and self.left_s() < OTHERS_S * f.compiled.executors:
+                self.short = True
+                return
+            whole = completed(f, make(), self.limits)
             if not isinstance(whole, Infeasible):
+                made += 1
                 yield relabel(f, whole)
 
     def _anneal(self, start: Layout, tries: int, temperature: float) -> None:
+        before = self.left_s()
         found = self.annealer.search(start, self.rng, tries, self.left_s, first_temperature=temperature)
+        took_s = before - self.left_s()
+        if took_s > 0:
+            self.speed = found.tries / took_s
         self.tries += found.tries
         self.cut = self.cut or found.cut
         self._consider(found.layout)
@@ -179,6 +230,7 @@ class Portfolio:
         cost = self._cost(layout)
         if cost < self.cost:
             self.best, self.cost = layout, cost
+            self.improved_at = self.tries
 
     def _cost(self, layout: Layout) -> float:
         return self.annealer.cost(layout)
@@ -203,5 +255,6 @@ class Portfolio:
                 inside_nodes=True,
             )
             self._consider(found.layout)
-        found = self.annealer.search(self.best, self.rng, 0, self.left_s, first_temperature=0.0)
-        self._consider(found.layout)
+        if self.left_s() > 0:
+            found = self.annealer.search(self.best, self.rng, 0, self.left_s, first_temperature=0.0)
+            self._consider(found.layout)

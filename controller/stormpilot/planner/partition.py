@@ -17,19 +17,22 @@ from typing import Any, Literal
 import numpy as np
 
 from stormpilot.errors import UsageError
-from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency
+from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency, unordered
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.anneal import Annealer, LeftS, Objective, no_limits
+from stormpilot.planner.clusters import clustered, clusters
 from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
 from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
-from stormpilot.planner.repair import repaired, wrong
+from stormpilot.planner.repair import completed, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
 UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
-THREADS = 1  # with one thread Mt-KaHyPar's faster presets give the same partition for the same seed
+THREADS = 1  # with one thread Mt-KaHyPar's default preset gives the same partition for the same seed
 WIDEST = 16  # blocks of one call: time grows with blocks x edges, so more are divided in several steps
 GOOD_BELOW = 3000  # executors
+LARGE_FROM = 10_000
+COARSE, COARSER = 0.5, 1.0  # of a node: the largest cluster of what is divided fast, and of that in large models
 FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partition found, frees what it got wrong
 
 
@@ -67,12 +70,22 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     c = frame.compiled
     limits = no_limits(c, exact_workers=params.exact_workers)
     objective = objective_of(c, params.objective, params.restart_tps)
-    start = divided(frame, objective, int(rng.integers(2**31)), quality=params.quality)
-    sound = repaired(frame, start, limits, rng, left_s, objective)
-    if isinstance(sound, Infeasible):
-        return sound
     annealer = Annealer(frame, objective, limits)
-    layouts = [sound, relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective)))]
+    starts = [
+        seated(frame, clustered(frame, weights(c, objective), rng)),
+        divided(frame, objective, int(rng.integers(2**31)), quality=params.quality),
+    ]
+    layouts: list[Layout] = []
+    for start in starts:
+        whole = completed(frame, start, limits)
+        if layouts and (isinstance(whole, Infeasible) or annealer.traffic(whole) > annealer.traffic(layouts[0])):
+            continue  # repairing makes nothing cheaper
+        sound = repaired(frame, start, limits, rng, left_s, objective)
+        if isinstance(sound, Infeasible):
+            if sound.proved or (start is starts[-1] and not layouts):
+                return sound
+            continue
+        layouts += [sound, relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective)))]
     present = present_layout(frame, limits.exact_workers)
     if present is not None and not wrong(frame, present).any():
         layouts.append(present)
@@ -91,11 +104,16 @@ def by_rack(c: Compiled, objective: Objective) -> bool:
 def divided(frame: Frame, objective: Objective, seed: int, *, quality: Literal["fast", "good"] | None = None) -> Layout:
     """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced."""
     c = frame.compiled
-    node = _nodes(c, objective, seed, quality or ("good" if c.executors < GOOD_BELOW else "fast"))
+    return seated(frame, _nodes(c, objective, seed, quality or ("good" if c.executors < GOOD_BELOW else "fast")))
+
+
+def seated(frame: Frame, node: Ints) -> Layout:
+    """Workers for executors on nodes (-1: none yet): one per topology and node, of too many the smallest left out."""
+    c = frame.compiled
     layout = empty_layout(frame)
     for t in range(c.topologies):
         own = np.arange(c.first_executor[t], c.first_executor[t + 1])
-        own = own[~c.fixed[own]]
+        own = own[~c.fixed[own] & (node[own] != NOWHERE)]
         nodes, sizes = np.unique(node[own], return_counts=True)
         workers = np.arange(frame.first_worker[t], frame.first_worker[t + 1])
         workers = workers[~frame.fixed[workers]]
@@ -107,23 +125,43 @@ def divided(frame: Frame, objective: Objective, seed: int, *, quality: Literal["
     return layout
 
 
+@dataclass(frozen=True)
+class _Graph:
+    """What is divided: executors, or clusters of them. `tied`: the only node that a vertex may be on, or -1."""
+
+    cpu_mhz: Floats
+    pairs: tuple[Ints, Ints, Floats]
+    tied: Ints
+
+
 def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
-    """E -> node."""
+    """E -> node. With quality `fast`, clusters of executors are divided instead of executors."""
     pairs = weights(c, objective)
-    racks = by_rack(c, objective)
-    result = np.full(c.executors, NOWHERE, dtype=np.int64)
     tied = _tied(c)
+    vertex = np.arange(c.executors)
+    if quality == "fast":
+        largest = float(np.median(c.node_limit_mhz)) * (COARSE if c.executors < LARGE_FROM else COARSER)
+        kind = np.unique(np.where(tied == NOWHERE, NOWHERE - c.klass, tied), return_inverse=True)[1].reshape(-1)
+        vertex = clusters(c.cpu_mhz, kind, pairs, largest, np.random.default_rng(seed))
+    count = int(vertex.max(initial=-1)) + 1
+    cpu = np.bincount(vertex, c.cpu_mhz, count).astype(np.float64)
+    own = np.full(count, NOWHERE, dtype=np.int64)
+    own[vertex] = tied
+    a, b = vertex[pairs[0]], vertex[pairs[1]]
+    graph = _Graph(cpu, unordered(count, a[a != b], b[a != b], pairs[2][a != b]), own)
+    racks = by_rack(c, objective)
+    result = np.full(count, NOWHERE, dtype=np.int64)
     nodes = np.lexsort((np.arange(c.nodes), c.node_rack))
-    pending = [(np.arange(c.executors), nodes)]
+    pending = [(np.arange(count), nodes)]
     while pending:
-        executors, nodes = pending.pop()
-        if len(nodes) == 1 or not len(executors):
-            result[executors] = nodes[0]
+        vertices, nodes = pending.pop()
+        if len(nodes) == 1 or not len(vertices):
+            result[vertices] = nodes[0]
             continue
         groups = _groups(c, nodes, racks)
-        block = _blocks(c, pairs, executors, groups, tied, seed, quality)
-        pending.extend((executors[block == i], group) for i, group in enumerate(groups))
-    return result
+        block = _blocks(c, graph, vertices, groups, seed)
+        pending.extend((vertices[block == i], group) for i, group in enumerate(groups))
+    return result[vertex]
 
 
 def _groups(c: Compiled, nodes: Ints, by_racks: bool) -> list[Ints]:
@@ -147,51 +185,42 @@ def _tied(c: Compiled) -> Ints:
     return np.where(c.fixed, c.slot_node[c.current], tied) if c.slots else tied
 
 
-def _blocks(
-    c: Compiled,
-    pairs: tuple[Ints, Ints, Floats],
-    executors: Ints,
-    groups: list[Ints],
-    tied: Ints,
-    seed: int,
-    quality: str,
-) -> Ints:
-    """Divide these executors among the groups of nodes; the group of each executor."""
+def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], seed: int) -> Ints:
+    """Divide these vertices among the groups of nodes; the group of each vertex."""
     limit = np.array([c.node_limit_mhz[group].sum() for group in groups])
-    index = np.full(c.executors, NOWHERE, dtype=np.int64)
-    index[executors] = np.arange(len(executors))
-    a, b = index[pairs[0]], index[pairs[1]]
+    cpu = graph.cpu_mhz[vertices]
+    index = np.full(len(graph.cpu_mhz), NOWHERE, dtype=np.int64)
+    index[vertices] = np.arange(len(vertices))
+    a, b = index[graph.pairs[0]], index[graph.pairs[1]]
     inside = (a != NOWHERE) & (b != NOWHERE)
-    a, b, tps = a[inside], b[inside], pairs[2][inside]
+    a, b, tps = a[inside], b[inside], graph.pairs[2][inside]
     group_of = np.full(c.nodes + 1, NOWHERE, dtype=np.int64)  # the last stands for "tied to none"
     for i, group in enumerate(groups):
         group_of[group] = i
-    held = group_of[tied[executors]]
-    if len(executors) <= len(groups) or not len(a):
-        return _dealt(c.cpu_mhz[executors], limit, held, a, b, tps)
+    held = group_of[graph.tied[vertices]]
+    if len(vertices) <= len(groups) or not len(a):
+        return _dealt(cpu, limit, held, a, b, tps)
     import mtkahypar
 
     mtk = _library()
     mtkahypar.set_seed(seed)
-    unit = max(float(limit.sum()), float(c.cpu_mhz[executors].sum()), 1e-9) / UNITS
-    weight = np.maximum(np.ceil(c.cpu_mhz[executors] / unit), 1).astype(np.int64)
+    unit = max(float(limit.sum()), float(cpu.sum()), 1e-9) / UNITS
+    weight = np.maximum(np.ceil(cpu / unit), 1).astype(np.int64)
     largest = np.maximum(np.floor(limit / unit).astype(np.int64), 1)
     short = int(weight.sum()) - int(largest.sum())
-    if short > 0:  # an overfull share of executors: the surplus is spread, and repaired afterwards
+    if short > 0:  # an overfull share of vertices: the surplus is spread, and repaired afterwards
         largest += short // len(largest) + 1
     rate = np.maximum(np.round(tps / max(float(tps.sum()), 1e-9) * UNITS), 1).astype(np.int64)
-    presets = mtkahypar.PresetType
-    bound = bool((held != NOWHERE).any())  # the faster preset knows no fixed vertices
-    context = mtk.context_from_preset(presets.LARGE_K if quality == "fast" and not bound else presets.DEFAULT)
+    context = mtk.context_from_preset(mtkahypar.PresetType.DEFAULT)
     context.set_partitioning_parameters(len(groups), 0.03, mtkahypar.Objective.CUT)
     context.set_individual_target_block_weights(largest.tolist())
     context.logging = False
     edges = list(zip(a.tolist(), b.tolist(), strict=True))
-    graph = mtk.create_graph(context, len(executors), len(edges), edges, weight.tolist(), rate.tolist())
-    if bound:
-        graph.add_fixed_vertices(held.tolist(), len(groups))
-    blocks = graph.partition(context)
-    return np.array([blocks.block_id(i) for i in range(len(executors))], dtype=np.int64)
+    made = mtk.create_graph(context, len(vertices), len(edges), edges, weight.tolist(), rate.tolist())
+    if (held != NOWHERE).any():
+        made.add_fixed_vertices(held.tolist(), len(groups))
+    blocks = made.partition(context)
+    return np.array([blocks.block_id(i) for i in range(len(vertices))], dtype=np.int64)
 
 
 def _dealt(cpu_mhz: Floats, limit: Floats, held: Ints, a: Ints, b: Ints, tps: Floats) -> Ints:

@@ -27,6 +27,7 @@ from stormpilot.planner.jit import jit
 PIECE = 64  # executors in a connected piece, at most
 ONE = cast(int, np.int64(1))  # a number that is no literal: numba compiles a function anew for each literal argument
 STEPS = cast(int, np.int64(8))
+HEAT_BATH = 0.3  # of all tries: an executor to the worker that it would be cheapest in
 
 
 EXECUTOR = np.dtype(
@@ -52,6 +53,8 @@ WORKER = np.dtype(
         ("home_node", "i8"),
         ("place", "i8"),  # index in on_node
         ("fixed", "i8"),
+        ("seen", "i8"),  # stamp of the last executor that looked at the worker
+        ("near", "f8"),  # what that executor exchanges with the worker
     ]
 )
 NODE = np.dtype(
@@ -321,6 +324,64 @@ def _target(g: Space, e: int, k: int, near: bool) -> int:
 
 
 @jit
+def _attractive(g: Space, e: int, temperature: float, price: float) -> int:
+    """The worker that e would be cheapest in, of those it exchanges tuples with and its own, with thermal noise.
+
+    Drawn as a heat bath does (Gumbel noise on the costs), so that one scan of the neighbours weighs all of them. -1
+    where that is its own. Restarts, and traffic between workers on one node, are left to the move itself.
+    """
+    a = g.executors[e].worker
+    m = g.workers[a].node
+    g.box[0].stamp += 1
+    stamp = g.box[0].stamp
+    g.workers[a].seen = stamp
+    g.workers[a].near = 0.0
+    g.piece[0] = a
+    count = ONE
+    for j in range(g.xadj[e], g.xadj[e + 1]):
+        w = g.executors[g.adj[j]].worker
+        if g.workers[w].seen != stamp:
+            g.workers[w].seen = stamp
+            g.workers[w].near = 0.0
+            if count < len(g.piece):
+                g.piece[count] = w
+                count += 1
+        g.workers[w].near += g.tps[j]
+    relief = _over(g, m, g.nodes[m].load - g.executors[e].cpu, g.nodes[m].memory - g.executors[e].memory) - _over(
+        g, m, g.nodes[m].load, g.nodes[m].memory
+    )
+    by_rack = g.distance[1] != g.distance[2]
+    best = 1e300
+    b = a
+    for i in range(count):
+        w = g.piece[i]
+        n = g.workers[w].node
+        cost = -g.workers[w].near * g.distance[1]
+        if by_rack:
+            cost = 0.0
+            for j in range(count):
+                v = g.piece[j]
+                if v != w:
+                    cost += g.workers[v].near * _node_distance(g, n, g.workers[v].node)
+        if w != a:
+            if g.workers[w].fixed or g.workers[w].size >= g.topologies[g.workers[w].topology].max_executors:
+                continue
+            if n != m:
+                over = _over(
+                    g, n, g.nodes[n].load + g.executors[e].cpu, g.nodes[n].memory + g.executors[e].memory
+                ) - _over(g, n, g.nodes[n].load, g.nodes[n].memory)
+                if not g.allowed[g.executors[e].klass, n]:
+                    over += g.box[0].mhz_per_forbidden
+                cost += price * (over + relief)
+        if temperature > 0.0:
+            cost += temperature * np.log(-np.log(_random(g) + 1e-300) + 1e-300)
+        if cost < best:
+            best = cost
+            b = w
+    return NOWHERE if b == a else b
+
+
+@jit
 def _grow(g: Space, e: int, most: int) -> int:
     """Fill the piece with a connected piece of e's worker around e, marked; its size."""
     g.box[0].stamp += 1
@@ -538,6 +599,19 @@ def run(
         a = g.executors[e].worker
         t = g.executors[e].topology
         kind = _random(g)
+        if kind < HEAT_BATH and not inside_nodes:
+            b = _attractive(g, e, temperature, price)
+            if b != NOWHERE:
+                g.piece[0] = e
+                g.box[0].stamp += 1
+                g.executors[e].mark = g.box[0].stamp
+                n = g.workers[b].node
+                full = g.nodes[n].load + g.executors[e].cpu > g.nodes[n].limit
+                if _try_piece(g, ONE, b, full and _random(g) < 0.7, temperature, price):
+                    accepted += 1
+                    _keep(g, best_worker, best_node, best)
+            continue
+        kind = _random(g)
         near = _random(g) < 0.85
         if kind >= 0.92 and (inside_nodes or _random(g) * (8 + g.workers[a].size) >= 16.0):
             continue  # moves of whole workers cost their size: tried the less, the larger
@@ -579,15 +653,21 @@ def run(
                     _close(g, b)
         if done:
             accepted += 1
-            if len(best_worker) and g.box[0].violation <= 1e-6:
-                cost = g.box[0].traffic + g.box[0].restart_cost * g.box[0].restarted
-                if cost < best[0] - 1e-9 * (1.0 + abs(best[0])):
-                    best[0] = cost
-                    for i in range(len(best_worker)):
-                        best_worker[i] = g.executors[i].worker
-                    for i in range(len(best_node)):
-                        best_node[i] = g.workers[i].node
+            _keep(g, best_worker, best_node, best)
     return accepted
+
+
+@jit
+def _keep(g: Space, best_worker: Ints, best_node: Ints, best: Floats) -> None:
+    """Copy a layout without violation that is cheaper than the best one, if these arrays are not empty."""
+    if len(best_worker) and g.box[0].violation <= 1e-6:
+        cost = g.box[0].traffic + g.box[0].restart_cost * g.box[0].restarted
+        if cost < best[0] - 1e-9 * (1.0 + abs(best[0])):
+            best[0] = cost
+            for i in range(len(best_worker)):
+                best_worker[i] = g.executors[i].worker
+            for i in range(len(best_node)):
+                best_node[i] = g.workers[i].node
 
 
 @jit

@@ -35,7 +35,7 @@ def test_equals_the_proved_optimum_on_small_clusters(seed):
 def test_is_never_worse_than_a_present_placement_that_is_sound(model):
     for planner in ("default", "online"):
         now = compute(model, planner)
-        if isinstance(now, Plan):
+        if isinstance(now, Plan) and not any("given up" in n for n in now.notes):
             better = compute(assigned(now, model), "best", {"iterations": 2000})
             assert isinstance(better, Plan)
             assert better.metrics["inter_node_tps"] <= now.metrics["inter_node_tps"] * (1 + 1e-9) + 1e-9
