@@ -278,6 +278,7 @@ class Daemon:
         if any(d.action != "hold" for d in account.decisions.values()):
             event, fields = account.sentence((time.monotonic() - started_s) * 1000)
             log.info(event, **fields)
+            self.service.step_done(account)
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""

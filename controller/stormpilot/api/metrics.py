@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import stormpilot
+from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
 from stormpilot.model.messages import TopologySnapshot, TopologyView
 
@@ -75,13 +76,17 @@ class Metrics:
             self.decisions.labels(d.action, d.reason.value).inc()
             if d.action == "hold":
                 self.refusals.labels(d.reason.value).inc()
+        self.published_plans(account)
+        for event in account.events:
+            self.events.labels(event.topology, event.kind.value).inc()
+        self._answers(looked)
+
+    def published_plans(self, account: Account) -> None:
+        """Count the plans that were published."""
         for topology_id, entry in account.plans.items():
             name = account.names[topology_id]
             self.published.labels(name, entry.plan.planner).inc()
             self.moved.labels(name).inc(entry.moved_executors)
-        for event in account.events:
-            self.events.labels(event.topology, event.kind.value).inc()
-        self._answers(looked)
 
     def text(self) -> bytes:
         """The answer to a scrape."""

@@ -164,6 +164,15 @@ class Service:
                 self._webhook.offer(event)
 
     @_guarded
+    def step_done(self, account: Account) -> None:
+        """Something was moved between two cycles."""
+        if self._metrics is not None:
+            self._metrics.published_plans(account)
+        if self._webhook is not None:
+            for event in self._watch.published(account):
+                self._webhook.offer(event)
+
+    @_guarded
     def cycle_failed(self) -> None:
         """A cycle ended with an error, which is in the log."""
         self.board.cycle_failed()

@@ -67,7 +67,7 @@ class Watch:
 
     def look(self, account: Account, seen: Seen) -> list[Event]:
         """What is new in this cycle."""
-        return [*self._published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
+        return [*self.published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
 
     def _began(self, account: Account) -> Iterator[Event]:
         """What the cycle itself tells once."""
@@ -87,7 +87,8 @@ class Watch:
                 threshold=e.threshold,
             )
 
-    def _published(self, account: Account) -> Iterator[Event]:
+    def published(self, account: Account) -> Iterator[Event]:
+        """The plans that were published."""
         for topology_id, entry in account.plans.items():
             decision = account.decisions[topology_id]
             back = decision.reason.value.startswith(ROLLBACK)

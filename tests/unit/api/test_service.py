@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import structlog
 
-from doubles.models import NOW_MS
+from doubles.models import NOW_MS, plan_message
 from stormpilot.account import Account
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.messages import HistoryEntry
 from stormpilot.notify.events import Event
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen
@@ -94,6 +96,16 @@ def test_leader_says_that_it_is_up_and_down(make: Make) -> None:
         ("controller_up", "controller n1:7 leads after n2:8, epoch 4"),
         ("controller_down", "controller n1:7 stops; what runs goes on as it is"),
     ]
+
+
+def test_move_between_two_cycles_is_told(make: Make) -> None:
+    service, outbox = make(), Outbox()
+    service._webhook = outbox  # type: ignore[assignment]
+    entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id="t-1"), reason="OTD", moved_executors=1)
+    account = Account(NOW_MS, names={"t-1": "t"}, decisions={"t-1": Decision("t-1", "publish", Reason.OTD, "one")})
+    account.plans["t-1"] = entry
+    service.step_done(account)
+    assert [(e.event, e.reason, e.plan_id) for e in outbox.events] == [("published", "OTD", "p-1")]
 
 
 def test_who_steps_down_is_not_told_as_leading(make: Make) -> None:
