@@ -119,6 +119,9 @@ def resume(
 def drain(
     host: Annotated[str, typer.Argument(help="Host of one or more supervisors.")],
     wait: Annotated[bool, typer.Option("--wait", help="Until it is empty; tells what is left.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="With --wait: give up after so many seconds (exit code 1).")
+    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Even if no supervisor is there now.")] = False,
     why: WhyOption = "",
     dry_run: DryRunOption = False,
@@ -134,7 +137,7 @@ def drain(
     how = _how(zookeeper, root, config, why, dry_run, yes, output)
     _do(how, lambda o: operate.drain(o, host, anyway=anyway))
     if wait and not dry_run:
-        _wait_until_empty(how, host)
+        _wait_until_empty(how, host, timeout)
 
 
 def undrain(
@@ -407,11 +410,12 @@ def _number(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}"
 
 
-def _wait_until_empty(how: How, host: str) -> None:
+def _wait_until_empty(how: How, host: str, timeout_s: float | None) -> None:
     """Tell what is left on a host whenever that changes."""
     from stormpilot.operate import Operator, draining
 
     said = None
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     with connected(how.where) as connection:
         while True:
             left = draining(Operator(connection, how.where.paths, user()), host)
@@ -424,6 +428,8 @@ def _wait_until_empty(how: How, host: str) -> None:
                     text = f"{host}: {n} executors of {topology} left" + (f" ({decision})" if decision else "")
                     console_err.print(text, markup=False, highlight=False, soft_wrap=True)
             said = now
+            if deadline is not None and time.monotonic() > deadline:
+                raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")
             time.sleep(LOOK_S)
     if how.output is Format.table:
         say(f"{host}: is empty")
