@@ -28,7 +28,7 @@ from stormpilot.desk import Desk
 from stormpilot.follow import Follower
 from stormpilot.model.messages import BasedOn, HistoryEntry, PlanMessage, WorkerPart
 from stormpilot.model.moves import MoveState
-from stormpilot.model.part import evened, part, with_plans
+from stormpilot.model.part import part, with_plans, with_survivors_fixed
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import ALL, Seen
@@ -194,6 +194,7 @@ class Cycle:
 
     def _subjects(self, observation: Observation, model: Model) -> dict[str, Subject]:
         seen = observation.seen
+        live = {s.id for s in model.supervisors}
         closed = blackout(self.config.decide.blackouts, observation.at_ms)
         subjects = {}
         for t in model.topologies:
@@ -223,6 +224,7 @@ class Cycle:
                 blackout=None if closed is None else closed.text,
                 blackout_until_ms=None if closed is None else closed.until_ms,
                 torn=published is not None and self._torn(published.message, observation),
+                silent=sum(e.supervisor not in live for e in seen.topologies[t.id].executors if e.supervisor),
             )
         return subjects
 
@@ -264,7 +266,7 @@ class Cycle:
         standing = part(model, group)
         account.models.update(dict.fromkeys(group, standing))
         first = all(s.new for s in group.values())
-        plan = self._plan(standing, self.first_planner if first else self.planner, first)
+        plan = self._plan_of(standing, first)
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms)
@@ -276,6 +278,14 @@ class Cycle:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
         account.decisions.update(verdict.decisions)
         return verdict
+
+    def _plan_of(self, standing: Model, first: bool) -> Plan | tuple[Reason, str]:
+        """What lost its place is placed with every worker that runs kept as it is, if that can be."""
+        if first:
+            return self._plan(standing, self.first_planner, first=True)
+        kept = with_survivors_fixed(standing)
+        plan = self._plan(kept, self.planner, first=False) if kept is not standing else None
+        return plan if isinstance(plan, Plan) else self._plan(standing, self.planner, first=False)
 
     def _terms(self, now_ms: int) -> Terms:
         config, period_s = self.config, self.config.cycle.period_s

@@ -27,7 +27,8 @@ class Subject:
     plan belongs to a round of which an earlier leader wrote only a part.
 
     `mode_from` says who set the mode, `approval` whether moves wait for an operator, `hold` until when the topology
-    stays as it is, `frozen` which setting cannot be read; `asked`: an operator wants a plan now.
+    stays as it is, `frozen` which setting cannot be read; `asked`: an operator wants a plan now. `silent`: executors on
+    supervisors that are gone or blacklisted, which Storm keeps there because it hears of them.
     """
 
     topology: Topology
@@ -50,6 +51,7 @@ class Subject:
     hold: Hold | None = None
     frozen: str | None = None
     asked: bool = False
+    silent: int = 0
 
     @property
     def placed(self) -> bool:
@@ -160,7 +162,14 @@ def _effect(subject: Subject, now_ms: int) -> Decision | None:
 
 
 def _repaired_by_others(subject: Subject, now_ms: int) -> Decision | None:
-    """Executors that lost their slot: the plug-in or its fallback place them at once, with the rest kept still."""
+    """Executors that lost their slot: the plug-in or its fallback place them at once, with the rest kept still.
+
+    A supervisor that ended leaves its workers running, and they report to Nimbus themselves: nothing is lost until
+    Nimbus drops them, and then the plug-in places them.
+    """
+    if subject.silent:
+        text = f"{subject.silent} executors run on supervisors that are gone or blacklisted; Storm still hears of them"
+        return hold(subject.topology.id, Reason.REPAIR_AWAITED, text, value=subject.silent)
     if subject.placed or not subject.topology.assignment or subject.unplaced_since_ms is None:
         return None  # (where nothing runs there is nothing to keep still)
     again_ms = subject.unplaced_since_ms + ANSWER_MS

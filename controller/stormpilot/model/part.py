@@ -57,6 +57,25 @@ def with_plans(model: Model, plans: Mapping[str, TopologyPlan]) -> Model:
     )
 
 
+def with_survivors_fixed(model: Model) -> Model:
+    """The model in which topologies that lost a part of their executors keep every worker that still runs.
+
+    The same object when there is none: nobody lost anything, or everything.
+    """
+    lost = {t.id for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
+    if not lost:
+        return model
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            t
+            if t.id not in lost
+            else msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
+            for t in model.topologies
+        ],
+    )
+
+
 def _assigned(plan: TopologyPlan) -> list[Assigned]:
     return sorted(
         (Assigned(start=start, supervisor=w.supervisor, port=w.port) for w in plan.workers for start, _ in w.executors),

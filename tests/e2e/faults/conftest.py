@@ -33,7 +33,7 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         "blacklist.scheduler.tolerance.count": 100_000,
     }
     cluster = LocalCluster.up(
-        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, scheduler="pilot", conf=conf)
+        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, cpu_points=400, conf=conf)
     )
     scene: Scene | None = None
     try:

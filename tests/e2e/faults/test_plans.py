@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,8 @@ def exchanged(fields: Fields) -> bytes:
 
 
 def on_a_missing_slot(fields: Fields) -> bytes:
+    """Two workers exchange their executors, and one is to go to a port that is not there."""
+    exchanged(fields)
     fields["workers"][0]["port"] = 1
     return sealed(fields | {"planId": "p-hand"})
 
@@ -125,7 +128,7 @@ def test_fifty_mutated_plans_are_refused_or_change_nothing(scene: Scene) -> None
     """Each is a valid plan with one value of the tree deleted, or put in place by another kind of value."""
     path = PATHS.plan(scene.topology_id)
     chance = random.Random(2026)
-    seen: set[str] = set()
+    seen: Counter[str] = Counter()
     with invariants(scene), held(scene) as fields:
         for n in range(MUTATIONS):
             scene.write(path, mutated(fields, chance, n))
@@ -136,9 +139,9 @@ def test_fifty_mutated_plans_are_refused_or_change_nothing(scene: Scene) -> None
                 time.sleep(0.2)
             assert status is not None
             assert status.state in ("rejected", "applied"), f"mutation {n}: {status}"
-            seen.add(status.code)
+            seen[status.code] += 1
         scene.rounds(2)
-    assert len(seen) >= 3, f"the mutations were all alike: {seen}"
+    assert seen.total() - seen["OK"] >= MUTATIONS // 2, f"too few of the mutations matter: {seen}"
 
 
 def mutated(fields: Fields, chance: random.Random, n: int) -> bytes:

@@ -129,6 +129,13 @@ def test_executors_without_a_slot_are_repaired_without_measurements() -> None:
     assert asked(who) is None
 
 
+def test_workers_of_a_supervisor_that_ended_are_left_alone_for_as_long_as_storm_hears_of_them() -> None:
+    who = subject(plan=plan_message(9000), missing_slots=1, unplaced_since_ms=NOW_MS - 3_600_000, silent=1)
+    decision = asked(who)
+    assert decision is not None
+    assert (decision.reason, decision.value) == (Reason.REPAIR_AWAITED, 1)
+
+
 def test_executors_that_lost_their_slot_are_left_to_the_plug_in_for_a_while() -> None:
     """It knows at once, and keeps the rest still; a plan from scratch would restart everything in a crisis."""
     decision = asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 59_000))

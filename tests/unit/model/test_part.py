@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.part import part, plan_of, with_plans
+from stormpilot.model.part import part, plan_of, with_plans, with_survivors_fixed
 
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
@@ -41,6 +43,16 @@ def test_supervisor_without_a_memory_limit_keeps_none() -> None:
 def test_model_after_a_plan_has_its_assignment() -> None:
     after = with_plans(model(topology(SPREAD)), {"flights-1": plan(PAIRED).topologies[0]})
     assert [(a.start, a.supervisor) for a in after.topologies[0].assignment] == [(1, "a"), (2, "b"), (3, "a"), (4, "b")]
+
+
+def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_one_that_lost_none() -> None:
+    whole, torn = topology(SPREAD, name="whole"), topology(SPREAD, name="torn")
+    torn = msgspec.structs.replace(torn, assignment=torn.assignment[1:])
+    before = model(whole, torn)
+    fixed = {t.name: t.fixed_workers for t in with_survivors_fixed(before).topologies}
+    assert fixed == {"whole": [], "torn": sorted({(a.supervisor, a.port) for a in torn.assignment})}
+    lost_all = model(msgspec.structs.replace(torn, assignment=[]))
+    assert with_survivors_fixed(lost_all) is lost_all
 
 
 def test_plan_of_one_topology() -> None:
