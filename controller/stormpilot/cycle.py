@@ -28,7 +28,7 @@ from stormpilot.desk import Desk
 from stormpilot.follow import Follower
 from stormpilot.model.messages import BasedOn, HistoryEntry, PlanMessage, WorkerPart
 from stormpilot.model.moves import MoveState
-from stormpilot.model.part import part, with_plans, with_survivors_fixed
+from stormpilot.model.part import evened, part, with_plans, with_survivors_fixed
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import ALL, Seen
