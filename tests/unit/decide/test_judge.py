@@ -14,6 +14,7 @@ from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.worth import Terms
+from stormpilot.model.messages import Restart
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
@@ -273,3 +274,54 @@ def test_supervisors_that_vanish_are_remembered_for_the_grace_time() -> None:
     assert memory.lost(["a"], NOW_MS + 1000, grace_s=600) == (["b", "c"], 3)
     assert memory.lost(["a"], NOW_MS + 601_000, grace_s=600) == ([], 1)
     assert memory.lost(["a", "b", "c", "d"], NOW_MS, grace_s=600) == ([], 4)
+
+
+# --- what a move promises ---------------------------------------------------------------------------------------------
+
+
+def test_move_for_traffic_promises_less_traffic_per_tuple() -> None:
+    promise = one(judged([subject()], HALF)).promise
+    assert promise is not None
+    assert (promise.metric, promise.before, promise.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))
+    assert (promise.throughput_tps, promise.noise_ratio) == (1000.0, 0.05)
+
+
+def test_move_for_load_promises_less_load_on_the_relieved_nodes() -> None:
+    """Node a has 1200 of its 2000 MHz in use; one of the two executors leaves."""
+    promise = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}).promise
+    assert promise is not None
+    assert (promise.metric, promise.nodes) == ("load_ratio", ["a"])
+    assert (promise.before, promise.predicted) == (pytest.approx(0.6), pytest.approx(0.3))
+
+
+def test_first_plans_and_repairs_promise_nothing() -> None:
+    assert one(judged([subject(placed=False)], SPREAD)).promise is None
+    assert one(judged([subject(missing_slots=1, plan=plan_message())], SPREAD)).promise is None
+    kept = judged([subject(plan=plan_message(), status=status("degraded"))], HALF, config=HIGH_BAR)
+    assert one(kept).promise is None
+
+
+HIGH_BAR = DecideSection(gain_threshold_ratio=0.9)
+
+
+def test_noise_that_was_seen_widens_what_counts_as_no_change() -> None:
+    memory = Memory()
+    for i, share in enumerate((0.7, 0.8, 0.9, 1.0, 1.0, 1.1)):
+        memory = memory.measured(topology(SPREAD), share, NOW_MS + i * 30_000, 15)
+    promise = one(judged([subject()], HALF, memory=memory)).promise
+    assert promise is not None
+    assert promise.noise_ratio > 0.3
+    moved = memory.measured(topology(PAIRED), 0.1, NOW_MS + 10**6, 15)
+    assert moved.shares["flights-1"].values == (0.1,), "another placement, another noise"
+
+
+def test_costly_restart_says_where_its_number_is_from() -> None:
+    config = DecideSection(consecutive_hits=1, restart_s=1, payback_s=10)
+    assert one(judged([subject()], PAIRED, config=config)).reason is Reason.GAIN
+    slow = [
+        Restart(plan_id="p", topology="flights", at_ms=0, applied_s=2, back_s=30, stood_s=s, tasks=2)
+        for s in (29, 30, 31)
+    ]
+    held = one(judged([subject()], PAIRED, config=config, restarts=slow))
+    assert (held.reason, held.threshold) == (Reason.GAIN_BELOW_COST, 30_000.0)
+    assert "30 s, measured in 3 moves of this topology" in held.text
