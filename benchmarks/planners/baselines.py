@@ -104,8 +104,8 @@ def layout_of(frame: Frame, node: Ints) -> Layout:
     return layout
 
 
-def climbed(frame: Frame, layout: Layout) -> Layout:
-    """A local minimum of inter-node traffic under shifts and exchanges that keep every constraint."""
+def climbed(frame: Frame, layout: Layout, *, exchanges: bool) -> Layout:
+    """A local minimum of inter-node traffic under shifts (and exchanges) that keep every constraint."""
     c = frame.compiled
     node = layout.node_of_executors()
     traffic = np.zeros((c.executors, c.executors))
@@ -113,7 +113,7 @@ def climbed(frame: Frame, layout: Layout) -> Layout:
     traffic[c.pair_b, c.pair_a] = c.pair_tps
     _climb(
         node, traffic, c.topology, c.cpu_mhz, c.memory_mb, c.node_limit_mhz, c.node_memory_mb, c.workers,
-        c.slots_per_node(), c.allowed[c.klass],
+        c.slots_per_node(), c.allowed[c.klass], exchanges,
     )  # fmt: skip
     return layout_of(frame, node)
 
@@ -130,6 +130,7 @@ def _climb(
     workers: Ints,
     slots: Ints,
     allowed: np.ndarray,
+    exchanges: bool,
 ) -> None:
     executors, nodes = len(node), len(cpu_limit)
     near = np.zeros((executors, nodes))  # traffic of an executor with all that is on a node
@@ -165,7 +166,7 @@ def _climb(
             if best >= 0:
                 _move(e, best, node, traffic, topology, cpu, memory, near, count, load, used)
                 better = True
-        for e in range(executors):
+        for e in range(executors if exchanges else 0):
             for f in range(e + 1, executors):
                 a, b = node[e], node[f]
                 if a == b or not allowed[e, b] or not allowed[f, a]:
@@ -213,11 +214,12 @@ def _move(
     node[e] = b
 
 
-BASELINES: dict[str, tuple[Callable[[Compiled, int], Ints], bool]] = {
-    "mt-kahypar": (mt_kahypar, False),
-    "metis": (metis, False),
-    "mt-kahypar+climb": (mt_kahypar, True),
-    "mt-kahypar balanced+climb": (mt_kahypar_balanced, True),
+BASELINES: dict[str, tuple[Callable[[Compiled, int], Ints], str]] = {
+    "mt-kahypar": (mt_kahypar, ""),
+    "metis": (metis, ""),
+    "mt-kahypar+shifts": (mt_kahypar, "shifts"),
+    "mt-kahypar+climb": (mt_kahypar, "shifts and exchanges"),
+    "mt-kahypar balanced+climb": (mt_kahypar_balanced, "shifts and exchanges"),
 }
 
 
@@ -232,7 +234,7 @@ def plan(model: Model, name: str, seed: int) -> Plan | Infeasible:
     if isinstance(whole, Infeasible):
         return whole
     if climb:
-        whole = climbed(frame, whole)
+        whole = climbed(frame, whole, exchanges=climb != "shifts")
     answer = c.plan_of(to_slots(frame, whole))
     changed = int((whole.node_of_executors() != layout.node_of_executors()).sum())
     note = "" if climb else f"{changed} executors moved to keep the constraints"

@@ -17,6 +17,7 @@ NEAR = 1e-6
 KINDS = ("ours", "baseline", "storm")
 BEST, BEST_LONG, BEST_SMALL = "best 10 s", "best 60 s", "best 2 s"
 CLIMBS = {
+    "mt-kahypar+shifts": "Mt-KaHyPar plus hill climbing by shifts alone",
     "mt-kahypar balanced+climb": "Mt-KaHyPar (3% imbalance) plus hill climbing",
     "mt-kahypar+climb": "Mt-KaHyPar (blocks up to the nodes' limits) plus hill climbing",
 }
