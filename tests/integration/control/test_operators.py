@@ -175,7 +175,7 @@ def test_drained_host_is_emptied_one_topology_after_the_other_and_used_again_aft
     other = "words-1-1763690000"
     shim.submit(topology(SPREAD))
     shim.submit(topology({t: (s, p + 1) for t, (s, p) in SPREAD.items()}, name="words"))
-    start(settings(shared_zookeeper.hosts, gain_threshold_ratio=1.0, restart_s=1.0))
+    start(settings(shared_zookeeper.hosts, consecutive_hits=100, restart_s=1.0))
     until(lambda: view(shim, other) is not None, "a cycle")
     change = operate.drain(act("new disk"), "host-a")
     assert change.text == "host-a: is drained; 6 executors (3 of flights, 3 of words) to be moved"
@@ -205,7 +205,7 @@ def test_drain_that_cannot_be_done_names_executors_and_constraint_and_moves_noth
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     operate.pin(act(), "flights", "sink", "a")
-    start(settings(shared_zookeeper.hosts, gain_threshold_ratio=1.0))
+    start(settings(shared_zookeeper.hosts, consecutive_hits=100))
     until(lambda: view(shim) is not None, "a cycle")
     operate.drain(act(), "host-a")
     until(lambda: held(shim, "INFEASIBLE"), "the refusal")
@@ -222,7 +222,7 @@ def test_pin_and_exclusion_move_what_runs_elsewhere_and_nothing_else(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b", "c"))
     shim.submit(topology(SPREAD))
-    start(settings(shared_zookeeper.hosts, gain_threshold_ratio=1.0, restart_s=0.0))
+    start(settings(shared_zookeeper.hosts, consecutive_hits=100, restart_s=0.0))
     until(lambda: view(shim) is not None, "a cycle")
     assert operate.pin(act(), "flights", "parse", "host-c", task=2).text.endswith("pinned to c on host-c")
     until(lambda: shim.placement(ID).get(2, ("", 0))[0] == "c", "the pinned executor to move")

@@ -30,7 +30,7 @@ SETTINGS = """\
 zookeeper: {{hosts: '{hosts}'}}
 cycle: {{period_s: 2, poll_s: 1}}
 load: {{window_s: 10, min_coverage_ratio: 0.2, settle_s: 0}}
-decide: {{mode: act, gain_threshold_ratio: 1.0, restart_s: 5, cpu_limit_ratio: 1.0}}
+decide: {{mode: act, consecutive_hits: 100, restart_s: 5, overload_s: 3600}}
 """
 """Nothing moves for its gain: only for what operators ask."""
 
