@@ -60,6 +60,13 @@ def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
     assert (found.lift_hold, found.drop_advice, found.hold) == (True, True, None)
 
 
+def test_advice_may_be_approved_where_the_mode_is_advise() -> None:
+    """An operator's word for one plan is more than the mode."""
+    found = answered(asked(), subject(mode="advise"))
+    assert found.decision is not None
+    assert found.decision.action == "publish"
+
+
 def test_rollback_holds_the_topology() -> None:
     found = answered(asked("rollback", made(age_s=10**6), steps=2))
     assert found.decision is not None
