@@ -88,6 +88,10 @@ class Cycle:
         self.told_since: list[Event] = []
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
 
+    def use(self, config: Config) -> None:
+        """Go on with another configuration; what is remembered stays."""
+        self.config = self.follower.config = self.otd.config = self.desk.config = config
+
     def run(self, observation: Observation) -> Account:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
         now_ms = observation.at_ms

@@ -85,6 +85,8 @@ class Publisher:
             if topology_id in beside:
                 node = followed[topology_id]
                 move = encode(beside[topology_id])
+                if sum(len(s.data) for s in steps if isinstance(s, Put)) + len(move) > TRANSACTION_BYTES:
+                    move = encode(msgspec.structs.replace(beside[topology_id], former=[]))  # then it cannot be undone
                 steps.append(Put(p.moves(topology_id), move, None if node is None else node.version))
             steps += (also or {}).get(topology_id, ())
             more = sum(len(s.data) for s in steps if isinstance(s, Put | Append))

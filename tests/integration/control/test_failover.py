@@ -17,7 +17,8 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode
+from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.model.moves import MoveState
 from stormpilot.paths import Paths
 from stormpilot.publish import publisher
 from stormpilot.publish.epoch import raise_epoch
@@ -108,7 +109,6 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     shim.submit(topology(everywhere({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}), name="wordcount"))
-    before = {t: shim.placement(t) for t in (ID, OTHER)}
     session = ZooKeeper(shared_zookeeper.hosts)
     session.start()
     assert session.wait_connected(20)
@@ -136,7 +136,9 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
     assert plan_of(shim).plan_id != f"p-{ID}"
     assert f"p-{ID}" not in shim.applied
     assert controller.said("published plan")
-    assert shim.placement(OTHER) == before[OTHER] or OTHER in {plan_of(shim, OTHER).topology_id}
+    for t, port in ((ID, 6702), (OTHER, 6703)):
+        assert set(shim.placement(t).values()) != {("a", port)}, "what the torn round wanted"
+    until(lambda: plan_of(shim).epoch == 2, "a plan of the new leader")
 
 
 def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> HistoryEntry:
@@ -149,3 +151,22 @@ def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> H
         workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return HistoryEntry(plan=msgspec.structs.replace(message, checksum=message.expected_checksum()), reason="GAIN")
+
+
+def test_former_placement_that_is_too_large_to_go_with_its_plan_is_left_out(
+    shared_zookeeper: LocalZooKeeper, play: Play, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan goes out all the same; it only cannot be undone by itself."""
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    session = ZooKeeper(shared_zookeeper.hosts)
+    session.start()
+    assert session.wait_connected(20)
+    entry = _entry(ID, {("a", 6702): (1, 2, 3, 4, 5, 6)})
+    former = [WorkerPart(supervisor="b", port=p, executors=[(p, p)]) for p in range(200)]
+    state = MoveState(topology_id=ID, phase="moving", plan_id=entry.plan.plan_id, former=former)
+    monkeypatch.setattr(publisher, "TRANSACTION_BYTES", len(encode(entry.plan)) + len(encode(entry)) + 1000)
+    Publisher(session, paths, raise_epoch(session, paths)).publish([entry], {}, [state])
+    session.stop()
+    written = decode(shim.client.get(paths.moves(ID))[0], MoveState, "moves")
+    assert (written.phase, written.former) == ("moving", [])
+    assert plan_of(shim) == entry.plan
