@@ -2,14 +2,17 @@ package io.stormpilot.snapshot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import io.stormpilot.Contract;
+import io.stormpilot.message.Payload;
 import io.stormpilot.round.KnownPorts;
 import io.stormpilot.round.Placement;
 import io.stormpilot.round.Story;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -21,6 +24,7 @@ import org.apache.storm.generated.StormTopology;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.testing.TestWordCounter;
 import org.apache.storm.testing.TestWordSpout;
 import org.apache.storm.topology.BoltDeclarer;
@@ -72,6 +76,24 @@ class SnapshotTest {
         });
     return new TopologyDetails(
         "flights-1-17", conf, thrift, workers, components, 1763690000, "ops");
+  }
+
+  @Test
+  void aNewLeaderReadsFromASnapshotWhereTheExecutorsWere() throws Exception {
+    Map<ExecutorDetails, WorkerSlot> slots = new HashMap<>();
+    slots.put(new ExecutorDetails(1, 1), new WorkerSlot("sup-a", 6700));
+    slots.put(new ExecutorDetails(2, 2), new WorkerSlot("sup-b", 6701));
+    JsonObject written =
+        new TopologySnapshot(topology(2), Placement.of(slots), 1, true).json(1, 1, 1);
+
+    assertEquals(slots, TopologySnapshot.readPlacement(Payload.encode(written)).slots());
+  }
+
+  @Test
+  void aSnapshotThatCannotBeReadTellsNoPlacement() {
+    for (String data : List.of("", "{}", "[1]", "{\"schema\":1,\"executors\":[{}]}", "\u0000")) {
+      assertNull(TopologySnapshot.readPlacement(data.getBytes(StandardCharsets.UTF_8)), data);
+    }
   }
 
   private static JsonObject component(JsonObject snapshot, String id) {
