@@ -326,6 +326,9 @@ class LocalCluster:
                 if not nimbus.leads():
                     return "Nimbus to lead"
                 known = {s.id: s.slots for s in nimbus.supervisors()}
+            for daemon in self.description.of_kind("nimbus")[1:]:
+                with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as other:
+                    other.leads()  # it answers
         except StormpilotError:
             return "Nimbus"
         there = sum(known.get(s.id) == len(s.slots) for s in self.description.supervisors)
