@@ -12,6 +12,7 @@ from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.flowplan import Traffic
 
+Maker = Callable[[Model, int], Plan]
 Place = Callable[[Compiled, np.random.Generator], Ints]
 
 
@@ -98,8 +99,8 @@ def crowded(model: Model, seed: int) -> Plan:
 
 
 FIRST = round_robin
-ROUNDS: tuple[Callable[[Model, int], Plan], ...] = (scattered, best, two_nodes, hot_spots, one_node)
-BUSY_ROUNDS: tuple[Callable[[Model, int], Plan], ...] = (crowded, two_nodes)
+ROUNDS: tuple[Maker, ...] = (scattered, best, two_nodes, hot_spots, one_node)
+BUSY_ROUNDS: tuple[Maker, ...] = (crowded, two_nodes)
 
 
 def _slots(c: Compiled, per_node: list[int]) -> Ints:

@@ -34,7 +34,8 @@ PREFIX = "flow_"
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
-DENSE = 200_000  # pairs of one flow beyond which its measured ones stand for it
+DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
+SOME = 12
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
@@ -196,28 +197,27 @@ def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int,
         sent = np.full(len(sources), float(sent.sum()) / len(sources))
     if f.group_rule[g] in (kernel.EVEN, kernel.POOLED):
         weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
-        total = float(weight.sum())
         some = np.flatnonzero(weight > 0)
-        if len(sources) * len(some) > DENSE:
-            some = some[np.argsort(-weight[some], kind="stable")[: max(DENSE // len(sources), 1)]]
-        return [
-            (int(a), int(targets[j]), float(tps * weight[j] / total))
-            for a, tps in zip(sources, sent, strict=True)
-            if tps > 0
-            for j in some
-        ]
+        edges = []
+        for i, (a, tps) in enumerate(zip(sources.tolist(), sent.tolist(), strict=True)):
+            of = some
+            if len(sources) * len(some) > DENSE:
+                of = some[(i + np.arange(SOME) * len(some) // SOME) % len(some)]
+            part = tps / float(weight[of].sum())
+            edges += [(a, int(targets[j]), float(part * weight[j])) for j in of if tps > 0]
+        return edges
     share = float(sent.sum()) / len(targets)
-    edges = []
+    pieces = []
     at = 0.0
     for a, tps in zip(sources.tolist(), sent.tolist(), strict=True):
         left = tps
         while left > 1e-9 * share:
             j = min(int(at / share + 1e-9), len(targets) - 1)
             part = left if j == len(targets) - 1 else min(left, (j + 1) * share - at)
-            edges.append((a, int(targets[j]), part))
+            pieces.append((a, int(targets[j]), part))
             at += part
             left -= part
-    return edges
+    return pieces
 
 
 def described(metrics: Mapping[str, float]) -> str:
