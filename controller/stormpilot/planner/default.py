@@ -27,7 +27,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     """Deal, topology after topology; then repair."""
     layout = empty_layout(frame)
     deal(frame, layout, range(frame.compiled.topologies))
-    return repaired(frame, layout, no_limits(frame.compiled), rng, left_s)
+    return repaired(frame, layout, no_limits(frame.compiled), None, left_s)
 
 
 def deal(frame: Frame, layout: Layout, topologies: Sequence[int], order: Callable[[Ints], Ints] | None = None) -> None:

@@ -49,7 +49,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     for t in range(c.topologies):
         _executors_to_workers(frame, t, int(max_executors[t]), params.beta, layout)
     _workers_to_nodes(frame, layout)
-    return repaired(frame, layout, Limits(max_executors, np.ones(c.topologies, dtype=np.bool_)), rng, left_s)
+    return repaired(frame, layout, Limits(max_executors, np.ones(c.topologies, dtype=np.bool_)), None, left_s)
 
 
 def _executors_to_workers(frame: Frame, t: int, cap: int, beta: float, layout: Layout) -> None:

@@ -55,7 +55,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     """Both phases, then repair where the greedy found no room."""
     exact = np.ones(frame.compiled.topologies, dtype=np.bool_)
     limits = Limits(caps(frame.compiled, params.alpha), exact)
-    return repaired(frame, greedy(frame, params.alpha), limits, rng, left_s)
+    return repaired(frame, greedy(frame, params.alpha), limits, None, left_s)
 
 
 def greedy(frame: Frame, alpha: float) -> Layout:

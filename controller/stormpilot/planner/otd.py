@@ -147,7 +147,9 @@ def moved(layout: Layout, move: Move) -> Layout:
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Make the start sound, then step until there is nothing to do, `steps` are made, or the time is over."""
-    start = repaired(frame, starting(frame), no_limits(frame.compiled, exact_workers=params.exact_workers), rng, left_s)
+    start = repaired(
+        frame, starting(frame), no_limits(frame.compiled, exact_workers=params.exact_workers), None, left_s
+    )
     if isinstance(start, Infeasible):
         return start
     stepper = Stepper(frame, params)

@@ -55,7 +55,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
             takes = filling.takes(e)
             if takes.any():
                 filling.put(e, first_node(c, filling, takes))
-    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), rng, left_s)
+    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ everything, and as a last resort by constraint programming, which on small model
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints
@@ -19,6 +21,7 @@ TRIES_PER_EXECUTOR = (200, 1000, 4000)
 MOST_TRIES = 20_000_000
 PROOF_BELOW = 3000  # executors x nodes: small enough for a proof that nothing fits
 PROOF_S = 20.0
+SEED = 0  # of repairs inside methods without chance
 TRAFFIC = Objective((0.001, 1.0, 1.0))  # between nodes, then between workers
 
 
@@ -26,17 +29,23 @@ def repaired(
     frame: Frame,
     layout: Layout,
     limits: Limits,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     left_s: LeftS,
     objective: Objective = TRAFFIC,
 ) -> Layout | Infeasible:
-    """The layout itself if nothing is wrong with it, else the nearest sound one found, else why there is none."""
+    """The layout itself if nothing is wrong with it, else the nearest sound one found, else why there is none.
+
+    Methods that know no chance give no `rng`: what is repaired is then the same for every seed and wherever executors
+    run now, so that planning from their own result moves nothing.
+    """
     reason = refuted(frame, exact_workers=bool(limits.exact_workers.any()))
     if reason is not None:
         return reason
     whole = completed(frame, layout, limits)
     if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
         return whole
+    if rng is None:
+        rng, frame = np.random.default_rng(SEED), _as_new(frame)
     annealer = Annealer(frame, objective, limits)
     found = annealer.mend(whole, rng, left_s)
     executors = frame.compiled.executors
@@ -54,6 +63,17 @@ def repaired(
 
         return any_layout(frame, limits, min(PROOF_S, left_s()))
     return given_up(frame, found.layout, cut=left_s() <= 0)
+
+
+def _as_new(frame: Frame) -> Frame:
+    """The frame as if nothing ran but the fixed workers."""
+    kept = frame.compiled.fixed
+    return replace(
+        frame,
+        home=np.where(kept, frame.home, NOWHERE),
+        home_node=np.where(frame.fixed, frame.home_node, NOWHERE),
+        home_slot=np.where(frame.fixed, frame.home_slot, NOWHERE),
+    )
 
 
 def given_up(frame: Frame, layout: Layout, *, cut: bool) -> Infeasible:

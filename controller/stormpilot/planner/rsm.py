@@ -71,7 +71,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
             if takes.any():
                 reference = int(np.argmin(np.where(takes, distance(c, filling, params, e, reference), np.inf)))
                 filling.put(e, reference)
-    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), rng, left_s)
+    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
 
 
 def sweeps(c: Compiled, t: int) -> list[int]:

@@ -46,7 +46,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
             text=f"no slot has room for {c.describe(left)} as a bundle",
             executors=[c.name(int(e)) for e in left],
         )
-    answer = repaired(frame, packing.layout, no_limits(c), rng, left_s)
+    answer = repaired(frame, packing.layout, no_limits(c), None, left_s)
     if isinstance(answer, Infeasible):
         return answer
     notes = []
