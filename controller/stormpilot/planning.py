@@ -25,7 +25,7 @@ from stormpilot.planner import compute
 
 GRACE_S = 15.0
 """What a planner may take beyond its budget before it counts as hung."""
-COLD_S = 60.0
+COLD_S = 150.0
 """What starting the process and compiling planners may take on top, once."""
 
 Answer = Plan | Infeasible
