@@ -139,10 +139,12 @@ def relaxation(c: Compiled, cost: Levels, left_s: LeftS) -> Relaxation:
     )
     cuts: list[tuple[Triangle, Any]] = []
     bound = 0.0
+    needed: list[Triangle] = []
     for _ in range(ROUNDS):
         if left_s() <= 0 or solver.Solve() != pywraplp.Solver.OPTIMAL:
             break
         bound = solver.Objective().Value()
+        needed = [t for t, constraint in cuts if abs(constraint.dual_value()) > 1e-9 * cost.total]
         violated = [
             t
             for i, var in enumerate(together)
@@ -154,7 +156,6 @@ def relaxation(c: Compiled, cost: Levels, left_s: LeftS) -> Relaxation:
             first, second, third = t.pairs()
             var = together[t.level]
             cuts.append((t, solver.Add(var[first] + var[second] - var[third] <= 1)))
-    needed = [t for t, constraint in cuts if abs(constraint.dual_value()) > 1e-9 * cost.total]
     return Relaxation(max(bound * (1 - 1e-7), 0.0) + cost.constant, needed)
 
 
