@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 
@@ -15,10 +16,11 @@ import structlog
 from kazoo.exceptions import CancelledError, KazooException
 from kazoo.recipe.lock import Lock
 
+from stormpilot import logs
 from stormpilot.api.service import Service
 from stormpilot.config import Config, zookeeper_auth
 from stormpilot.cycle import Compute, Cycle
-from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.observe import auditlog
 from stormpilot.observe.observer import Observation, Observer
@@ -28,6 +30,7 @@ from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.recorder import Recorder
+from stormpilot.reload import Loaded, Read, changed_keys, needs_restart, usable
 from stormpilot.zookeeper import ConflictError, ZooKeeper
 
 log = structlog.get_logger(__name__)
@@ -60,10 +63,14 @@ class Daemon:
         Names of the planners for what runs and for what was never placed.
     compute
         Runs a planner by name.
+    read
+        Reads the configuration anew, for `reload`; None where that cannot be done.
     """
 
-    def __init__(self, config: Config, compute: Compute, planner: str, first_planner: str):
+    def __init__(self, config: Config, compute: Compute, planner: str, first_planner: str, read: Read | None = None):
         self._config = config
+        self._read = read
+        self._loaded: deque[Loaded] = deque(maxlen=1)
         self._compute = compute
         self._planner = planner
         self._first_planner = first_planner
@@ -87,6 +94,7 @@ class Daemon:
             self.name,
             connected=lambda: self._zookeeper.connected,
             sessions_lost=lambda: self._zookeeper.sessions_lost,
+            reload=None if read is None else self.reload,
         )
 
     def run(self, *, once: bool = False) -> None:
@@ -94,7 +102,7 @@ class Daemon:
         self._zookeeper.start()
         if not once:
             self.service.start()
-        self._warm_up()
+        self._warm_up({self._planner, self._first_planner})
         try:
             while not self._stopping.is_set():
                 if not self._zookeeper.wait_connected(WAIT_S):
@@ -120,14 +128,58 @@ class Daemon:
         if self._lock is not None:
             self._lock.cancel()
 
+    def reload(self) -> None:
+        """Read the configuration anew, from any thread; a good one is used from the next cycle on.
+
+        The log says what changed, or what is wrong and that the old one stays.
+        """
+        if self._read is None:
+            log.warning("this controller cannot read its configuration anew: restart it")
+            return
+        try:
+            loaded = self._read()
+        except UsageError as e:
+            log.error("the new configuration is not used, the old one stays", why=e)
+            return
+        except Exception:
+            log.exception("the configuration could not be read, the old one stays")
+            return
+        changed = changed_keys(self._config, loaded.config)
+        waiting = [key for key in changed if needs_restart(key)]
+        used = [key for key in changed if key not in waiting]
+        log.info("configuration read anew", changed=", ".join(used) or "nothing")
+        if waiting:
+            log.warning("these settings changed too, but need a restart", settings=", ".join(waiting))
+        self._loaded.append(loaded)
+        self._wake.set()
+
     def cut(self) -> None:
         """End now: calls that wait for ZooKeeper fail."""
         self._zookeeper.stop()
 
-    def _warm_up(self) -> None:
+    def _use_loaded(self, cycle: Cycle) -> bool:
+        """Between two cycles: go on with the configuration that was read last, where there is a new one."""
+        if not self._loaded:
+            return False
+        loaded = self._loaded.pop()
+        config = usable(self._config, loaded.config)
+        if config.log != self._config.log:
+            logs.configure(config.log.level, config.log.format)
+        new = {loaded.planner, loaded.first_planner} - {self._planner, self._first_planner}
+        self._config, self._planner, self._first_planner = config, loaded.planner, loaded.first_planner
+        cycle.use(config)
+        cycle.planner, cycle.first_planner = loaded.planner, loaded.first_planner
+        cycle.observer.use(config.load, config.decide.cpu_limit_ratio)
+        self._recorder.config, self._recorder.planner = config, loaded.planner
+        self.service.reconfigured(config)
+        self._warm_up(new)
+        log.info("the new configuration is in use", planner=self._planner)
+        return True
+
+    def _warm_up(self, planners: set[str]) -> None:
         """Plan something tiny: what planners compile at their first use must not delay a first plan."""
         started_s = time.monotonic()
-        for planner in {self._planner, self._first_planner}:
+        for planner in planners:
             params = self._config.planner.params if planner == self._planner else {}
             try:
                 self._compute(TINY, planner, params, seed=0, left_s=lambda: 1.0)
@@ -199,11 +251,9 @@ class Daemon:
 
     def _lead(self, cycle: Cycle, same_session: Callable[[], bool], once: bool) -> None:
         """Cycles by the clock and on change, for as long as the session stands."""
-        period_s, poll_s = self._config.cycle.period_s, self._config.cycle.poll_s
         if once:
             self._fill_windows(cycle.observer)
         due_s, step_due_s = 0.0, 0.0
-        otd = self._config.otd
         signature: object = None
         while not self._stopping.is_set():
             self.service.beat()
@@ -212,6 +262,9 @@ class Daemon:
                 return
             changed = self._wake.is_set()
             self._wake.clear()
+            if self._use_loaded(cycle):
+                due_s = 0.0
+            period_s, poll_s, otd = self._config.cycle.period_s, self._config.cycle.poll_s, self._config.otd
             if self._zookeeper.connected:
                 try:
                     if changed or time.monotonic() >= due_s:
@@ -320,7 +373,7 @@ class Daemon:
 
 
 def run(daemon: Daemon, *, once: bool = False) -> None:
-    """Run a daemon until SIGTERM or SIGINT; it ends within seconds even when ZooKeeper is away."""
+    """Run a daemon until SIGTERM or SIGINT, reloading at SIGHUP; it ends within seconds even when ZooKeeper is away."""
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -329,18 +382,26 @@ def run(daemon: Daemon, *, once: bool = False) -> None:
         except BaseException as e:  # noqa: BLE001 (raised again below, in the main thread)
             failure.append(e)
 
-    asked = False
+    asked, read_anew = False, False
 
     def ask(_: int, __: FrameType | None) -> None:
         nonlocal asked
         asked = True
 
+    def ask_to_read(_: int, __: FrameType | None) -> None:
+        nonlocal read_anew
+        read_anew = True
+
     before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
+    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, ask_to_read)
     thread = threading.Thread(target=work, name="controller", daemon=True)
     thread.start()
     try:
         while thread.is_alive() and not asked:
             thread.join(WAIT_S / 2)
+            if read_anew:
+                read_anew = False
+                daemon.reload()
         if asked:
             log.info("stopping")
             daemon.stop()

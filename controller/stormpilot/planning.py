@@ -145,6 +145,7 @@ def _exit(code: int | None) -> str:
 def _serve(connection: Connection, target: Target) -> None:
     """The process: answers requests until the other side is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which ends us
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so is what makes it read its configuration anew
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:

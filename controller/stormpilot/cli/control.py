@@ -13,6 +13,7 @@ from stormpilot.cli.status import status
 
 if TYPE_CHECKING:
     from stormpilot.config import Config, PlannerSection
+    from stormpilot.reload import Loaded
 
 config_app = typer.Typer(no_args_is_help=True, help="The configuration of the controller.")
 
@@ -45,7 +46,7 @@ def run(
     logs.configure(settings.log.level, settings.log.format)
     compute = PlannerProcess(compute_on_flows if settings.planner.traffic == "flow" else on_pairs)
     try:
-        daemon.run(daemon.Daemon(settings, compute, planner, first), once=once)
+        daemon.run(daemon.Daemon(settings, compute, planner, first, lambda: _checked(config)), once=once)
     finally:
         compute.close()
 
@@ -55,17 +56,25 @@ def config_check(
     file: Annotated[Path, typer.Argument(help="The file to check.")], output: FormatOption = Format.table
 ) -> None:
     """Check a configuration and print every setting with its value."""
-    from stormpilot.config import describe, load, zookeeper_auth
+    from stormpilot.config import describe
 
-    settings = load(file)
-    zookeeper_auth(settings.zookeeper)
-    _check_files(settings)
-    planner, first = _planners(settings.planner)
+    settings, planner, first = _checked(file)
     values = dict(describe(settings)) | {"planner.name": planner, "planner.first_plan": first}
     if output is Format.json:
         print_json(values)
     else:
         print_table(["setting", "value"], [[k, str(v)] for k, v in values.items()], title=f"{file}: valid")
+
+
+def _checked(file: Path) -> Loaded:
+    """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
+    from stormpilot.config import load, zookeeper_auth
+    from stormpilot.reload import Loaded
+
+    settings = load(file)
+    zookeeper_auth(settings.zookeeper)
+    _check_files(settings)
+    return Loaded(settings, *_planners(settings.planner))
 
 
 def _check_files(settings: Config) -> None:

@@ -89,6 +89,10 @@ class LoadHistory:
         self._suspects: dict[tuple[str, int], _Sample] = {}
         self.rejected: Counter[str] = Counter()
 
+    def resize(self, window_s: float) -> None:
+        """Keep what another window needs from now on; a longer one fills as time goes by."""
+        self._window_ms = int(window_s * 1000)
+
     def take(self, reports: Iterable[LoadReport], now_ms: int) -> None:
         """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
         for report in reports:

@@ -65,6 +65,11 @@ class Observer:
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
 
+    def use(self, load: LoadSection, cpu_limit_ratio: float) -> None:
+        """Go on with other settings; the reports that were read stay."""
+        self._load, self._cpu_limit_ratio = load, cpu_limit_ratio
+        self._history.resize(load.window_s)
+
     @property
     def counters(self) -> dict[str, int]:
         """Cumulative since the start."""
