@@ -9,7 +9,7 @@ pairs or the present placement. See algorithms.md, section 10, and docs/decision
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -218,11 +218,3 @@ def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int,
             at += part
             left -= part
     return pieces
-
-
-def described(metrics: Mapping[str, float]) -> str:
-    """One line: what the flow model predicts beside what the measured pairs would make."""
-    return (
-        f"inter-node traffic {metrics[PREFIX + 'inter_node_tps']:,.0f} tuples/s as shuffles will send it, "
-        f"{metrics['inter_node_tps']:,.0f} if all pairs stayed as measured"
-    )
