@@ -100,7 +100,7 @@ class _Planning:
         c = self.compiled
         measured = self._candidate(c.slots_of(self.plan))
         present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
-        now = None if present is None else self._judged(present)
+        now = None if present is None or self._forbidden(present) else self._judged(present)
         starts = [measured] + ([] if now is None else [now])
         total_s = self.left_s()
         matched = self.on_pairs(
@@ -137,6 +137,11 @@ class _Planning:
 
     def _candidate(self, placement: Ints) -> _Candidate:
         return self._judged(layout_of(self.frame, placement))
+
+    def _forbidden(self, layout: Layout) -> bool:
+        """Whether an executor is on a node that a site, a pin or an exclusion keeps it from; fixed ones may be."""
+        c = self.compiled
+        return bool((~c.allowed[c.klass, layout.node_of_executors()] & ~c.fixed).any())
 
     def _judged(self, layout: Layout) -> _Candidate:
         violation, cost = self.search.judge(layout)

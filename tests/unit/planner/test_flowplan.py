@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from builders import assigned, supervisor, topology, traffic
 from random_models import models
 from stormpilot.model.flow import flow_model, predicted
-from stormpilot.model.values import Assigned, Infeasible, Input, Model, Plan
+from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
 
@@ -83,6 +83,21 @@ def test_present_placement_stays_when_it_is_as_good() -> None:
     assert isinstance(again, Plan)
     assert again.topologies == first.topologies
     assert again.metrics["moved_executors"] == 0
+
+
+def test_present_placement_on_an_excluded_node_is_left() -> None:
+    model = fan()
+    there = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(there, Plan)
+    free = supervisor("n3", mhz=800.0)
+    model = msgspec.structs.replace(
+        assigned(there, model),
+        supervisors=[*model.supervisors, free],
+        exclusions=[Exclusion(supervisor=s.id) for s in model.supervisors],
+    )
+    plan = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
 
 
 def test_clock_that_ran_out_still_gives_the_plan_on_pairs_and_says_so() -> None:
