@@ -68,7 +68,7 @@ def test_nimbus_fails_over_without_restarting_a_worker(
     nimbus = cluster.nimbus_address
     topology_id = submit_topology(
         REPOSITORY / "topologies",
-        "wordcount",
+        "wordcount_comm",
         "local",
         options={"topology.workers": 2},
         nimbus=f"{nimbus.host}:{nimbus.port}",
