@@ -15,14 +15,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
+from msgspec import Meta
 
 from stormpilot.errors import UsageError
 from stormpilot.paths import DEFAULT_ROOT
 
 Mode = Literal["off", "advise", "act"]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
-SecondsOrZero = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
-Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+SecondsOrZero = Annotated[float, Meta(ge=0, le=86_400)]
+Ratio = Annotated[float, Meta(ge=0, le=1)]
 
 
 def is_loopback(host: str) -> bool:
@@ -38,19 +39,34 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ZooKeeperSection(Section, frozen=True, kw_only=True):
-    """Where ZooKeeper is. `auth_file` holds one line `user:password` (digest), the one that Storm's daemons use too."""
+    """Where ZooKeeper is."""
 
-    hosts: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1:2181"
-    root: Annotated[str, msgspec.Meta(pattern=r"^(/[^/\s]+)+$")] = DEFAULT_ROOT
-    session_timeout_s: Annotated[float, msgspec.Meta(ge=2, le=120)] = 10.0
-    auth_file: str | None = None
+    hosts: Annotated[str, Meta(min_length=1, description="where ZooKeeper is: host:port,host:port")] = "127.0.0.1:2181"
+    root: Annotated[
+        str,
+        Meta(
+            pattern=r"^(/[^/\s]+)+$",
+            description="the znode under which everything is, as stormpilot.zookeeper.root in storm.yaml",
+        ),
+    ] = DEFAULT_ROOT
+    session_timeout_s: Annotated[
+        float, Meta(ge=2, le=120, description="a controller that is silent for so long is replaced by another")
+    ] = 10.0
+    auth_file: Annotated[
+        str | None,
+        Meta(description="a file with one line user:password (digest), the login that Storm's daemons use too"),
+    ] = None
 
 
 class CycleSection(Section, frozen=True, kw_only=True):
-    """`period_s` between two cycles; `poll_s` between two readings of load reports."""
+    """When the controller looks and decides."""
 
-    period_s: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 30.0
-    poll_s: Annotated[float, msgspec.Meta(ge=0.2, le=60)] = 2.0
+    period_s: Annotated[
+        float, Meta(ge=1, le=3600, description="between two cycles; a change in the cluster starts one at once")
+    ] = 30.0
+    poll_s: Annotated[
+        float, Meta(ge=0.2, le=60, description="between two readings of load reports; at most period_s")
+    ] = 2.0
 
     def __post_init__(self) -> None:
         if self.poll_s > self.period_s:
@@ -58,45 +74,63 @@ class CycleSection(Section, frozen=True, kw_only=True):
 
 
 class LoadSection(Section, frozen=True, kw_only=True):
-    """How counters become rates.
+    """How counters become rates."""
 
-    A window is `window_s` long; a task counts as measured when its reports cover `min_coverage_ratio` of it. After a
-    move the first `settle_s` are left out. A report older than `max_report_age_s` is not believed any more.
-    `jvm_us_per_tuple` (in and out) and `jvm_idle_cores` are the JVM's part of an executor's CPU, unseen by Python.
-    """
-
-    window_s: Annotated[float, msgspec.Meta(ge=5, le=3600)] = 60.0
-    min_coverage_ratio: Annotated[float, msgspec.Meta(ge=0.1, le=1)] = 0.5
-    settle_s: SecondsOrZero = 20.0
-    max_report_age_s: Seconds = 30.0
-    jvm_us_per_tuple: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 3.0
-    jvm_idle_cores: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
+    window_s: Annotated[float, Meta(ge=5, le=3600, description="rates are means over so long")] = 60.0
+    min_coverage_ratio: Annotated[
+        float,
+        Meta(
+            ge=0.1, le=1, description="part of a window that a task's reports must cover before it counts as measured"
+        ),
+    ] = 0.5
+    settle_s: Annotated[SecondsOrZero, Meta(description="after a change of the placement so much is left out")] = 20.0
+    max_report_age_s: Annotated[Seconds, Meta(description="a task that is silent for longer is not measured")] = 30.0
+    jvm_us_per_tuple: Annotated[
+        float,
+        Meta(ge=0, le=10_000, description="CPU of the JVM for a tuple in or out of an executor, unseen by Python"),
+    ] = 3.0
+    jvm_idle_cores: Annotated[
+        float, Meta(ge=0, le=1, description="CPU of an executor's polling threads, unseen by Python")
+    ] = 0.01
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):
-    """Which planner, with which parameters, seed and time budget; `name` null means the best one that is there.
+    """Which planner, with which parameters, seed and time budget."""
 
-    `traffic`: plan and judge by what shuffles will send under a placement (`flow`), or by measured pairs.
-    """
-
-    name: str | None = None
-    first_plan: str | None = None
-    params: dict[str, float | int | str | bool | None] = {}
-    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
-    budget_s: Annotated[float, msgspec.Meta(ge=0.1, le=600)] = 10.0
-    traffic: Literal["flow", "measured"] = "flow"
+    name: Annotated[str | None, Meta(description="planner for what runs; none: the best that is there")] = None
+    first_plan: Annotated[
+        str | None, Meta(description="planner for what was never placed; none: the best that needs no measurement")
+    ] = None
+    params: Annotated[
+        dict[str, float | int | str | bool | None],
+        Meta(description="parameters of the planner by name (`stormpilot planners`)"),
+    ] = {}
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="same model, parameters and seed give the same plan")] = 1
+    budget_s: Annotated[float, Meta(ge=0.1, le=600, description="time that one plan may take")] = 10.0
+    traffic: Annotated[
+        Literal["flow", "measured"],
+        Meta(
+            description="flow: plan and judge by what shuffles will send under a placement; measured: by measured pairs"
+        ),
+    ] = "flow"
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A time of the week in which nothing that runs is moved.
+    """A time of the week in which nothing that runs is moved."""
 
-    `days` (mon to sun; empty: every day) are those on which it begins, `from` and `to` times HH:MM of `timezone`.
-    """
-
-    days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = []
-    from_: Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-    to: Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-    timezone: str = "UTC"
+    days: Annotated[
+        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
+        Meta(description="days on which it begins; empty: every day"),
+    ] = []
+    from_: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="when it begins, HH:MM")]
+    to: Annotated[
+        str,
+        Meta(
+            pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
+            description="when it ends, HH:MM; on the next day when that is earlier",
+        ),
+    ]
+    timezone: Annotated[str, Meta(description="of both times, e.g. Europe/Berlin")] = "UTC"
 
     def __post_init__(self) -> None:
         try:
@@ -106,109 +140,161 @@ class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"
 
 
 class DecideSection(Section, frozen=True, kw_only=True):
-    """What may be changed, and when it is worth it [A13 3.3].
+    """What may be changed, and when it is worth it [A13 3.3]."""
 
-    `mode` holds for topologies that `modes` does not list; `include` (empty: all) and `exclude` are shell
-    patterns of names. A worker that restarts stands still for `restart_s`; what a plan saves must win that back within
-    `payback_s`.
-
-    Moves of topologies that `approve` (patterns) names wait for an operator; advice older than `approval_max_age_s`
-    cannot be approved. A request that nobody led to act on is void after `request_max_age_s`. After a discarded plan, or
-    a rollback, a topology stays as it is for `discard_hold_s`, `rollback_hold_s`. `owner_modes` are the modes that
-    owners may set in their topology's configuration.
-    """
-
-    mode: Mode = "advise"
-    modes: dict[str, Mode] = {}
-    owner_modes: tuple[Mode, ...] = ("off", "advise")
-    approve: list[str] = []
-    approval_max_age_s: Seconds = 900.0
-    request_max_age_s: Seconds = 600.0
-    discard_hold_s: SecondsOrZero = 3600.0
-    rollback_hold_s: SecondsOrZero = 1800.0
-    include: list[str] = []
-    exclude: list[str] = []
-    cpu_limit_ratio: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
-    overload_s: SecondsOrZero = 60.0
-    gain_threshold_ratio: Ratio = 0.1
-    consecutive_hits: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
-    reschedule_timeout_s: SecondsOrZero = 180.0
-    restart_s: SecondsOrZero = 15.0
-    payback_s: Seconds = 300.0
-    rejected_retry_s: SecondsOrZero = 30.0
-    max_lost_supervisors_ratio: Ratio = 0.4
-    lost_supervisor_grace_s: SecondsOrZero = 600.0
-    blackouts: list[BlackoutWindow] = []
+    mode: Annotated[
+        Mode, Meta(description="off, advise (say what would be done) or act, for topologies that modes does not list")
+    ] = "advise"
+    modes: Annotated[
+        dict[str, Mode], Meta(description="mode by name of the topology; `stormpilot mode` overrides it")
+    ] = {}
+    owner_modes: Annotated[
+        tuple[Mode, ...],
+        Meta(description="modes that owners may set in their topology's configuration (stormpilot.mode)"),
+    ] = ("off", "advise")
+    approve: Annotated[
+        list[str], Meta(description="shell patterns of topology names: their moves wait for `stormpilot approve`")
+    ] = []
+    approval_max_age_s: Annotated[Seconds, Meta(description="older advice cannot be approved; it is made anew")] = 900.0
+    request_max_age_s: Annotated[
+        Seconds, Meta(description="a request that no leader acted on is void after so long")
+    ] = 600.0
+    discard_hold_s: Annotated[
+        SecondsOrZero, Meta(description="after `stormpilot discard` the topology is left alone for so long")
+    ] = 3600.0
+    rollback_hold_s: Annotated[
+        SecondsOrZero, Meta(description="after `stormpilot rollback` the topology is left alone for so long")
+    ] = 1800.0
+    include: Annotated[
+        list[str], Meta(description="shell patterns of topology names that are cared for; empty: all")
+    ] = []
+    exclude: Annotated[list[str], Meta(description="shell patterns of topology names that are left alone")] = []
+    cpu_limit_ratio: Annotated[
+        float, Meta(gt=0, le=1, description="B(n): part of a node's CPU that planning may fill")
+    ] = 0.8
+    overload_s: Annotated[
+        SecondsOrZero,
+        Meta(description="X(n): a node may be over B(n) for so long before that alone is a reason to move"),
+    ] = 60.0
+    gain_threshold_ratio: Annotated[
+        Ratio, Meta(description="R: inter-node traffic must fall by at least this part of itself")
+    ] = 0.1
+    consecutive_hits: Annotated[int, Meta(ge=1, le=100, description="cycles in a row in which a gain must show")] = 2
+    reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
+    restart_s: Annotated[
+        SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
+    ] = 15.0
+    payback_s: Annotated[
+        Seconds, Meta(description="tuples saved between nodes in this time must outnumber those that restarts hold up")
+    ] = 300.0
+    rejected_retry_s: Annotated[
+        SecondsOrZero, Meta(description="wait after a plan that the scheduler plug-in refused")
+    ] = 30.0
+    max_lost_supervisors_ratio: Annotated[
+        Ratio, Meta(description="with this part of the supervisors gone, or more, nothing is done")
+    ] = 0.4
+    lost_supervisor_grace_s: Annotated[
+        SecondsOrZero, Meta(description="after so long a lost supervisor is given up")
+    ] = 600.0
+    blackouts: Annotated[
+        list[BlackoutWindow],
+        Meta(description="times of the week in which nothing that runs is moved: days, from, to, timezone"),
+    ] = []
 
 
 class EffectSection(Section, frozen=True, kw_only=True):
-    """What happens after a move: it is measured as long as before it, per tuple processed.
+    """What happens after a move: it is measured as long as before it, per tuple processed."""
 
-    A difference below `noise_floor_ratio` of the value before (or three times the noise that was seen) is none.
-    `rollback`: a move that made it worse is undone, once. A move that won less than `least_gain_ratio` of what was
-    predicted, or made it worse, holds further ones for `back_off_s`, twice as long each time in a row, at most
-    `max_back_off_s`. What is not applied and measured within `timeout_s` and a window is not judged.
-    """
+    rollback: Annotated[bool, Meta(description="a move that made it worse is undone, once")] = True
+    noise_floor_ratio: Annotated[
+        Ratio,
+        Meta(
+            description="what changes by less than this part of itself (or three times the noise seen) did not change"
+        ),
+    ] = 0.05
+    least_gain_ratio: Annotated[
+        Ratio, Meta(description="a move that won less than this part of what was predicted did not help")
+    ] = 0.25
+    back_off_s: Annotated[
+        Seconds,
+        Meta(description="after a move that did not help nothing else is tried for so long; twice as long each time"),
+    ] = 600.0
+    max_back_off_s: Annotated[float, Meta(gt=0, le=604_800, description="the longest such wait")] = 21_600.0
+    timeout_s: Annotated[
+        Seconds, Meta(description="what is not applied and measured within this and a window is not judged")
+    ] = 900.0
 
-    rollback: bool = True
-    noise_floor_ratio: Ratio = 0.05
-    least_gain_ratio: Ratio = 0.25
-    back_off_s: Seconds = 600.0
-    max_back_off_s: Annotated[float, msgspec.Meta(gt=0, le=604_800)] = 21_600.0
-    timeout_s: Seconds = 900.0
 
-
-Limit = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """How much may be moved within an hour; null is any number. First plans and repairs are never held, but count.
+    """How much may be moved within an hour. First plans and repairs are never held, but count."""
 
-    `topology_executors_per_hour` and `topology_workers_per_hour` hold for each topology, `cluster_executors_per_hour`
-    and `cluster_workers_per_hour` for all together. A worker counts when it restarts.
-    """
-
-    topology_executors_per_hour: Limit | None = None
-    topology_workers_per_hour: Limit | None = None
-    cluster_executors_per_hour: Limit | None = None
-    cluster_workers_per_hour: Limit | None = None
+    topology_executors_per_hour: Annotated[
+        Limit | None, Meta(description="executors of one topology that may move; none: any number")
+    ] = None
+    topology_workers_per_hour: Annotated[
+        Limit | None, Meta(description="workers of one topology that may restart; none: any number")
+    ] = None
+    cluster_executors_per_hour: Annotated[
+        Limit | None, Meta(description="executors of all topologies that may move; none: any number")
+    ] = None
+    cluster_workers_per_hour: Annotated[
+        Limit | None, Meta(description="workers of all topologies that may restart; none: any number")
+    ] = None
 
 
 class RefillSection(Section, frozen=True, kw_only=True):
-    """What a new or returned supervisor changes, once it has stayed for `stable_cycles`, and for `for_s` after that.
+    """What a new or returned supervisor changes, once it has stayed."""
 
-    A plan that uses it needs a gain of only `gain_threshold_ratio`; or none (at most `traffic_rise_ratio` of all tuples
-    more between nodes) if the busiest node is over `busy_ratio` of its B(n) and the plan lowers that by `relief_ratio`.
-    """
-
-    enabled: bool = True
-    stable_cycles: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
-    for_s: Seconds = 1800.0
-    gain_threshold_ratio: Ratio = 0.05
-    busy_ratio: Ratio = 0.5
-    relief_ratio: Ratio = 0.2
-    traffic_rise_ratio: Ratio = 0.1
+    enabled: Annotated[bool, Meta(description="use supervisors that are new or came back")] = True
+    stable_cycles: Annotated[int, Meta(ge=1, le=1000, description="periods that they must have stayed")] = 3
+    for_s: Annotated[Seconds, Meta(description="how long after that they count as new")] = 1800.0
+    gain_threshold_ratio: Annotated[
+        Ratio, Meta(description="instead of decide.gain_threshold_ratio, for a plan that uses them")
+    ] = 0.05
+    busy_ratio: Annotated[
+        Ratio, Meta(description="no gain is needed when the busiest node is filled to this part of B(n) or more")
+    ] = 0.5
+    relief_ratio: Annotated[Ratio, Meta(description="and the plan lowers that by this part of it")] = 0.2
+    traffic_rise_ratio: Annotated[Ratio, Meta(description="for at most this part of all tuples more between nodes")] = (
+        0.1
+    )
 
 
 class OtdSection(Section, frozen=True, kw_only=True):
-    """`otd` as a loop of its own [N24 4]: at most one executor moves every `period_s`.
+    """`otd` as a loop of its own [N24 4]: at most one executor moves at a time."""
 
-    `enabled` gives it the topologies that `include` names (patterns; empty: all); the main loop then only places,
-    repairs and does what operators ask there. After a move a topology rests for `cool_down_s`, since Storm restarts
-    workers. A worker is high when its node is above `cpu_high` of B(n) or more than `queue_high_tuples` wait, low when
-    it is below `cpu_low` and `queue_low_tuples`; traffic alone moves an executor only for more than
-    `threshold_asc_tps`.
-    """
-
-    enabled: bool = False
-    include: list[str] = []
-    period_s: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 5.0
-    cool_down_s: SecondsOrZero = 60.0
-    cpu_high: Ratio = 0.8
-    cpu_low: Ratio = 0.6
-    queue_high_tuples: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 10_000.0
-    queue_low_tuples: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 1_000.0
-    threshold_asc_tps: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 10.0
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="move one executor at a time, in a loop of its own; the main one only places and repairs there"
+        ),
+    ] = False
+    include: Annotated[list[str], Meta(description="shell patterns of the topologies that it has; empty: all")] = []
+    period_s: Annotated[float, Meta(ge=1, le=3600, description="between two steps, each of at most one executor")] = 5.0
+    cool_down_s: Annotated[
+        SecondsOrZero, Meta(description="a topology rests for so long after a move, since Storm restarts workers")
+    ] = 60.0
+    cpu_high: Annotated[Ratio, Meta(description="a worker is high when its node is above this part of B(n)")] = 0.8
+    cpu_low: Annotated[
+        Ratio, Meta(description="a worker is low when its node is below this part of B(n) and its queue is low")
+    ] = 0.6
+    queue_high_tuples: Annotated[
+        float, Meta(ge=0, le=1e12, description="a worker is high, too, when more tuples wait")
+    ] = 10_000.0
+    queue_low_tuples: Annotated[
+        float, Meta(ge=0, le=1e12, description="fewer waiting tuples than this are a low queue")
+    ] = 1_000.0
+    threshold_asc_tps: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e12,
+            description="for traffic alone an executor moves only when more than this is saved between nodes",
+        ),
+    ] = 10.0
 
     def __post_init__(self) -> None:
         if not 0 < self.cpu_low < self.cpu_high:
@@ -218,31 +304,42 @@ class OtdSection(Section, frozen=True, kw_only=True):
 
 
 class TrafficLogSection(Section, frozen=True, kw_only=True):
-    """Where measured windows and decisions are kept as Parquet; `dir` null keeps none."""
+    """Where measured windows and decisions are kept."""
 
-    dir: str | None = None
-    retention_days: Annotated[float, msgspec.Meta(gt=0, le=3650)] = 30.0
-    max_mb: Annotated[float, msgspec.Meta(ge=1, le=10_000_000)] = 2048.0
+    dir: Annotated[
+        str | None, Meta(description="folder of measured windows and decisions as Parquet; none: nothing is kept")
+    ] = None
+    retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long they are kept")] = 30.0
+    max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest goes first")] = 2048.0
 
 
 class ApiSection(Section, frozen=True, kw_only=True):
-    """The HTTP API, its web page and metrics.
+    """The HTTP API, its web page and metrics."""
 
-    `enabled` serves them, in the controller's own process. `host` is the address to bind; `port` 0 takes any that is
-    free. `tokens_file` lists who may do what (`stormpilot token new`); without it everybody on this machine may read.
-    `cert_file` is the TLS certificate with its chain (PEM). `key_file` is its private key (PEM). `insecure` allows
-    other than loopback addresses without tokens or without TLS. `allow_loopback_mutations` lets everybody on this
-    machine change things without a token.
-    """
-
-    enabled: bool = True
-    host: Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\s/\[\]]+$")] = "127.0.0.1"
-    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8470
-    tokens_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
-    insecure: bool = False
-    allow_loopback_mutations: bool = False
+    enabled: Annotated[
+        bool, Meta(description="serve the HTTP API, its web page and metrics, in the controller's process")
+    ] = True
+    host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            pattern=r"^[^\s/\[\]]+$",
+            description="address to bind; another than loopback needs tokens_file, cert_file and key_file",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="port to bind; 0: any that is free")] = 8470
+    tokens_file: Annotated[
+        str | None,
+        Meta(description="who may do what (`stormpilot token new`); none: everybody on this machine may read"),
+    ] = None
+    cert_file: Annotated[str | None, Meta(description="TLS: certificate with its chain (PEM)")] = None
+    key_file: Annotated[str | None, Meta(description="TLS: its private key (PEM)")] = None
+    insecure: Annotated[bool, Meta(description="allow other than loopback addresses without tokens or without TLS")] = (
+        False
+    )
+    allow_loopback_mutations: Annotated[
+        bool, Meta(description="everybody on this machine may change things without a token")
+    ] = False
 
     def __post_init__(self) -> None:
         if (self.cert_file is None) != (self.key_file is None):
@@ -275,30 +372,30 @@ EventKind = Literal[
 
 
 class NotifySection(Section, frozen=True, kw_only=True):
-    """A receiver of events over HTTP (a webhook).
+    """A receiver of events over HTTP (a webhook)."""
 
-    `url` gets a POST with JSON per event; null sends nothing. `events` is the list of those wanted; empty: all.
-    `timeout_s` is for the connection and for the answer. `retries` is how often an event is sent again when that
-    failed. `backoff_s` is the pause before the first retry; it doubles with each. `headers_file` has lines
-    `Name: value` that are sent along, for secrets.
-    """
-
-    url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s/]\S*$")] | None = None
-    events: list[EventKind] = []
-    timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 5.0
-    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 6
-    backoff_s: Annotated[float, msgspec.Meta(ge=0.01, le=60)] = 1.0
-    headers_file: str | None = None
+    url: Annotated[
+        Annotated[str, Meta(pattern=r"^https?://[^\s/]\S*$")] | None,
+        Meta(description="a webhook that gets a POST with JSON per event; none: nothing is sent"),
+    ] = None
+    events: Annotated[list[EventKind], Meta(description="those wanted; empty: all")] = []
+    timeout_s: Annotated[float, Meta(ge=0.1, le=60, description="for the connection, and for the answer")] = 5.0
+    retries: Annotated[int, Meta(ge=0, le=20, description="how often an event is sent again when that failed")] = 6
+    backoff_s: Annotated[
+        float, Meta(ge=0.01, le=60, description="pause before the first retry; it doubles with each")
+    ] = 1.0
+    headers_file: Annotated[
+        str | None, Meta(description="a file with lines `Name: value` that are sent along, for secrets")
+    ] = None
 
 
 class LogSection(Section, frozen=True, kw_only=True):
-    """The log on stderr.
+    """The log on stderr."""
 
-    `level` is the least that is said. `format` is text (`event: key=value ...`) or json (one object per line).
-    """
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least that is said")] = "info"
+    format: Annotated[
+        Literal["text", "json"], Meta(description="text (event: key=value ...) or json (one object per line)")
+    ] = "text"
 
 
 class Config(Section, frozen=True, kw_only=True):

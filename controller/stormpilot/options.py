@@ -16,7 +16,19 @@ from typing import Any
 
 import msgspec
 
-UNITS = {"_tps": "tuples/s", "_s": "s", "_ms": "ms", "_mhz": "MHz", "_mb": "MB", "_days": "days"}
+UNITS = {
+    "_tps": "tuples/s",
+    "_s": "s",
+    "_ms": "ms",
+    "_mhz": "MHz",
+    "_mb": "MB",
+    "_days": "days",
+    "_cores": "cores",
+    "_cycles": "cycles",
+    "_tuples": "tuples",
+    "_us_per_tuple": "us/tuple",
+    "_per_hour": "per hour",
+}
 """The unit is in the name where no other is given."""
 
 
@@ -117,6 +129,9 @@ def _range(metas: list[msgspec.Meta], plain: list[Any]) -> str:
     words = [str(w) for kind in plain if typing.get_origin(kind) is typing.Literal for w in typing.get_args(kind)]
     if words:
         return ", ".join(words)
+    items = [i for kind in plain if typing.get_origin(kind) in (list, tuple) for i in typing.get_args(kind)]
+    if some := next((i for i in items if typing.get_origin(i) is typing.Literal), None):
+        return f"any of {', '.join(map(str, typing.get_args(some)))}"
     low = next((b for m in metas for b in (m.ge, m.gt) if b is not None), None)
     high = next((b for m in metas for b in (m.le, m.lt) if b is not None), None)
     above = any(m.gt is not None for m in metas)

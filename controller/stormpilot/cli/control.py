@@ -1,4 +1,4 @@
-"""Commands that run the controller and look at it: `run`, `status`, `config check`; `verbs.py` steers it."""
+"""Commands that run the controller and look at it: `run`, `status`, `config check|explain`; `verbs.py` steers it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli import live_explain, records, token, verbs, what_if
+from stormpilot.cli import config_explain, live_explain, records, token, verbs, what_if
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.cli.status import status
 
@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     records.register(app)
     live_explain.register(app)
     what_if.register(app)
+    config_app.command("explain")(config_explain.explain)
     app.add_typer(config_app, name="config")
     app.add_typer(token.app, name="token")
 
@@ -34,7 +35,7 @@ def run(
     config: Annotated[Path, typer.Argument(help="The controller's configuration, e.g. controller.yaml.")],
     once: Annotated[bool, typer.Option("--once", help="Measure for one window, run one cycle, and end.")] = False,
 ) -> None:
-    """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C."""
+    """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C; SIGHUP reads the file anew."""
     from stormpilot import daemon, logs
     from stormpilot.config import load
     from stormpilot.planner import compute as on_pairs
