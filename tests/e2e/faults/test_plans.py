@@ -59,9 +59,10 @@ def exchanged(fields: Fields) -> bytes:
 
 
 def on_a_missing_slot(fields: Fields) -> bytes:
-    """Two workers exchange their executors, and one is to go to a port that is not there."""
-    exchanged(fields)
-    fields["workers"][0]["port"] = 1
+    """An executor joins another worker, which is to start on a port that is not there."""
+    first, second, *_ = fields["workers"]
+    first["executors"].append(second["executors"].pop())
+    first["port"] = 1
     return sealed(fields | {"planId": "p-hand"})
 
 
