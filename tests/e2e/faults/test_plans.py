@@ -24,17 +24,20 @@ ANSWER_S = 4.0
 
 @contextmanager
 def held(scene: Scene) -> Iterator[Fields]:
-    """The good plan as JSON, while the controller cannot mend what is written; the good plan is put back."""
+    """The good plan as JSON, while the controller cannot mend what is written; the good plan is put back.
+
+    Both are of the epoch that is in force now, whoever published: the plug-in takes nothing older than what it saw.
+    """
     path = PATHS.plan(scene.topology_id)
+    state = scene.state()
+    assert state is not None
     assert scene.controller is not None
     scene.controller.send_signal(signal.SIGSTOP)
-    good = scene.read(path)
+    good = json.loads(scene.read(path)) | {"epoch": state.epoch}
     try:
-        state = scene.state()
-        assert state is not None
-        yield json.loads(good) | {"epoch": state.epoch}  # the epoch that is in force now, whoever published
+        yield json.loads(json.dumps(good))
     finally:
-        scene.write(path, good)
+        scene.write(path, sealed(good))
         scene.controller.send_signal(signal.SIGCONT)
         until(scene.applied, 60, "the good plan to be accepted again")
 
