@@ -343,7 +343,7 @@ class _Builder:
                 float(((x - mean_x) ** 2).sum()) + prior
             )
             cost[k] = min(max(slope, 0.0), per_tuple)
-            base[k] = mean_mhz - cost[k] * mean_x
+            base[k] = max(mean_mhz - cost[k] * mean_x, 0.0)
             rule[k] = kernel.FOLLOWS if self.alike[k] else kernel.OWN
         return base, cost, rule
 

@@ -170,8 +170,10 @@ def _sent(f: Flows, g: int, i: int, e: int, received: Floats) -> float:
     c = f.group_source[g]
     if not f.driven[c]:
         return float(f.out_tps[f.group_out[g] + i])
-    if f.alike[c] or f.received_tps[e] <= 0.0:
+    if f.alike[c]:
         return float(f.group_ratio[g] * received[e])
+    if f.received_tps[e] <= 0.0:  # it sends of its own accord
+        return float(f.out_tps[f.group_out[g] + i] + f.group_ratio[g] * received[e])
     return float(f.out_tps[f.group_out[g] + i] * (received[e] / f.received_tps[e]))
 
 
