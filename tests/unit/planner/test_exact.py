@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -13,6 +14,7 @@ from random_models import models
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
+from stormpilot.model.generate.clusters import Asked, generate
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.planner import compute
 from stormpilot.planner.bound import Relaxation, levels_of, relaxation
@@ -129,6 +131,20 @@ def test_named_instances():
 def test_relaxation_of_a_triangle_cuts_half_of_it():
     """Beside an executor there is room for one other, so each pair is together by a half: 6 of 12 tuples/s are cut."""
     assert relaxed(triangle_too_heavy()).bound == pytest.approx(6.0, abs=0.01)
+
+
+@pytest.mark.parametrize("solves", [1, 2, 3])
+def test_a_relaxation_that_is_cut_short_reads_only_what_was_solved(solves, capfd):
+    """After cuts were added the solver's last duals are void, and it says so on stderr."""
+    asked = itertools.count(1)
+    model = generate("loaded", Asked(executors=20, nodes=4, topologies=1), np.random.default_rng(1))[0]
+    compiled = compile_model(model)
+    cost = levels_of(compiled, objective_of(compiled, "inter_node", first_only=True))
+    short = relaxation(compiled, cost, lambda: 1.0 if next(asked) <= solves else 0.0)
+    assert next(asked) == solves + 2  # it was the clock that ended it
+    assert short.bound <= relaxation(compiled, cost, lambda: 1.0).bound + 1e-6
+    assert bool(short.triangles) == (solves > 1)
+    assert capfd.readouterr().err == ""
 
 
 def test_no_time_for_a_proof_still_gives_a_plan_and_a_true_bound():
