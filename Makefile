@@ -46,7 +46,7 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 test: check test-unit test-java test-integration ## everything: checks, unit, contract, functional, Java, integration
 
 test-unit: setup ## unit, contract and functional tests (no cluster)
-	$(BIN)/pytest -q -m "not cluster and not zookeeper" tests
+	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper" tests
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test

@@ -122,6 +122,7 @@ class _State:
     memory_mb: Floats
     free_slots: Ints  # N
     slot_topology: Ints  # S -> topology of the worker there, or -1
+    open_slots: Bools  # S: its worker, if there is one, may be joined: it need not stay as it is
     used_workers: Ints  # T
     members: Ints  # S -> executors there
     hosts: list[str]  # N
@@ -133,6 +134,8 @@ def _state(c: Compiled, placement: Ints) -> _State:
     slot_topology = np.full(c.slots, NOWHERE, dtype=np.int64)
     slot_topology[placement] = c.topology
     used = np.flatnonzero(slot_topology != NOWHERE)
+    open_slots = np.ones(c.slots, dtype=np.bool_)
+    open_slots[placement[c.fixed]] = False
     return _State(
         compiled=c,
         slot=placement,
@@ -141,6 +144,7 @@ def _state(c: Compiled, placement: Ints) -> _State:
         memory_mb=node_memory_mb(c, placement),
         free_slots=c.slots_per_node() - np.bincount(c.slot_node[used], minlength=c.nodes),
         slot_topology=slot_topology,
+        open_slots=open_slots,
         used_workers=np.bincount(slot_topology[used], minlength=c.topologies),
         members=np.bincount(placement, minlength=c.slots),
         hosts=[host[n] for n in c.node_ids],
@@ -214,7 +218,7 @@ def _sums(index: Ints, weight: Floats, shape: tuple[int, ...]) -> Floats:
 def _moves(s: _State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Floats, in_host: Floats) -> _Moves:
     c = s.compiled
     topology = c.topology[es]
-    own = s.slot_topology[None, :] == topology[:, None]  # R x S
+    own = (s.slot_topology[None, :] == topology[:, None]) & s.open_slots  # R x S
     with_worker = np.full((len(es), c.nodes), -1.0)
     has = np.flatnonzero(c.slots_per_node() > 0)
     if len(has):
@@ -296,11 +300,15 @@ def _obstacles(s: _State, e: int, r: int, n: int, m: _Moves) -> list[Obstacle]:
     t = int(c.topology[e])
     topology = c.model.topologies[t].name
     if not m.joins[r, n] and not m.opens[r, n]:
-        text = f"{topology} has no worker on {name} and runs all of its {c.workers[t]} workers"
+        text = f"{topology} has no worker to join on {name} and runs all of its {c.workers[t]} workers"
         found.append(Obstacle(constraint="workers", text=text))
     elif not m.joins[r, n] and not m.room_slot[r, n]:
         slots = int(c.slots_per_node()[n])
-        text = f"{topology} has no worker on {name}, whose {slots} slots are taken" if slots else f"{name} has no slots"
+        text = (
+            f"{topology} has no worker to join on {name}, whose {slots} slots are taken"
+            if slots
+            else f"{name} has no slots"
+        )
         found.append(Obstacle(constraint="slots", text=text))
     if not m.room_cpu[r, n]:
         text = _no_room(name, s.load_mhz[n], c.node_limit_mhz[n], c.cpu_mhz[e], "MHz")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,11 +19,11 @@ import numpy as np
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency, unordered
 from stormpilot.model.values import Infeasible
-from stormpilot.planner.anneal import Annealer, LeftS, Objective, no_limits
+from stormpilot.planner.anneal import Annealer, Found, LeftS, Limits, Objective, no_limits
 from stormpilot.planner.clusters import clustered, clusters
 from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
 from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
-from stormpilot.planner.repair import completed, repaired, wrong
+from stormpilot.planner.repair import as_new, completed, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
@@ -41,7 +41,8 @@ class Params:
     """`quality`: `good` or `fast` (several times faster, some per cent worse); None = by the size of the model.
 
     `iterations`: moves of the local search; None = by the size of the model. `restart_tps`: lambda, what the restart of
-    one worker may cost in the objective's unit.
+    one worker may cost in the objective's unit. `min_gain`: part of the present cost that must be won, else the present
+    placement stays.
     """
 
     quality: Literal["fast", "good"] | None = None
@@ -49,8 +50,11 @@ class Params:
     restart_tps: float = 0.0
     iterations: int | None = None
     exact_workers: bool = False
+    min_gain: float = 0.01
 
     def __post_init__(self) -> None:
+        if not 0 <= self.min_gain < 1:
+            raise UsageError(f"min_gain is {self.min_gain}, expected a part from 0 to 1")
         if self.quality not in ("fast", "good", None):
             raise UsageError(f"quality is {self.quality!r}, expected fast or good")
         checked(self.objective)
@@ -66,10 +70,41 @@ def default_iterations(executors: int) -> int:
 
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
-    """Partition, repair, search, and of nodes that are alike choose those from which least moves."""
+    """Partition, repair, search, and of nodes that are alike choose those from which least moves.
+
+    Where restarts cost nothing the search does not look at what runs: from its own result it finds just that again.
+    """
+    limits = no_limits(frame.compiled, exact_workers=params.exact_workers)
+    objective = objective_of(frame.compiled, params.objective, params.restart_tps)
+    present = present_layout(frame, limits.exact_workers)
+    if present is not None and wrong(frame, present).any():
+        present = None
+    if params.restart_tps:
+        found = _searched(frame, objective, limits, present, params, rng, left_s)
+    else:
+        found = _searched(as_new(frame), objective, limits, None, params, rng, left_s)
+    if isinstance(found, Infeasible):
+        return found
+    cost = Annealer(frame, objective, limits).cost
+    across = not by_rack(frame.compiled, objective)
+    same = [found.layout, relabel(frame, keep_nodes(frame, relabel(frame, found.layout), across_racks=across))]
+    best = min(same, key=cost)
+    if present is not None and cost(present) * (1 - params.min_gain) <= cost(best):
+        best = present
+    return Result(best, ("the clock cut the local search short",) if found.cut else ())
+
+
+def _searched(
+    frame: Frame,
+    objective: Objective,
+    limits: Limits,
+    present: Layout | None,
+    params: Params,
+    rng: np.random.Generator,
+    left_s: LeftS,
+) -> Found | Infeasible:
+    """The best of the partitions (and of what runs), improved by local search."""
     c = frame.compiled
-    limits = no_limits(c, exact_workers=params.exact_workers)
-    objective = objective_of(c, params.objective, params.restart_tps)
     annealer = Annealer(frame, objective, limits)
     starts = [
         seated(frame, clustered(frame, weights(c, objective), rng)),
@@ -86,14 +121,12 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
                 return sound
             continue
         layouts += [sound, relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective)))]
-    present = present_layout(frame, limits.exact_workers)
-    if present is not None and not wrong(frame, present).any():
+    if present is not None:
         layouts.append(present)
     start = min(layouts, key=annealer.cost)
     tries = default_iterations(c.executors) if params.iterations is None else params.iterations
     found = annealer.search(start, rng, tries, left_s, first_temperature=FIRST_TEMPERATURE)
-    best = found.layout if annealer.cost(found.layout) <= annealer.cost(start) else start
-    return Result(best, ("the clock cut the local search short",) if found.cut else ())
+    return found if annealer.cost(found.layout) <= annealer.cost(start) else replace(found, layout=start)
 
 
 def by_rack(c: Compiled, objective: Objective) -> bool:

@@ -45,7 +45,7 @@ def repaired(
     if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
         return whole
     if rng is None:
-        rng, frame = np.random.default_rng(SEED), _as_new(frame)
+        rng, frame = np.random.default_rng(SEED), as_new(frame)
     annealer = Annealer(frame, objective, limits)
     found = annealer.mend(whole, rng, left_s)
     executors = frame.compiled.executors
@@ -65,7 +65,7 @@ def repaired(
     return given_up(frame, found.layout, cut=left_s() <= 0)
 
 
-def _as_new(frame: Frame) -> Frame:
+def as_new(frame: Frame) -> Frame:
     """The frame as if nothing ran but the fixed workers."""
     kept = frame.compiled.fixed
     return replace(

@@ -165,7 +165,7 @@ def test_hill_climbing_saves_traffic_and_holds_every_constraint():
     c = compile_model(model)
     frame = frame_of(c)
     node = c.slot_node[c.slots_of(start)]
-    end = c.plan_of(to_slots(frame, baselines.climbed(frame, baselines.layout_of(frame, node))))
+    end = c.plan_of(to_slots(frame, baselines.climbed(frame, baselines.layout_of(frame, node), exchanges=True)))
     assert violations(model, end) == []
     assert evaluate(model, end)["inter_node_tps"] < 0.5 * evaluate(model, start)["inter_node_tps"]
 

@@ -94,11 +94,12 @@ def test_planning_a_loaded_cluster_from_its_own_result_moves_nothing_whatever_th
         assert again.topologies == first.topologies
 
 
-def test_best_keeps_its_own_result_on_a_loaded_cluster():
+@pytest.mark.parametrize("name", ["best", "partition"])
+def test_a_search_keeps_its_own_result_on_a_loaded_cluster(name):
     model = loaded()
-    first = plan(model, "best")
+    first = plan(model, name)
     assert isinstance(first, Plan)
-    again = plan(assigned(first, model), "best")
+    again = plan(assigned(first, model), name)
     assert isinstance(again, Plan)
     assert again.topologies == first.topologies
 

@@ -13,7 +13,7 @@ from builders import assigned, supervisor, topology, traffic, triangle_too_heavy
 from random_models import models
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import inter_node_tps, inter_worker_tps
-from stormpilot.model.values import Exclusion, Model, Plan, Supervisor
+from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
 from stormpilot.planner.explain import Choice, Explanation, Obstacle, explain
@@ -177,6 +177,16 @@ def test_a_fixed_worker_is_not_judged() -> None:
     (e,) = explain(c, c.current, [int(np.flatnonzero(c.start == a.start)[0])])
     assert (e.verdict, e.better, e.second) == ("fixed", None, None)
     assert t.executors
+
+
+def test_a_fixed_worker_is_not_joined() -> None:
+    t = topology("pair", {"x": 2}, workers=2, streams=[])
+    model = Model(supervisors=[supervisor("n1", 1), supervisor("n2", 1)], topologies=[t])
+    slots = {("n1", 6700): (1,), ("n2", 6700): (2,)}
+    assert explained(model, slots, 1).second is not None
+    placed = [Assigned(start=s, supervisor=n, port=port) for (n, port), (s,) in slots.items()]
+    fixed = msgspec.structs.replace(t, assignment=placed, fixed_workers=[("n2", 6700)])
+    assert explained(msgspec.structs.replace(model, topologies=[fixed]), slots, 1).second is None
 
 
 def test_equal_places_are_a_tie() -> None:
