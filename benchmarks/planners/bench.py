@@ -28,6 +28,7 @@ class Bench:
     folder: Path
     quick: bool
     console: Console
+    seeds: int = 3
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder / "rows.jsonl")

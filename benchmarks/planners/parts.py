@@ -36,13 +36,13 @@ def medium_instances(bench: Bench) -> list[Instance]:
         *((200, 3, 0.6), (200, 8, 0.85), (500, 5, 0.7), (500, 20, 0.85)),
         *((1000, 6, 0.6), (1000, 40, 0.85), (2000, 8, 0.7), (2000, 80, 0.8)),
     )
-    return [bench.instances.loaded(*size, seed) for size in sizes for seed in range(2)]
+    return [bench.instances.loaded(*size, seed) for size in sizes for seed in range(min(2, bench.seeds))]
 
 
 def medium(bench: Bench) -> None:
     """Everybody on loaded clusters."""
     instances = medium_instances(bench)
-    seeds = range(1 if bench.quick else 3)
+    seeds = range(1 if bench.quick else bench.seeds)
     for instance in instances:
         for seed in seeds:
             bench.ours("medium", instance, best(10.0), seed)
@@ -59,7 +59,7 @@ def planted(bench: Bench) -> None:
     """Up to 20,000 executors with a hidden placement, each plan a whole process; 100,000 once."""
     sizes = (1000, 2000) if bench.quick else (1000, 2000, 5000, 10_000, 20_000)
     for executors in sizes:
-        for seed in range(1 if bench.quick else 3):
+        for seed in range(1 if bench.quick else bench.seeds):
             instance = bench.instances.planted(executors, seed)
             bench.hidden("planted", instance)
             for contestant in (Ours("online", "online"), Ours("partition", "partition"), best(10.0)):
@@ -75,7 +75,7 @@ def planted(bench: Bench) -> None:
 def production(bench: Bench) -> None:
     """The three clusters of Storm's test jar, with synthetic traffic, each plan a whole process."""
     for cluster in CLUSTERS[2:] if bench.quick else CLUSTERS:
-        for seed in range(1 if bench.quick else 3):
+        for seed in range(1 if bench.quick else bench.seeds):
             instance = bench.instances.production(cluster, seed)
             for contestant in (Ours("online", "online"), Ours("partition", "partition"), best(8.0)):
                 bench.whole_process("production", instance, contestant, seed)
