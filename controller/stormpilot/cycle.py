@@ -86,6 +86,7 @@ class Cycle:
         self.follower = Follower(self.config, self.publisher)
         self.otd = OtdLoop(self.config)
         self.told_since: list[Event] = []
+        self.planner_failure = ""
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
 
     def use(self, config: Config) -> None:
@@ -329,13 +330,15 @@ class Cycle:
                 left_s=lambda: deadline_s - time.monotonic(),
             )
         except Exception as e:
-            log.exception("planner failed", planner=planner)
-            return Reason.PLANNER_FAILED, f"{planner}: {type(e).__name__}: {e}"
+            text = f"{planner}: {type(e).__name__}: {e}"
+            if text != self.planner_failure:  # with its trace once; every cycle says the text anyway
+                log.exception("planner failed", planner=planner)
+            self.planner_failure = text
+            return Reason.PLANNER_FAILED, text
         if isinstance(plan, Infeasible):
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
         if wrong:
-            log.error("planner broke a hard constraint", planner=planner, constraint=wrong[0].constraint)
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
         return plan
 
