@@ -53,7 +53,9 @@ test-java: setup ## the plug-in's own tests
 	$(MVN_SCHEDULERS) test
 
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
-	$(BIN)/pytest -q -m "(cluster or zookeeper) and (not faults or smoke)" tests
+	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
+	$(BIN)/pytest -q -m "cluster and not faults" tests
+	$(BIN)/pytest -q -m smoke tests/e2e/faults
 
 test-faults: build ## parts of a real cluster broken one by one, 12 minutes (docs/reliability.md); `test` runs four of them
 	$(BIN)/pytest -v -m faults tests/e2e
