@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import ClusterSnapshot, StatusMessage, decode
@@ -65,14 +66,7 @@ def zookeeper(cluster: LocalCluster) -> Iterator[ZooKeeper]:
 def test_nimbus_fails_over_without_restarting_a_worker(
     cluster: LocalCluster, controller: subprocess.Popen[bytes], zookeeper: ZooKeeper
 ) -> None:
-    nimbus = cluster.nimbus_address
-    topology_id = submit_topology(
-        REPOSITORY / "topologies",
-        "wordcount_comm",
-        "local",
-        options={"topology.workers": 2},
-        nimbus=f"{nimbus.host}:{nimbus.port}",
-    )
+    topology_id = _submitted(cluster)
 
     def status() -> StatusMessage | None:
         (node,) = zookeeper.read([PATHS.status(topology_id)])
@@ -108,6 +102,23 @@ def test_nimbus_fails_over_without_restarting_a_worker(
 
     cluster.start_nimbus()
     assert workers() == before
+
+
+def _submitted(cluster: LocalCluster) -> str:
+    """Submit; a Nimbus that has just begun to lead refuses for a moment, naming itself as the leader."""
+    ids: list[str] = []
+
+    def submit() -> bool:
+        nimbus = cluster.nimbus_address
+        where, address = REPOSITORY / "topologies", f"{nimbus.host}:{nimbus.port}"
+        try:
+            ids.append(submit_topology(where, "wordcount_comm", "local", {"topology.workers": 2}, address))
+        except RefusedError:
+            return False
+        return True
+
+    _until(submit, 60, "a Nimbus to take the topology")
+    return ids[0]
 
 
 def _until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:

@@ -96,7 +96,10 @@ def test_submit_goes_to_the_nimbus_of_the_cluster(small: LocalCluster) -> None:
 
 
 def test_killed_topology_leaves_no_worker(small: LocalCluster) -> None:
-    if not small.workers():
+    with Nimbus.connect(small.nimbus_address) as nimbus:
+        alive = nimbus.find("words") is not None
+    if not alive:
+        wait_until(lambda: not small.workers(), "workers of an earlier topology to end")
         submit_words(small)
     assert stormpilot("local", "kill", "words", "--name", small.name).returncode == 0
     wait_until(lambda: not small.workers() and not components(small), "the workers to end")
@@ -152,6 +155,8 @@ def test_ended_start_leaves_nothing(ended_by: signal.Signals) -> None:
         [command, "local", "up", "--name", name, "--supervisors", "2", "--scheduler", "default"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        # as in a terminal: what a shell starts in the background ignores Ctrl-C, and so does all that it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (no other threads here)
     )
     layout = Layout.of(name)
     try:
