@@ -18,7 +18,14 @@ from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(600),
+    pytest.mark.skip(
+        reason="not possible on one machine yet: every Nimbus binds its Thrift port on all addresses, and is looked for "
+        "at the same port as the others"
+    ),
+]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
