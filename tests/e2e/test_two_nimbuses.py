@@ -22,8 +22,8 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(600),
     pytest.mark.skip(
-        reason="not possible on one machine yet: every Nimbus binds its Thrift port on all addresses, and is looked for "
-        "at the same port as the others"
+        reason="not possible on one machine yet: a Nimbus binds its Thrift port on all addresses, and is looked for at "
+        "the same port as the others"
     ),
 ]
 
