@@ -343,7 +343,8 @@ class LocalCluster:
         try:
             if daemon.kind == "nimbus":
                 with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:
-                    return nimbus.leads() or self.leading_nimbus() is not None
+                    several = len(self.description.of_kind("nimbus")) > 1
+                    return nimbus.leads() or (several and self.leading_nimbus() is not None)
             with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:
                 known = {s.id: s.uptime_s for s in nimbus.supervisors()}
         except StormpilotError:
