@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, local, model, plan, size, submit
+from stormpilot.cli import compute, control, history, local, model, plan, size, submit
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -32,6 +32,7 @@ app.command("predict")(size.predict)
 app.add_typer(plan.app, name="plan")
 app.add_typer(model.app, name="model")
 app.add_typer(local.app, name="local")
+app.add_typer(history.app, name="history")
 
 
 def _version(asked: bool) -> None:

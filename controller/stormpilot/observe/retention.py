@@ -15,7 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormpilot.observe.trafficlog import TABLES, write_whole
+from stormpilot.history.schema import TABLES, file_schema, to_newest
+from stormpilot.observe.trafficlog import write_whole
 
 HOLDS = b"stormpilot.holds"
 
@@ -64,9 +65,9 @@ def enforce(directory: Path, now_ms: int, retention_days: float, max_mb: float) 
 
 
 def _merge(table: str, paths: list[Path], into: Path) -> None:
-    data = pa.concat_tables([pq.read_table(p, schema=TABLES[table], partitioning=None) for p in paths])
+    data = pa.concat_tables([to_newest(pq.ParquetFile(p).read(), table) for p in paths])
     names = [p.name for p in paths if p != into]
-    write_whole(data.replace_schema_metadata({HOLDS: json.dumps(names).encode()}), into)
+    write_whole(data.cast(file_schema(table, {HOLDS: json.dumps(names).encode()})), into)
     _remove_held(into)
 
 

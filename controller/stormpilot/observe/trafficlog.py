@@ -1,6 +1,6 @@
 """The traffic log: measured windows and decisions as Parquet, for people, for replay and for Spark.
 
-Layout: `<dir>/<table>/date=YYYY-MM-DD/topology=<id>/<hour>-<window end>-<writer>.parquet` (`nodes` has no topology).
+Tables, columns and layout are in `history/schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
 A file is written under a hidden name, synced and renamed, so that a reader only ever sees whole ones; a crash loses
 what was not flushed yet, at most the open window. A disk that fails or is full costs rows, never a cycle: they are
 counted, and said once.
@@ -22,92 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
+from stormpilot.history.schema import file_schema
+
 log = structlog.get_logger(__name__)
 
-_TIME = pa.timestamp("ms", tz="UTC")
-_WINDOW = [("window_from", _TIME), ("window_to", _TIME), ("topology_id", pa.string()), ("topology_name", pa.string())]
-TABLES: dict[str, pa.Schema] = {
-    # one row per topology, window, executor pair and stream; executors are named by their first task
-    "edges": pa.schema(
-        [
-            *_WINDOW,
-            ("assigned_since", _TIME),
-            ("from_executor", pa.int32()),
-            ("to_executor", pa.int32()),
-            ("stream", pa.string()),
-            ("rate_tps", pa.float64()),
-        ]
-    ),
-    # one row per topology, window and executor; rates of an executor that was not measured are null
-    "executors": pa.schema(
-        [
-            *_WINDOW,
-            ("assigned_since", _TIME),
-            ("executor", pa.int32()),
-            ("last_task", pa.int32()),
-            ("component", pa.string()),
-            ("supervisor", pa.string()),
-            ("port", pa.int32()),
-            ("cpu_mhz", pa.float64()),
-            ("python_cpu_cores", pa.float64()),
-            ("memory_mb", pa.float64()),
-            ("measured", pa.bool_()),
-            ("covered_s", pa.float64()),
-            ("received_tps", pa.float64()),
-            ("acked_tps", pa.float64()),
-            ("emitted_tps", pa.float64()),
-            ("completed_tps", pa.float64()),
-            ("failed_tps", pa.float64()),
-            ("queue", pa.int64()),
-        ]
-    ),
-    # one row per window and live supervisor
-    "nodes": pa.schema(
-        [
-            ("window_from", _TIME),
-            ("window_to", _TIME),
-            ("supervisor", pa.string()),
-            ("host", pa.string()),
-            ("rack", pa.string()),
-            ("site", pa.string()),
-            ("cores", pa.float64()),
-            ("mhz", pa.float64()),
-            ("limit_mhz", pa.float64()),
-            ("load_mhz", pa.float64()),
-            ("memory_mb", pa.float64()),
-            ("slots", pa.int32()),
-            ("used_slots", pa.int32()),
-        ]
-    ),
-    # one row per topology, window, spout task and histogram bucket; upper_ms null = above the last bound
-    "latency": pa.schema(
-        [*_WINDOW, ("component", pa.string()), ("task", pa.int32()), ("upper_ms", pa.float64()), ("tuples", pa.int64())]
-    ),
-    # one row per cycle and topology
-    "decisions": pa.schema(
-        [
-            ("at", _TIME),
-            ("topology_id", pa.string()),
-            ("topology_name", pa.string()),
-            ("mode", pa.string()),
-            ("action", pa.string()),
-            ("reason", pa.string()),
-            ("text", pa.string()),
-            ("value", pa.float64()),
-            ("threshold", pa.float64()),
-            ("planner", pa.string()),
-            ("params", pa.string()),
-            ("seed", pa.int64()),
-            ("epoch", pa.int64()),
-            ("round", pa.string()),
-            ("plan_id", pa.string()),
-            ("moved_executors", pa.int32()),
-            ("inter_node_tps", pa.float64()),
-            ("planned_inter_node_tps", pa.float64()),
-            ("took_ms", pa.float64()),
-        ]
-    ),
-}
 MAX_ROWS_WAITING = 2_000_000
 """Rows kept for a flush that does not come; what is more is dropped and counted."""
 
@@ -154,7 +72,7 @@ class TrafficLog:
                     self._recovered()
 
     def _write(self, table: str, topology_id: str | None, rows: list[Row], now_ms: int) -> None:
-        data = pa.Table.from_pylist([dict(r) for r in rows], schema=TABLES[table])
+        data = pa.Table.from_pylist([dict(r) for r in rows], schema=file_schema(table))
         hour = datetime.fromtimestamp(now_ms / 1000, UTC)
         folder = partition(self.directory, table, hour, topology_id)
         folder.mkdir(parents=True, exist_ok=True)

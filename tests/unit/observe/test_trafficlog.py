@@ -14,8 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from doubles.snapshots import T0_MS
+from stormpilot.history.schema import TABLES
 from stormpilot.observe import retention
-from stormpilot.observe.trafficlog import TABLES, TrafficLog
+from stormpilot.observe.trafficlog import TrafficLog
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
