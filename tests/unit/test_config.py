@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stormpilot.config import Config, DecideSection, describe, load, mode_of, parse, zookeeper_auth
+from stormpilot.config import Config, describe, load, parse, zookeeper_auth
 from stormpilot.errors import UsageError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "controller.example.yaml"
@@ -114,13 +114,6 @@ def test_login_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "login").unlink()
     with pytest.raises(UsageError, match="cannot read it"):
         zookeeper_auth(section)
-
-
-def test_mode_is_the_operators_then_by_name_then_the_default() -> None:
-    decide = DecideSection(mode="off", modes={"flights": "act"})
-    assert mode_of(decide, "flights", "advise") == "advise"
-    assert mode_of(decide, "flights") == "act"
-    assert mode_of(decide, "other") == "off"
 
 
 @pytest.mark.parametrize(

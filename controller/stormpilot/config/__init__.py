@@ -1,0 +1,51 @@
+"""`controller.yaml` as typed values: every setting with its unit, its range and its default.
+
+An unknown key is an error that names the nearest known one; every error names the file, the line and the field.
+
+- `sections.py`: the whole, and the sections but those about moves; `deciding.py`: those about moves.
+- `section.py`: what sections are made of.
+- `reading.py`: from a file to values.
+"""
+
+from stormpilot.config.deciding import (
+    BlackoutWindow,
+    BudgetSection,
+    DecideSection,
+    EffectSection,
+    RefillSection,
+)
+from stormpilot.config.reading import describe, load, parse, zookeeper_auth
+from stormpilot.config.section import Mode
+from stormpilot.config.sections import (
+    ApiSection,
+    Config,
+    CycleSection,
+    EventKind,
+    LoadSection,
+    NotifySection,
+    PlannerSection,
+    ZooKeeperSection,
+    is_loopback,
+)
+
+__all__ = [
+    "ApiSection",
+    "BlackoutWindow",
+    "BudgetSection",
+    "Config",
+    "CycleSection",
+    "DecideSection",
+    "EffectSection",
+    "EventKind",
+    "LoadSection",
+    "Mode",
+    "NotifySection",
+    "PlannerSection",
+    "RefillSection",
+    "ZooKeeperSection",
+    "describe",
+    "is_loopback",
+    "load",
+    "parse",
+    "zookeeper_auth",
+]

@@ -1,0 +1,202 @@
+"""The sections that say what may be moved, when, how much at once, and what happens after a move."""
+
+from __future__ import annotations
+
+import zoneinfo
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from stormpilot.config.section import Mode, Ratio, Seconds, SecondsOrZero, Section
+
+
+class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """A time of the week in which nothing that runs is moved."""
+
+    days: Annotated[
+        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
+        Meta(description="days on which it begins; empty: every day"),
+    ] = field(default_factory=list)
+    from_: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="when it begins, HH:MM")]
+    to: Annotated[
+        str,
+        Meta(
+            pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
+            description="when it ends, HH:MM; on the next day when that is earlier",
+        ),
+    ]
+    timezone: Annotated[str, Meta(description="of both times, e.g. Europe/Berlin")] = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            zoneinfo.ZoneInfo(self.timezone)
+        except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as e:
+            raise ValueError(f"timezone is {self.timezone!r}, expected a name such as UTC or Europe/Berlin") from e
+
+
+class DecideSection(Section, frozen=True, kw_only=True):
+    """What may be changed, and when it is worth it [A13 3.3]."""
+
+    mode: Annotated[
+        Mode, Meta(description="off, advise (say what would be done) or act, for topologies that modes does not list")
+    ] = "advise"
+    modes: Annotated[
+        dict[str, Mode], Meta(description="mode by name of the topology; `stormpilot mode` overrides it")
+    ] = field(default_factory=dict)
+    owner_modes: Annotated[
+        tuple[Mode, ...],
+        Meta(description="modes that owners may set in their topology's configuration (stormpilot.mode)"),
+    ] = ("off", "advise")
+    approve: Annotated[
+        list[str], Meta(description="shell patterns of topology names: their moves wait for `stormpilot approve`")
+    ] = field(default_factory=list)
+    approval_max_age_s: Annotated[Seconds, Meta(description="older advice cannot be approved; it is made anew")] = 900.0
+    request_max_age_s: Annotated[
+        Seconds, Meta(description="a request that no leader acted on is void after so long")
+    ] = 600.0
+    discard_hold_s: Annotated[
+        SecondsOrZero, Meta(description="after `stormpilot discard` the topology is left alone for so long")
+    ] = 3600.0
+    rollback_hold_s: Annotated[
+        SecondsOrZero, Meta(description="after `stormpilot rollback` the topology is left alone for so long")
+    ] = 1800.0
+    include: Annotated[
+        list[str], Meta(description="shell patterns of topology names that are cared for; empty: all")
+    ] = field(default_factory=list)
+    exclude: Annotated[list[str], Meta(description="shell patterns of topology names that are left alone")] = field(
+        default_factory=list
+    )
+    cpu_limit_ratio: Annotated[
+        float, Meta(gt=0, le=1, description="B(n): part of a node's CPU that planning may fill")
+    ] = 0.8
+    overload_s: Annotated[
+        SecondsOrZero,
+        Meta(description="X(n): a node may be over B(n) for so long before that alone is a reason to move"),
+    ] = 60.0
+    gain_threshold_ratio: Annotated[
+        Ratio, Meta(description="R: inter-node traffic must fall by at least this part of itself")
+    ] = 0.1
+    consecutive_hits: Annotated[int, Meta(ge=1, le=100, description="cycles in a row in which a gain must show")] = 2
+    reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
+    restart_s: Annotated[
+        SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
+    ] = 15.0
+    payback_s: Annotated[
+        Seconds, Meta(description="tuples saved between nodes in this time must outnumber those that restarts hold up")
+    ] = 300.0
+    rejected_retry_s: Annotated[
+        SecondsOrZero, Meta(description="wait after a plan that the scheduler plug-in refused")
+    ] = 30.0
+    max_lost_supervisors_ratio: Annotated[
+        Ratio, Meta(description="with this part of the supervisors gone, or more, nothing is done")
+    ] = 0.4
+    lost_supervisor_grace_s: Annotated[
+        SecondsOrZero, Meta(description="after so long a lost supervisor is given up")
+    ] = 600.0
+    blackouts: Annotated[
+        list[BlackoutWindow],
+        Meta(description="times of the week in which nothing that runs is moved: days, from, to, timezone"),
+    ] = field(default_factory=list)
+
+
+class EffectSection(Section, frozen=True, kw_only=True):
+    """What happens after a move: it is measured as long as before it, per tuple processed."""
+
+    rollback: Annotated[bool, Meta(description="a move that made it worse is undone, once")] = True
+    noise_floor_ratio: Annotated[
+        Ratio,
+        Meta(
+            description="what changes by less than this part of itself (or three times the noise seen) did not change"
+        ),
+    ] = 0.05
+    least_gain_ratio: Annotated[
+        Ratio, Meta(description="a move that won less than this part of what was predicted did not help")
+    ] = 0.25
+    back_off_s: Annotated[
+        Seconds,
+        Meta(description="after a move that did not help nothing else is tried for so long; twice as long each time"),
+    ] = 600.0
+    max_back_off_s: Annotated[float, Meta(gt=0, le=604_800, description="the longest such wait")] = 21_600.0
+    timeout_s: Annotated[
+        Seconds, Meta(description="what is not applied and measured within this and a window is not judged")
+    ] = 900.0
+
+
+Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
+
+
+class BudgetSection(Section, frozen=True, kw_only=True):
+    """How much may be moved within an hour. First plans and repairs are never held, but count."""
+
+    topology_executors_per_hour: Annotated[
+        Limit | None, Meta(description="executors of one topology that may move; none: any number")
+    ] = None
+    topology_workers_per_hour: Annotated[
+        Limit | None, Meta(description="workers of one topology that may restart; none: any number")
+    ] = None
+    cluster_executors_per_hour: Annotated[
+        Limit | None, Meta(description="executors of all topologies that may move; none: any number")
+    ] = None
+    cluster_workers_per_hour: Annotated[
+        Limit | None, Meta(description="workers of all topologies that may restart; none: any number")
+    ] = None
+
+
+class RefillSection(Section, frozen=True, kw_only=True):
+    """What a new or returned supervisor changes, once it has stayed."""
+
+    enabled: Annotated[bool, Meta(description="use supervisors that are new or came back")] = True
+    stable_cycles: Annotated[int, Meta(ge=1, le=1000, description="periods that they must have stayed")] = 3
+    for_s: Annotated[Seconds, Meta(description="how long after that they count as new")] = 1800.0
+    gain_threshold_ratio: Annotated[
+        Ratio, Meta(description="instead of decide.gain_threshold_ratio, for a plan that uses them")
+    ] = 0.05
+    busy_ratio: Annotated[
+        Ratio, Meta(description="no gain is needed when the busiest node is filled to this part of B(n) or more")
+    ] = 0.5
+    relief_ratio: Annotated[Ratio, Meta(description="and the plan lowers that by this part of it")] = 0.2
+    traffic_rise_ratio: Annotated[Ratio, Meta(description="for at most this part of all tuples more between nodes")] = (
+        0.1
+    )
+
+
+class OtdSection(Section, frozen=True, kw_only=True):
+    """`otd` as a loop of its own [N24 4]: at most one executor moves at a time."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="move one executor at a time, in a loop of its own; the main one only places and repairs there"
+        ),
+    ] = False
+    include: Annotated[list[str], Meta(description="shell patterns of the topologies that it has; empty: all")] = field(
+        default_factory=list
+    )
+    period_s: Annotated[float, Meta(ge=1, le=3600, description="between two steps, each of at most one executor")] = 5.0
+    cool_down_s: Annotated[
+        SecondsOrZero, Meta(description="a topology rests for so long after a move, since Storm restarts workers")
+    ] = 60.0
+    cpu_high: Annotated[Ratio, Meta(description="a worker is high when its node is above this part of B(n)")] = 0.8
+    cpu_low: Annotated[
+        Ratio, Meta(description="a worker is low when its node is below this part of B(n) and its queue is low")
+    ] = 0.6
+    queue_high_tuples: Annotated[
+        float, Meta(ge=0, le=1e12, description="a worker is high, too, when more tuples wait")
+    ] = 10_000.0
+    queue_low_tuples: Annotated[
+        float, Meta(ge=0, le=1e12, description="fewer waiting tuples than this are a low queue")
+    ] = 1_000.0
+    threshold_asc_tps: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e12,
+            description="for traffic alone an executor moves only when more than this is saved between nodes",
+        ),
+    ] = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cpu_low < self.cpu_high:
+            raise ValueError(f"cpu_low is {self.cpu_low:g}, expected a number above 0 and below cpu_high")
+        if self.queue_low_tuples >= self.queue_high_tuples:
+            raise ValueError(f"queue_low_tuples is {self.queue_low_tuples:g}, expected less than queue_high_tuples")

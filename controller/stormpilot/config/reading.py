@@ -1,0 +1,134 @@
+"""Reads `controller.yaml`; every error names the file, the line and the field."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from stormpilot.config.section import Section
+from stormpilot.config.sections import Config, ZooKeeperSection
+from stormpilot.errors import UsageError
+
+
+def load(path: Path) -> Config:
+    """Read a configuration file; `UsageError` lists everything that is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}") from e
+    return parse(text, str(path), path.parent)
+
+
+def parse(text: str, where: str, folder: Path = Path()) -> Config:
+    """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+    if root is None:
+        return Config()
+    lines: dict[str, int] = {}
+    problems = _wrong_keys(root, Config, "", lines)
+    if problems:
+        raise UsageError("\n".join(f"{where}:{line}: {text}" for line, text in sorted(problems)))
+    try:
+        config = msgspec.convert(value, Config)
+    except msgspec.ValidationError as e:
+        expected, field = _split(str(e))
+        raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
+    return _with_absolute_paths(config, folder)
+
+
+def zookeeper_auth(section: ZooKeeperSection) -> str | None:
+    """Read `user:password` from the file that `zookeeper.auth_file` names; None without one."""
+    if section.auth_file is None:
+        return None
+    try:
+        line = Path(section.auth_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(
+            f"{section.auth_file} (zookeeper.auth_file): cannot read it: {getattr(e, 'strerror', None) or e}"
+        ) from e
+    if not re.fullmatch(r"[^\s:]+:\S+", line):
+        raise UsageError(f"{section.auth_file} (zookeeper.auth_file): expected one line user:password")
+    return line
+
+
+PATHS = {
+    "zookeeper": ("auth_file",),
+    "traffic_log": ("dir",),
+    "api": ("tokens_file", "cert_file", "key_file"),
+    "notify": ("headers_file",),
+}
+"""Settings that are paths, by section: relative ones start at the folder of the configuration file."""
+
+
+def _with_absolute_paths(config: Config, folder: Path) -> Config:
+    changed = {}
+    for name, fields in PATHS.items():
+        section = getattr(config, name)
+        given = {f: str(folder / value) for f in fields if (value := getattr(section, f)) is not None}
+        changed[name] = msgspec.structs.replace(section, **given)
+    return msgspec.structs.replace(config, **changed)
+
+
+def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:
+    """Unknown and repeated keys as (line, text); fills `lines` with the line of every field."""
+    lines[path] = node.start_mark.line + 1
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    sections = {} if kind is None else typing.get_type_hints(kind)
+    problems: list[tuple[int, str]] = []
+    seen: set[str] = set()
+    for key, value in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        field = f"{path}.{name}" if path else name
+        lines[field] = line
+        if name in seen:
+            problems.append((line, f"{field}: given twice"))
+        seen.add(name)
+        if kind is not None and name not in sections:
+            near = difflib.get_close_matches(name, sections, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sections)}"
+            problems.append((line, f"{field}: unknown setting; {hint}"))
+            continue
+        below = sections.get(name)
+        section = below if isinstance(below, type) and issubclass(below, Section) else None
+        problems += _wrong_keys(value, section, field, lines)
+        lines[field] = line
+    return problems
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Take msgspec's sentence apart: what was expected, and the dotted path of the field."""
+    expected, _, path = message.rpartition(" - at `")
+    if not expected:
+        return message, "(file)"
+    field = re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$").removeprefix(".")
+    return expected, field or "(file)"
+
+
+def _line(lines: dict[str, int], field: str) -> int:
+    """Line of the field, or of the nearest section around it."""
+    name = re.sub(r"\[\d+\]", "", field)
+    while name and name not in lines:
+        name = name.rpartition(".")[0]
+    return lines.get(name, 1)
+
+
+def describe(config: Config) -> list[tuple[str, Any]]:
+    """Every setting as (dotted path, value)."""
+    found: list[tuple[str, Any]] = []
+    for section in config.__struct_fields__:
+        value = getattr(config, section)
+        found += [(f"{section}.{name}", getattr(value, name)) for name in value.__struct_fields__]
+    return found

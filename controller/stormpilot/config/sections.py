@@ -1,0 +1,210 @@
+"""The other sections: where things are, how is measured and planned, what is kept and told; and the whole."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from stormpilot.config.deciding import BudgetSection, DecideSection, EffectSection, OtdSection, RefillSection
+from stormpilot.config.section import Seconds, SecondsOrZero, Section
+from stormpilot.paths import DEFAULT_ROOT
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to bind is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class ZooKeeperSection(Section, frozen=True, kw_only=True):
+    """Where ZooKeeper is."""
+
+    hosts: Annotated[str, Meta(min_length=1, description="where ZooKeeper is: host:port,host:port")] = "127.0.0.1:2181"
+    root: Annotated[
+        str,
+        Meta(
+            pattern=r"^(/[^/\s]+)+$",
+            description="the znode under which everything is, as stormpilot.zookeeper.root in storm.yaml",
+        ),
+    ] = DEFAULT_ROOT
+    session_timeout_s: Annotated[
+        float, Meta(ge=2, le=120, description="a controller that is silent for so long is replaced by another")
+    ] = 10.0
+    auth_file: Annotated[
+        str | None,
+        Meta(description="a file with one line user:password (digest), the login that Storm's daemons use too"),
+    ] = None
+
+
+class CycleSection(Section, frozen=True, kw_only=True):
+    """When the controller looks and decides."""
+
+    period_s: Annotated[
+        float, Meta(ge=1, le=3600, description="between two cycles; a change in the cluster starts one at once")
+    ] = 30.0
+    poll_s: Annotated[
+        float, Meta(ge=0.2, le=60, description="between two readings of load reports; at most period_s")
+    ] = 2.0
+
+    def __post_init__(self) -> None:
+        if self.poll_s > self.period_s:
+            raise ValueError(f"poll_s is {self.poll_s:g}, expected at most period_s ({self.period_s:g})")
+
+
+class LoadSection(Section, frozen=True, kw_only=True):
+    """How counters become rates."""
+
+    window_s: Annotated[float, Meta(ge=5, le=3600, description="rates are means over so long")] = 60.0
+    min_coverage_ratio: Annotated[
+        float,
+        Meta(
+            ge=0.1, le=1, description="part of a window that a task's reports must cover before it counts as measured"
+        ),
+    ] = 0.5
+    settle_s: Annotated[SecondsOrZero, Meta(description="after a change of the placement so much is left out")] = 20.0
+    max_report_age_s: Annotated[Seconds, Meta(description="a task that is silent for longer is not measured")] = 30.0
+    jvm_us_per_tuple: Annotated[
+        float,
+        Meta(ge=0, le=10_000, description="CPU of the JVM for a tuple in or out of an executor, unseen by Python"),
+    ] = 3.0
+    jvm_idle_cores: Annotated[
+        float, Meta(ge=0, le=1, description="CPU of an executor's polling threads, unseen by Python")
+    ] = 0.01
+
+
+class PlannerSection(Section, frozen=True, kw_only=True):
+    """Which planner, with which parameters, seed and time budget."""
+
+    name: Annotated[str | None, Meta(description="planner for what runs; none: the best that is there")] = None
+    first_plan: Annotated[
+        str | None, Meta(description="planner for what was never placed; none: the best that needs no measurement")
+    ] = None
+    params: Annotated[
+        dict[str, float | int | str | bool | None],
+        Meta(description="parameters of the planner by name (`stormpilot planners`)"),
+    ] = field(default_factory=dict)
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="same model, parameters and seed give the same plan")] = 1
+    budget_s: Annotated[float, Meta(ge=0.1, le=600, description="time that one plan may take")] = 10.0
+    traffic: Annotated[
+        Literal["flow", "measured"],
+        Meta(
+            description="flow: plan and judge by what shuffles will send under a placement; measured: by measured pairs"
+        ),
+    ] = "flow"
+
+
+class TrafficLogSection(Section, frozen=True, kw_only=True):
+    """Where measured windows and decisions are kept."""
+
+    dir: Annotated[
+        str | None, Meta(description="folder of measured windows and decisions as Parquet; none: nothing is kept")
+    ] = None
+    retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long they are kept")] = 30.0
+    max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest goes first")] = 2048.0
+
+
+class ApiSection(Section, frozen=True, kw_only=True):
+    """The HTTP API, its web page and metrics."""
+
+    enabled: Annotated[
+        bool, Meta(description="serve the HTTP API, its web page and metrics, in the controller's process")
+    ] = True
+    host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            pattern=r"^[^\s/\[\]]+$",
+            description="address to bind; another than loopback needs tokens_file, cert_file and key_file",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="port to bind; 0: any that is free")] = 8470
+    tokens_file: Annotated[
+        str | None,
+        Meta(description="who may do what (`stormpilot token new`); none: everybody on this machine may read"),
+    ] = None
+    cert_file: Annotated[str | None, Meta(description="TLS: certificate with its chain (PEM)")] = None
+    key_file: Annotated[str | None, Meta(description="TLS: its private key (PEM)")] = None
+    insecure: Annotated[bool, Meta(description="allow other than loopback addresses without tokens or without TLS")] = (
+        False
+    )
+    allow_loopback_mutations: Annotated[
+        bool, Meta(description="everybody on this machine may change things without a token")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or none")
+        if self.enabled and not self.insecure and not is_loopback(self.host):
+            lacking = [
+                name for name, value in (("tokens_file", self.tokens_file), ("cert_file", self.cert_file)) if not value
+            ]
+            if lacking:
+                raise ValueError(
+                    f"host {self.host} is open to other machines, which needs {' and '.join(lacking)} too "
+                    "(or insecure: true, if something else protects it)"
+                )
+
+
+EventKind = Literal[
+    "controller_up",
+    "controller_down",
+    "published",
+    "rejected",
+    "rollback",
+    "rollback_impossible",
+    "move_worse",
+    "move_without_gain",
+    "mass_failure",
+    "infeasible",
+    "planner_failed",
+    "resources_lacking",
+]
+
+
+class NotifySection(Section, frozen=True, kw_only=True):
+    """A receiver of events over HTTP (a webhook)."""
+
+    url: Annotated[
+        Annotated[str, Meta(pattern=r"^https?://[^\s/]\S*$")] | None,
+        Meta(description="a webhook that gets a POST with JSON per event; none: nothing is sent"),
+    ] = None
+    events: Annotated[list[EventKind], Meta(description="those wanted; empty: all")] = field(default_factory=list)
+    timeout_s: Annotated[float, Meta(ge=0.1, le=60, description="for the connection, and for the answer")] = 5.0
+    retries: Annotated[int, Meta(ge=0, le=20, description="how often an event is sent again when that failed")] = 6
+    backoff_s: Annotated[
+        float, Meta(ge=0.01, le=60, description="pause before the first retry; it doubles with each")
+    ] = 1.0
+    headers_file: Annotated[
+        str | None, Meta(description="a file with lines `Name: value` that are sent along, for secrets")
+    ] = None
+
+
+class LogSection(Section, frozen=True, kw_only=True):
+    """The log on stderr."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least that is said")] = "info"
+    format: Annotated[
+        Literal["text", "json"], Meta(description="text (event: key=value ...) or json (one object per line)")
+    ] = "text"
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """The whole of `controller.yaml`."""
+
+    zookeeper: ZooKeeperSection = ZooKeeperSection()
+    cycle: CycleSection = CycleSection()
+    load: LoadSection = LoadSection()
+    planner: PlannerSection = PlannerSection()
+    decide: DecideSection = DecideSection()
+    effect: EffectSection = EffectSection()
+    refill: RefillSection = RefillSection()
+    budget: BudgetSection = BudgetSection()
+    otd: OtdSection = OtdSection()
+    traffic_log: TrafficLogSection = TrafficLogSection()
+    api: ApiSection = ApiSection()
+    notify: NotifySection = NotifySection()
+    log: LogSection = LogSection()
