@@ -76,6 +76,14 @@ class Paths:
         """Until when a topology stays as it is, after a rollback or a discarded plan."""
         return self._under("holds", topology_id)
 
+    def thresholds(self, topology_id: str = "") -> str:
+        """What was mined from the history of a topology."""
+        return self._under("thresholds", topology_id)
+
+    def profile(self, topology_id: str = "") -> str:
+        """What a week of a topology is like, by its history."""
+        return self._under("profiles", topology_id)
+
     def audit(self, name: str = "") -> str:
         """The newest records of what operators and controllers did; a name ends in ZooKeeper's number."""
         return self._under("audit", name)

@@ -29,6 +29,7 @@ from stormpilot.model.messages import (
     encode,
 )
 from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, Hold, PinSetting, Request
+from stormpilot.model.thresholds import Profile, Thresholds
 
 HERE = Path(__file__).parent
 KINDS: dict[str, type[Message]] = {
@@ -44,8 +45,10 @@ KINDS: dict[str, type[Message]] = {
     "pause": PauseSetting,
     "pin": PinSetting,
     "plan": PlanMessage,
+    "profile": Profile,
     "request": Request,
     "status": StatusMessage,
+    "thresholds": Thresholds,
     "topology": TopologySnapshot,
 }
 each_message = pytest.mark.parametrize("name", sorted(KINDS))

@@ -1,4 +1,4 @@
-"""Commands `stormpilot history ...`: make, mine and replay traffic logs. Other modules of this folder add their verbs."""
+"""Commands `stormpilot history ...`: make, mine and replay traffic logs. Other modules here add their verbs."""
 
 from __future__ import annotations
 

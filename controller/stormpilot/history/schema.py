@@ -1,4 +1,4 @@
-"""Tables and columns of the traffic log (Parquet), in one place: who writes, mines, replays or makes logs reads them here.
+"""Tables and columns of the traffic log (Parquet), in one place: who writes, mines, replays or makes logs reads here.
 
 Layout: `<dir>/<table>/date=YYYY-MM-DD/topology=<id, quoted>/<name>.parquet`, `nodes` without the topology; the date is
 the UTC day of the window's end. Names carry units: `_tps` tuples per second, `_mhz` MHz, `_mb` MB, `_ms`, `_s`;
