@@ -1,12 +1,14 @@
-"""Commands `stormpilot history ...`: make, mine and replay traffic logs. Other modules here add their verbs."""
+"""Commands `stormpilot history ...`: the plans that a topology had; make, mine and replay traffic logs. Other modules here add their verbs."""
 
 from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="The traffic log: mine thresholds, replay planners, make logs for tests.")
+from stormpilot.cli import records
 
-
-@app.callback()
-def _history() -> None:
-    pass
+app = typer.Typer(
+    cls=records.HistoryGroup,
+    no_args_is_help=True,
+    help="`history TOPOLOGY`: the plans that it had. And the traffic log: mine thresholds, replay, make logs for tests.",
+)
+app.command()(records.plans)

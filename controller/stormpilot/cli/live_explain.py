@@ -36,7 +36,7 @@ def explain(
     config: ConfigOption = None,
 ) -> None:
     """Say what was decided for a topology and why: gate by gate, then executor by executor."""
-    from stormpilot.cli.verbs import user
+    from stormpilot.cli.steer import user
     from stormpilot.config import load
     from stormpilot.decide.gates import gates
     from stormpilot.lookup import advised, explained, topology_id

@@ -1,4 +1,4 @@
-"""`stormpilot history` and `stormpilot audit`: which plans a topology had and why; who did what."""
+"""`stormpilot history TOPOLOGY` and `stormpilot audit`: which plans a topology had and why; who did what."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
@@ -21,11 +22,18 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the root."""
-    app.command()(history)
     app.command()(audit)
 
 
-def history(
+class HistoryGroup(TyperGroup):
+    """`history TOPOLOGY` is short for `history plans TOPOLOGY`; a topology named as a command needs the long form."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A name that is no command is a topology's."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["plans", *args])
+
+
+def plans(
     topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
     output: FormatOption = Format.table,
     zookeeper: ZooKeeperOption = None,
@@ -34,7 +42,7 @@ def history(
 ) -> None:
     """Show the plans that a topology had, newest first: why, what they promised, what they won, who approved."""
     from stormpilot import operate
-    from stormpilot.cli.verbs import user
+    from stormpilot.cli.steer import user
 
     where = place(zookeeper, root, config)
     with connected(where) as connection:
@@ -75,7 +83,7 @@ def audit(
 ) -> None:
     """Show who did what and why, oldest first: the newest; with --config all that the controller of this host kept."""
     from stormpilot import operate
-    from stormpilot.cli.verbs import user
+    from stormpilot.cli.steer import user
     from stormpilot.observe import auditlog
 
     since_ms = 0 if since is None else moment_ms(since, time.time())

@@ -99,7 +99,7 @@ def what_if(
 
 
 def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_s: float) -> Model:
-    from stormpilot.cli.verbs import user
+    from stormpilot.cli.steer import user
     from stormpilot.config import load
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model

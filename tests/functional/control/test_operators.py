@@ -18,7 +18,7 @@ from doubles.models import topology as model_topology
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot import cli
-from stormpilot.cli import verbs
+from stormpilot.cli import steer
 from stormpilot.cli.records import moment_ms
 from stormpilot.config import parse
 from stormpilot.daemon import Daemon
@@ -68,7 +68,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 def there(zookeeper: LocalZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShimDouble]:
     """A cluster of hosts a, b and c with one topology."""
     monkeypatch.setenv("STORMPILOT_ZOOKEEPER", zookeeper.hosts)
-    monkeypatch.setattr(verbs, "user", lambda: "olga")
+    monkeypatch.setattr(steer, "user", lambda: "olga")
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b", "c"), Paths())
     shim.submit(topology(SPREAD))
     yield shim
