@@ -1,4 +1,4 @@
-"""Commands `stormpilot history ...`: the plans that a topology had; make, mine and replay traffic logs. Other modules here add their verbs."""
+"""Commands `stormpilot history ...`: plans that a topology had; make, mine, replay traffic logs. Other modules add verbs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from stormpilot.cli import records
 app = typer.Typer(
     cls=records.HistoryGroup,
     no_args_is_help=True,
-    help="`history TOPOLOGY`: the plans that it had. And the traffic log: mine thresholds, replay, make logs for tests.",
+    help="`history TOPOLOGY`: the plans that it had. And the traffic log: mine thresholds, replay, make logs.",
 )
 app.command()(records.plans)
