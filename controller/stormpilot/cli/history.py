@@ -1,4 +1,4 @@
-"""Commands `stormpilot history ...`: plans that a topology had; make, mine, replay traffic logs. Other modules add verbs."""
+"""Commands `stormpilot history ...`: plans that a topology had; make, mine and replay traffic logs."""
 
 from __future__ import annotations
 
