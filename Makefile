@@ -35,7 +35,7 @@ $(JAR): $(JAVA_SOURCES)
 	@$(MVN) -q -DskipTests package
 	@mkdir -p build && touch $@
 
-build/.planners: $(wildcard controller/stormpilot/planner/*.py)
+build/.planners: $(wildcard controller/stormpilot/planner/*.py controller/stormpilot/model/*.py)
 	@echo "build: compiling the planners, once (about half a minute)"
 	@$(BIN)/stormpilot planners --compile
 	@mkdir -p build && touch $@

@@ -135,8 +135,9 @@ def planners(
     from stormpilot.planner import compute as plan_model
 
     if compile:
-        from stormpilot.daemon import TINY
+        from stormpilot.planners import TINY
 
+        _forget_compiled()
         for each in PLANNERS:
             plan_model(TINY, each, {}, seed=0, left_s=lambda: 1.0, traffic="flow")
         return
@@ -152,6 +153,17 @@ def planners(
         say(f"{p.name}: {p.summary} [{p.source}]")
         for o in options_of(p.params):
             _say_option(o)
+
+
+def _forget_compiled() -> None:
+    """A cached function does not notice that one it calls in another file has changed."""
+    import stormpilot.model
+    import stormpilot.planner
+
+    for package in (stormpilot.model, stormpilot.planner):
+        for folder in package.__path__:
+            for cached in Path(folder, "__pycache__").glob("*.nb[ci]"):
+                cached.unlink(missing_ok=True)
 
 
 def _say_option(o: Option) -> None:

@@ -2,4 +2,6 @@
 
 - `values.py`: the planning model and the plan, as `model.json` and `plan.json` hold them (snake_case).
 - `messages.py`: what passes through ZooKeeper between shim, topologies and controller (camelCase).
+- `flow.py`, `flow_arrays.py`, `flow_kernel.py`, `flow_scope.py`: where shuffled tuples go under a placement.
+- `jit.py`: how inner loops are compiled.
 """

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from stormpilot.model import flow_kernel as kernel
+from stormpilot.model import flow_arrays as arrays
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, compile_model
 from stormpilot.model.cost import DEFAULT_DISTANCES, Distances
-from stormpilot.model.flow_kernel import Flows
+from stormpilot.model.flow_arrays import Flows
+from stormpilot.model.flow_kernel import follow
 from stormpilot.model.part import with_plans
 from stormpilot.model.values import Edge, Model, Plan, Topology
 
-SHUFFLES = {"SHUFFLE": kernel.SCOPED, "LOCAL_OR_SHUFFLE": kernel.LOCAL_SCOPED, "NONE": kernel.EVEN}
-WITHOUT_LOAD = {kernel.SCOPED: kernel.EVEN, kernel.LOCAL_SCOPED: kernel.LOCAL_EVEN, kernel.EVEN: kernel.EVEN}
-FOLLOWING = (kernel.SCOPED, kernel.LOCAL_SCOPED, kernel.LOCAL_EVEN)
+SHUFFLES = {"SHUFFLE": arrays.SCOPED, "LOCAL_OR_SHUFFLE": arrays.LOCAL_SCOPED, "NONE": arrays.EVEN}
+WITHOUT_LOAD = {arrays.SCOPED: arrays.EVEN, arrays.LOCAL_SCOPED: arrays.LOCAL_EVEN, arrays.EVEN: arrays.EVEN}
+FOLLOWING = (arrays.SCOPED, arrays.LOCAL_SCOPED, arrays.LOCAL_EVEN)
 MOSTLY = 0.5  # part of its input that comes by shuffle: from there on a component's executors count as alike
 PRIOR_SPREAD = 0.15  # relative spread of input that says as much about the cost of a tuple as the mean does
 
@@ -77,7 +78,7 @@ class FlowModel:
     def predict(self, placement: Ints, distances: Distances = DEFAULT_DISTANCES) -> Prediction:
         """Traffic and CPU under a complete placement (E slots)."""
         c = self.compiled
-        received, cpu, by_distance = self._followed(placement, kernel.scratch(self.flows, c.slots))
+        received, cpu, by_distance = self._followed(placement, arrays.scratch(self.flows, c.slots))
         everything, workers, hosts, racks, full_mhz = (float(x) for x in by_distance)
         d = distances
         cost = d.same_worker * (everything - workers) + d.same_node * (workers - hosts)
@@ -101,13 +102,13 @@ class FlowModel:
     def pairs(self, placement: Ints) -> tuple[Ints, Ints, Floats]:
         """The directed pairs (from, to, tuples/s) under a placement: as many as sources x targets in reach."""
         c = self.compiled
-        counted = kernel.scratch(self.flows, c.slots, 0)
+        counted = arrays.scratch(self.flows, c.slots, 0)
         sources, targets, rates = [], [], []
         for t in range(c.topologies):
-            received, cpu, totals = np.zeros(c.executors), np.zeros(c.executors), np.zeros(kernel.TOTALS)
-            kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, counted)
-            room = kernel.scratch(self.flows, c.slots, int(counted.emitted[0]))
-            kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
+            received, cpu, totals = np.zeros(c.executors), np.zeros(c.executors), np.zeros(arrays.TOTALS)
+            follow(self.flows, t, placement, c.slot_node, received, cpu, totals, counted)
+            room = arrays.scratch(self.flows, c.slots, int(counted.emitted[0]))
+            follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
             sources.append(room.out_from)
             targets.append(room.out_to)
             rates.append(room.out_tps)
@@ -118,12 +119,12 @@ class FlowModel:
         keep = tps > 0
         return unique[keep] // max(c.executors, 1), unique[keep] % max(c.executors, 1), tps[keep].astype(np.float64)
 
-    def _followed(self, placement: Ints, room: kernel.Scratch) -> tuple[Floats, Floats, Floats]:
+    def _followed(self, placement: Ints, room: arrays.Scratch) -> tuple[Floats, Floats, Floats]:
         c = self.compiled
         received, cpu = np.zeros(c.executors), np.zeros(c.executors)
-        sums, totals = np.zeros(kernel.TOTALS), np.zeros(kernel.TOTALS)
+        sums, totals = np.zeros(arrays.TOTALS), np.zeros(arrays.TOTALS)
         for t in range(c.topologies):
-            kernel.follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
+            follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
             sums += totals
         return received, cpu, sums
 
@@ -179,14 +180,14 @@ def inter_node_by_flows(model: Model, plan: Plan) -> tuple[float | None, float] 
 
 
 class _Rules:
-    """How the streams of a topology are split: (source, stream, target) -> rule of the kernel."""
+    """How the streams of a topology are split: (source, stream, target) -> rule of the arrays."""
 
     def __init__(self, topology: Topology) -> None:
         self._by_stream: dict[tuple[str, str, str], int] = {}
         between: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         for c in topology.components:
             for i in c.inputs:
-                rule = SHUFFLES.get(i.grouping.upper(), kernel.KEYED)
+                rule = SHUFFLES.get(i.grouping.upper(), arrays.KEYED)
                 if not topology.loadaware:
                     rule = WITHOUT_LOAD.get(rule, rule)
                 self._by_stream[i.component, i.stream, c.id] = rule
@@ -196,8 +197,8 @@ class _Rules:
     def of(self, source: str, stream: str | None, target: str) -> int:
         """The rule; KEYED where the subscription is unknown, or not told which of several it is."""
         if stream is None:
-            return self._between.get((source, target), kernel.KEYED)
-        return self._by_stream.get((source, stream, target), kernel.KEYED)
+            return self._between.get((source, target), arrays.KEYED)
+        return self._by_stream.get((source, stream, target), arrays.KEYED)
 
 
 def flow_model(model: Model, compiled: Compiled | None = None) -> FlowModel:
@@ -221,7 +222,7 @@ class _Builder:
         self.spout = np.array([kinds[t][name] == "spout" for t, name in c.component_names], dtype=np.bool_)
         by_component = np.bincount(c.component, weights=self.received, minlength=self.components)
         self.driven = ~self.spout & (by_component > 0)
-        shuffled = self.rule != kernel.KEYED
+        shuffled = self.rule != arrays.KEYED
         into = c.component[self.target]
         by_shuffle = np.bincount(into, weights=self.tps * shuffled, minlength=self.components)
         self.alike = self.driven & (by_shuffle >= MOSTLY * by_component)
@@ -329,7 +330,7 @@ class _Builder:
         """
         c = self.c
         base, cost = np.zeros(self.components), np.zeros(self.components)
-        rule = np.full(self.components, kernel.KEEPS, dtype=np.int64)
+        rule = np.full(self.components, arrays.KEEPS, dtype=np.int64)
         measured = np.concatenate([np.zeros(0, dtype=np.bool_), *(self._measured(t) for t in range(c.topologies))])
         for k in np.flatnonzero(self.driven):
             own = self.members[self.first[k] : self.first[k + 1]]
@@ -344,7 +345,7 @@ class _Builder:
             )
             cost[k] = min(max(slope, 0.0), per_tuple)
             base[k] = max(mean_mhz - cost[k] * mean_x, 0.0)
-            rule[k] = kernel.FOLLOWS if self.alike[k] else kernel.OWN
+            rule[k] = arrays.FOLLOWS if self.alike[k] else arrays.OWN
         return base, cost, rule
 
     def _measured(self, t: int) -> np.ndarray:
@@ -355,7 +356,7 @@ class _Builder:
         """The flows: by target component, then source component, then rule."""
         c = self.c
         a, b = c.component[self.source], c.component[self.target]
-        rule = np.where((self.rule == kernel.KEYED) & self.alike[a], kernel.POOLED, self.rule)
+        rule = np.where((self.rule == arrays.KEYED) & self.alike[a], arrays.POOLED, self.rule)
         kinds = 8
         keys, group = np.unique((b * self.components + a) * kinds + rule, return_inverse=True)
         target = keys // kinds // max(self.components, 1)
@@ -368,12 +369,12 @@ class _Builder:
         weight = np.bincount(
             group_weight[group] + self.rank[self.target], weights=self.tps, minlength=int(group_weight[-1])
         ).astype(np.float64)
-        for g in np.flatnonzero((rules == kernel.EVEN) | (rules == kernel.LOCAL_EVEN)):
+        for g in np.flatnonzero((rules == arrays.EVEN) | (rules == arrays.LOCAL_EVEN)):
             own = self.members[self.first[target[g]] : self.first[target[g] + 1]]
             weight[group_weight[g] : group_weight[g + 1]] = c.end[own] - c.start[own] + 1
         sent = np.bincount(group, weights=self.tps, minlength=len(keys))
         into = self.total[source]
-        keyed = rules[group] == kernel.KEYED
+        keyed = rules[group] == arrays.KEYED
         order = np.argsort(group[keyed], kind="stable")
         return {
             "first_group": np.searchsorted(target, np.arange(self.components + 1)).astype(np.int64),

@@ -7,9 +7,9 @@
 - `admission.py`: which topologies come first, and which are left out where not all fit
 - `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
 - `layout.py`, `slots.py`: placements in the making, and how they become slots
-- `flowplan.py`, `flowsearch.py`: plans on what shuffles will really send
-- `search.py`, `anneal.py`, `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts
-  that methods share
+- `flowplan.py`, `flowsearch.py`, `flowmoves.py`: plans on what shuffles will really send
+- `anneal.py`, `search.py`, `search_space.py`, `search_choice.py`, `search_moves.py`: the local search on pairs
+- `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts that methods share
 
 Everything here is pure: no clock (what is left of the time is asked from the caller), no chance but the seeded
 generator.

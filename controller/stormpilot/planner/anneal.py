@@ -15,7 +15,17 @@ import numpy as np
 from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints, adjacency
 from stormpilot.planner import search
 from stormpilot.planner.layout import Frame, Layout
-from stormpilot.planner.search import BOX, EXECUTOR, NODE, TOPOLOGY, WORKER, Space
+from stormpilot.planner.search_space import (
+    BOX,
+    EXECUTOR,
+    NODE,
+    TOPOLOGY,
+    WORKER,
+    Space,
+    layout_of,
+    measure,
+    space,
+)
 
 LeftS = Callable[[], float]
 NO_VIOLATION = 1e-6  # MHz
@@ -75,15 +85,15 @@ class Annealer:
 
     def cost(self, layout: Layout) -> float:
         """Traffic x distance + restart cost x restarted workers of a complete layout."""
-        return _cost(search.space(self.template, layout.worker, layout.node, 1))
+        return _cost(space(self.template, layout.worker, layout.node, 1))
 
     def traffic(self, layout: Layout) -> float:
         """Traffic x distance alone."""
-        return float(search.space(self.template, layout.worker, layout.node, 1).box["traffic"][0])
+        return float(space(self.template, layout.worker, layout.node, 1).box["traffic"][0])
 
     def violation(self, layout: Layout) -> float:
         """How far a complete layout is from keeping CPU, memory and forbidden nodes (MHz; 0 = it keeps them)."""
-        return float(search.space(self.template, layout.worker, layout.node, 1).box["violation"][0])
+        return float(space(self.template, layout.worker, layout.node, 1).box["violation"][0])
 
     def search(
         self,
@@ -100,7 +110,7 @@ class Annealer:
 
         The returned layout is the cheapest without violation that was seen, else the one with the least violation.
         """
-        g = search.space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
+        g = space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
         levels = max(min(tries // max(self.movable, 1), 120), 12)
         per_level = max(tries // levels, 1)
         cooling = (last_temperature / first_temperature) ** (1.0 / (levels - 1)) if first_temperature > 0 else 1.0
@@ -126,7 +136,7 @@ class Annealer:
 
         Stops as soon as nothing is violated, or when it no longer gets nearer to that.
         """
-        g = search.space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
+        g = space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
         best = _Best(g)
         price = 1e3 * self._traffic / self._mhz
         tries = 0
@@ -155,7 +165,7 @@ class Annealer:
             done += per_pass
         if best.violation > NO_VIOLATION or left_s() <= 0:
             return done
-        g = search.space(self.template, best.worker, best.node, int(g.box["random"][0]))
+        g = space(self.template, best.worker, best.node, int(g.box["random"][0]))
         firm = 1e3 * self._traffic / self._mhz + price
         for _ in range(6):
             if left_s() <= 0:
@@ -172,7 +182,7 @@ class _Best:
     """The best layout seen: least violation, then least cost. The search itself keeps each new best in `copies`."""
 
     def __init__(self, g: Space) -> None:
-        self.worker, self.node = search.layout_of(g)
+        self.worker, self.node = layout_of(g)
         self.violation = float(g.box["violation"][0])
         self.cost = np.array([_cost(g) if self.violation <= NO_VIOLATION else math.inf])
         every = len(self.worker) <= COPY_EVERY_BEST_BELOW
@@ -180,13 +190,13 @@ class _Best:
 
     def see(self, g: Space) -> bool:
         """Keep the layout if it is better; whether it breaks a constraint. Sums are computed anew."""
-        search.measure(g)
+        measure(g)
         if math.isfinite(self.cost[0]):
             self.violation = 0.0
         violation = float(g.box["violation"][0])
         feasible = violation <= NO_VIOLATION
         if (feasible and _cost(g) < self.cost[0]) or (not feasible and violation < self.violation):
-            self.worker[:], self.node[:] = search.layout_of(g)
+            self.worker[:], self.node[:] = layout_of(g)
             self.violation = 0.0 if feasible else violation
             if feasible:
                 self.cost[0] = _cost(g)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints, adjacency, unordered
-from stormpilot.planner.jit import jit
+from stormpilot.model.jit import jit
 from stormpilot.planner.layout import Frame
 
 SWEEPS = 6

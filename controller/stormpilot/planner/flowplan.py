@@ -16,12 +16,12 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from stormpilot.model import flow_kernel as kernel
+from stormpilot.model import flow_arrays as arrays
 from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import FlowModel, flow_model
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
-from stormpilot.planner.anneal import LeftS
-from stormpilot.planner.flowsearch import NO_VIOLATION, FlowSearch
+from stormpilot.planner.anneal import NO_VIOLATION, LeftS
+from stormpilot.planner.flowsearch import FlowSearch
 from stormpilot.planner.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.objective import objective_of
 from stormpilot.planner.slots import to_slots
@@ -169,7 +169,7 @@ def _matched(flow: FlowModel) -> Model:
     edges: list[tuple[int, int, float]] = []
     for k in range(len(c.component_names)):
         own = f.members[f.first_member[k] : f.first_member[k + 1]]
-        if f.cpu_rule[k] == kernel.FOLLOWS:
+        if f.cpu_rule[k] == arrays.FOLLOWS:
             cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())
         for g in range(int(f.first_group[k]), int(f.first_group[k + 1])):
             edges += _matched_group(flow, g, k)
@@ -189,7 +189,7 @@ def _matched(flow: FlowModel) -> Model:
 
 def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int, float]]:
     f = flow.flows
-    if f.group_rule[g] == kernel.KEYED:
+    if f.group_rule[g] == arrays.KEYED:
         lo, hi = int(f.first_edge[g]), int(f.first_edge[g + 1])
         return list(
             zip(f.edge_from[lo:hi].tolist(), f.edge_to[lo:hi].tolist(), f.edge_tps[lo:hi].tolist(), strict=True)
@@ -200,7 +200,7 @@ def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int,
     sent = f.out_tps[f.group_out[g] : f.group_out[g] + len(sources)]
     if f.alike[source]:
         sent = np.full(len(sources), float(sent.sum()) / len(sources))
-    if f.group_rule[g] in (kernel.EVEN, kernel.POOLED):
+    if f.group_rule[g] in (arrays.EVEN, arrays.POOLED):
         weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
         some = np.flatnonzero(weight > 0)
         edges = []

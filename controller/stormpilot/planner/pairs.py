@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
-from stormpilot.planner.jit import jit
+from stormpilot.model.jit import jit
 
 
 class Items(NamedTuple):

@@ -1,6 +1,7 @@
 """The inner loop of `otd`: of all transfers of one executor to another worker, the one with the largest ASC.
 
-Compiled with numba; O(executors that may move x workers of their topology + their traffic).
+Compiled with numba; O(executors that may move x workers of their topology + their traffic) at worst. The workers are
+looked through only where the executor's traffic with some host could make it the best so far.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
-from stormpilot.planner.jit import jit
+from stormpilot.model.jit import jit
 
 
 class Sources(NamedTuple):
@@ -75,7 +76,10 @@ def _best_transfer(
             with_host[targets.host[targets.node[w]]] += sources.adj_tps[j]
         t = targets.topology[old]
         here = with_host[targets.host[node]]
-        for w in range(targets.first[t], targets.first[t + 1]):
+        most = 0.0  # traffic with any one host: no target can bring more
+        for j in range(sources.xadj[e], sources.xadj[e + 1]):
+            most = max(most, with_host[targets.host[targets.node[sources.worker[sources.adj[j]]]]])
+        for w in range(targets.first[t], targets.first[t + 1] if most - here >= asc[0] else targets.first[t]):
             if not targets.open[w] or w == old or sources.queue[e] > targets.queue_left[w]:
                 continue
             n = targets.node[w]

@@ -15,11 +15,12 @@ from stormpilot.planner.anneal import Annealer, Limits, Objective, no_limits
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Layout, empty_layout, frame_of
 from stormpilot.planner.repair import completed
+from stormpilot.planner.search_space import Space, layout_of, space
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
-def ring(g: search.Space, w: int) -> list[int]:
+def ring(g: Space, w: int) -> list[int]:
     found = [int(g.workers["head"][w])]
     while int(g.executors["after"][found[-1]]) != found[0]:
         found.append(int(g.executors["after"][found[-1]]))
@@ -27,10 +28,10 @@ def ring(g: search.Space, w: int) -> list[int]:
     return found
 
 
-def assert_books_are_right(g: search.Space, template: search.Space) -> None:
+def assert_books_are_right(g: Space, template: Space) -> None:
     kept = {name: float(g.box[name][0]) for name in ("traffic", "violation", "restarted")}
     load = g.nodes["load"].copy()
-    fresh = search.space(template, *search.layout_of(g), 1)
+    fresh = space(template, *layout_of(g), 1)
     for name, value in kept.items():
         assert value == pytest.approx(float(fresh.box[name][0]), abs=1e-6), name
     assert load == pytest.approx(fresh.nodes["load"], abs=1e-6)
@@ -66,7 +67,7 @@ def test_books_and_hard_limits_hold_after_any_number_of_moves(
         return
     workers_before = (np.bincount(start.worker, minlength=frame.workers) > 0).sum()
     annealer = Annealer(frame, Objective((1.0, 2.0, 3.0), restart_tps=4.0), limits)
-    g = search.space(annealer.template, start.worker, start.node, seed)
+    g = space(annealer.template, start.worker, start.node, seed)
     for _ in range(10):
         search.run(g, 30, temperature, 0.5, inside_nodes, NOTHING, NOTHING, np.array([np.inf]))
         assert_books_are_right(g, annealer.template)
@@ -77,7 +78,7 @@ def test_books_and_hard_limits_hold_after_any_number_of_moves(
         if exact_workers:
             assert (g.workers["size"] > 0).sum() == workers_before
         if inside_nodes:
-            assert (Layout(*search.layout_of(g)).node_of_executors() == start.node_of_executors()).all()
+            assert (Layout(*layout_of(g)).node_of_executors() == start.node_of_executors()).all()
 
 
 @settings(max_examples=30, deadline=None)
