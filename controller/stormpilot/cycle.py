@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import InitVar, dataclass, field
 
 import msgspec
 import structlog
 
 from stormpilot.account import Account, running_metrics
-from stormpilot.blackout import blackout
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.approval import with_approval
@@ -20,23 +17,23 @@ from stormpilot.decide.effect import published
 from stormpilot.decide.events import Event
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.policy import policy
 from stormpilot.decide.reasons import Reason, hold
 from stormpilot.decide.restarts import restart_time
 from stormpilot.decide.worth import Terms, as_it_runs
 from stormpilot.desk import Desk
 from stormpilot.follow import Follower
-from stormpilot.model.messages import BasedOn, HistoryEntry, PlanMessage, WorkerPart
+from stormpilot.model.messages import BasedOn, HistoryEntry, WorkerPart
 from stormpilot.model.moves import MoveState
-from stormpilot.model.part import evened, part, with_plans, with_survivors_fixed
-from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan
+from stormpilot.model.part import evened, part, with_plans
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import ALL, Seen
+from stormpilot.observe.reader import Seen
 from stormpilot.observe.settings import Settings
 from stormpilot.otdloop import OtdLoop
-from stormpilot.planner.check import violations
+from stormpilot.planners import Compute, Planners
 from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
+from stormpilot.subjects import subjects_of
 from stormpilot.verify import Verifier
 from stormpilot.zookeeper import ConflictError, Step
 
@@ -44,23 +41,6 @@ log = structlog.get_logger(__name__)
 
 REFILL_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
-WHOLE_MS = 10_000
-"""After so long a round that is to be written as a whole is."""
-
-
-class Compute(Protocol):
-    """A planner by name: `stormpilot.planner.compute`."""
-
-    def __call__(
-        self,
-        model: Model,
-        planner: str,
-        params: Mapping[str, float | int | str | bool | None],
-        *,
-        seed: int,
-        left_s: Callable[[], float],
-    ) -> Plan | Infeasible:
-        """Plan every topology of the model."""
 
 
 @dataclass
@@ -73,25 +53,25 @@ class Cycle:
     observer: Observer
     publisher: Publisher
     config: Config
-    compute: Compute
-    planner: str
-    first_planner: str
+    compute: InitVar[Compute]
+    planner: InitVar[str]
+    first_planner: InitVar[str]
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     name: str
     memory: Memory = field(default_factory=Memory)
     verifier: Verifier = field(default_factory=Verifier)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, compute: Compute, planner: str, first_planner: str) -> None:
+        self.planners = Planners(self.config, compute, planner, first_planner)
         self.follower = Follower(self.config, self.publisher)
         self.otd = OtdLoop(self.config)
         self.told_since: list[Event] = []
-        self.planner_failure = ""
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
 
     def use(self, config: Config) -> None:
         """Go on with another configuration; what is remembered stays."""
-        self.config = self.follower.config = self.otd.config = self.desk.config = config
+        self.config = self.follower.config = self.otd.config = self.desk.config = self.planners.config = config
 
     def run(self, observation: Observation) -> Account:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
@@ -107,7 +87,7 @@ class Cycle:
         account.running = self._measured(observation, model)
         account.events += self.follower.look(observation, account.running)
         account.restarts, account.followed = self.follower.restarts, self.follower.moves
-        subjects = self._subjects(observation, model)
+        subjects = self._subjects(observation)
         account.names = {t: s.topology.name for t, s in subjects.items()}
         account.modes = {t: s.mode for t, s in subjects.items()}
         account.modes_from = {t: s.mode_from for t, s in subjects.items()}
@@ -143,7 +123,7 @@ class Cycle:
             return account
         model = observation.belief.model
         account.events += self.follower.look(observation, self._measured(observation, model))
-        subjects = self._subjects(observation, model)
+        subjects = self._subjects(observation)
         account.names = {t: s.topology.name for t, s in subjects.items()}
         account.modes = {t: s.mode for t, s in subjects.items()}
         lost = self._lost(model, observation.at_ms)
@@ -176,7 +156,7 @@ class Cycle:
             yield Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory)
         account.decisions.update(self.desk.pending_approval(subjects, model))
         rest = {t: s for t, s in subjects.items() if t not in account.decisions}
-        held, planned = self.desk.leave(rest, model, lost, lambda m: self._plan(m, self.planner, first=False))
+        held, planned = self.desk.leave(rest, model, lost, self.planners.plan)
         account.decisions.update(held)
         for t, (decision, plan, standing) in planned.items():
             account.models[t] = standing
@@ -197,56 +177,9 @@ class Cycle:
                     self.memory = self.memory.measured(topology, share, observation.at_ms, spacing_s)
         return measured
 
-    def _subjects(self, observation: Observation, model: Model) -> dict[str, Subject]:
-        seen = observation.seen
-        live = {s.id for s in model.supervisors}
-        closed = blackout(self.config.decide.blackouts, observation.at_ms)
-        subjects = {}
-        for t in model.topologies:
-            readiness = observation.belief.readiness[t.id] if observation.belief else None
-            assert readiness is not None
-            published, settings = seen.plans.get(t.id), seen.settings
-            modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (t.name, ALL)]
-            rule = policy(t.name, seen.topologies[t.id].config, self.config.decide, *modes)
-            path = self.publisher.paths.plan(t.id)
-            subjects[t.id] = Subject(
-                topology=t,
-                mode=rule.mode,
-                mode_from=rule.mode_from + (f"; {rule.note}" if rule.note else ""),
-                approval=rule.approval,
-                hold=settings.holds.get(t.id),
-                frozen=settings.frozen.get(t.name) or settings.frozen.get(ALL),
-                paused=bool({ALL, t.name} & seen.paused),
-                not_ready=None if readiness.ready else readiness.text,
-                ready_at_ms=readiness.expected_at_ms,
-                instrumented=readiness.instrumented,
-                plan=published.message if published else None,
-                plan_problem=seen.problems.get(path),
-                plan_written_ms=published.written_at_ms if published else 0,
-                unplaced_since_ms=self.memory.unplaced_since_ms.get(t.id),
-                status=seen.statuses.get(t.id),
-                move=self.follower.moves.get(t.id),
-                blackout=None if closed is None else closed.text,
-                blackout_until_ms=None if closed is None else closed.until_ms,
-                torn=published is not None and self._torn(published.message, observation),
-                silent=sum(e.supervisor not in live for e in seen.topologies[t.id].executors if e.supervisor),
-            )
-        return subjects
-
-    def _torn(self, plan: PlanMessage | None, observation: Observation) -> bool:
-        """Whether only a part of the plan's round was written, by a leader that ended: then it is never applied."""
-        seen = observation.seen
-        if plan is None:
-            return False
-        if plan.epoch >= self.publisher.epoch.number and observation.at_ms - plan.created_at_ms < WHOLE_MS:
-            return False  # read while it was being written
-        status = seen.statuses.get(plan.topology_id)
-        answered = status is not None and status.plan_id == plan.plan_id
-        if answered and status is not None and status.state in ("applied", "moving", "degraded", "fallback"):
-            return False
-        members = [t for t in plan.round_topologies if t in seen.topologies]
-        others = [seen.plans[t].message if t in seen.plans else None for t in members]
-        return any(other is None or other.round != plan.round for other in others)
+    def _subjects(self, observation: Observation) -> dict[str, Subject]:
+        epoch, paths = self.publisher.epoch.number, self.publisher.paths
+        return subjects_of(observation, self.config.decide, self.memory, self.follower.moves, paths, epoch)
 
     def _admitted(self, subjects: Mapping[str, Subject], model: Model, account: Account) -> list[dict[str, Subject]]:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
@@ -271,7 +204,7 @@ class Cycle:
         standing = part(model, group)
         account.models.update(dict.fromkeys(group, standing))
         first = all(s.new for s in group.values())
-        plan = self._plan_of(standing, first)
+        plan = self.planners.plan(standing, first=True) if first else self.planners.repair(standing)
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms)
@@ -283,14 +216,6 @@ class Cycle:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
         account.decisions.update(verdict.decisions)
         return verdict
-
-    def _plan_of(self, standing: Model, first: bool) -> Plan | tuple[Reason, str]:
-        """What lost its place is placed with every worker that runs kept as it is, if that can be."""
-        if first:
-            return self._plan(standing, self.first_planner, first=True)
-        kept = with_survivors_fixed(standing)
-        plan = self._plan(kept, self.planner, first=False) if kept is not standing else None
-        return plan if isinstance(plan, Plan) else self._plan(standing, self.planner, first=False)
 
     def _terms(self, now_ms: int) -> Terms:
         config, period_s = self.config, self.config.cycle.period_s
@@ -311,36 +236,12 @@ class Cycle:
 
     def _refill(self, standing: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
-        plan = self._plan(evened(standing, REFILL_HEADROOM_RATIO), self.planner, first=False)
+        plan = self.planners.plan(evened(standing, REFILL_HEADROOM_RATIO))
         if not isinstance(plan, Plan):
             return None
         verdict = judge(standing, group, plan, self.memory, terms)
         reasons = {d.reason for d in verdict.decisions.values()}
         return verdict if reasons & {Reason.REFILL, Reason.GAIN_NOT_LASTING} else None
-
-    def _plan(self, model: Model, planner: str, first: bool) -> Plan | tuple[Reason, str]:
-        settings = self.config.planner
-        deadline_s = time.monotonic() + settings.budget_s
-        try:
-            plan = self.compute(
-                model,
-                planner,
-                {} if first else settings.params,
-                seed=settings.seed,
-                left_s=lambda: deadline_s - time.monotonic(),
-            )
-        except Exception as e:
-            text = f"{planner}: {type(e).__name__}: {e}"
-            if text != self.planner_failure:  # with its trace once; every cycle says the text anyway
-                log.exception("planner failed", planner=planner)
-            self.planner_failure = text
-            return Reason.PLANNER_FAILED, text
-        if isinstance(plan, Infeasible):
-            return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
-        wrong = violations(model, plan)
-        if wrong:
-            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
-        return plan
 
     def _publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:
         """Write the plans to publish, all as one round; advice is written beside, where nobody applies it."""

@@ -1,16 +1,14 @@
-"""`stormpilot run`: owns signals, leadership and time; one cycle itself is in `cycle.py`."""
+"""The controller process: owns leadership and time; one cycle itself is in `cycle.py`, signals in `foreground.py`."""
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from types import FrameType
 
 import structlog
 from kazoo.exceptions import CancelledError, KazooException
@@ -19,13 +17,13 @@ from kazoo.recipe.lock import Lock
 from stormpilot import logs
 from stormpilot.api.service import Service
 from stormpilot.config import Config, zookeeper_auth
-from stormpilot.cycle import Compute, Cycle
+from stormpilot.cycle import Cycle
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
-from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.observe import auditlog
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.paths import Paths
+from stormpilot.planners import Compute, warm_up
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
@@ -37,19 +35,6 @@ log = structlog.get_logger(__name__)
 
 WAIT_S = 0.5
 """How often a wait looks whether it is still wanted."""
-TINY = Model(
-    supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
-    topologies=[
-        Topology(
-            id="tiny",
-            name="tiny",
-            workers=2,
-            components=[Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a")])],
-            executors=[Executor(start=1, end=1, component="a"), Executor(start=2, end=2, component="b")],
-        )
-    ],
-    traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
-)
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -168,7 +153,7 @@ class Daemon:
         new = {loaded.planner, loaded.first_planner} - {self._planner, self._first_planner}
         self._config, self._planner, self._first_planner = config, loaded.planner, loaded.first_planner
         cycle.use(config)
-        cycle.planner, cycle.first_planner = loaded.planner, loaded.first_planner
+        cycle.planners.planner, cycle.planners.first_planner = loaded.planner, loaded.first_planner
         cycle.observer.use(config.load, config.decide.cpu_limit_ratio)
         self._recorder.config, self._recorder.planner = config, loaded.planner
         self.service.reconfigured(config)
@@ -177,16 +162,7 @@ class Daemon:
         return True
 
     def _warm_up(self, planners: set[str]) -> None:
-        """Plan something tiny: what planners compile at their first use must not delay a first plan."""
-        started_s = time.monotonic()
-        for planner in planners:
-            params = self._config.planner.params if planner == self._planner else {}
-            try:
-                self._compute(TINY, planner, params, seed=0, left_s=lambda: 1.0)
-            except Exception:
-                log.exception("planner failed on a tiny model", planner=planner)
-        if (took_s := time.monotonic() - started_s) > 1:
-            log.info("planners are compiled", took_s=round(took_s, 1))
+        warm_up(self._compute, planners, {self._planner: self._config.planner.params})
 
     # --- leadership ---------------------------------------------------------------------------------------------------
 
@@ -370,50 +346,6 @@ class Daemon:
         if not self._away_said and not self._stopping.is_set():
             log.warning("waiting for ZooKeeper", hosts=self._zookeeper.hosts)
         self._away_said = True
-
-
-def run(daemon: Daemon, *, once: bool = False) -> None:
-    """Run a daemon until SIGTERM or SIGINT, reloading at SIGHUP; it ends within seconds even when ZooKeeper is away."""
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            daemon.run(once=once)
-        except BaseException as e:  # noqa: BLE001 (raised again below, in the main thread)
-            failure.append(e)
-
-    asked, read_anew = False, False
-
-    def ask(_: int, __: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-
-    def ask_to_read(_: int, __: FrameType | None) -> None:
-        nonlocal read_anew
-        read_anew = True
-
-    before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
-    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, ask_to_read)
-    thread = threading.Thread(target=work, name="controller", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive() and not asked:
-            thread.join(WAIT_S / 2)
-            if read_anew:
-                read_anew = False
-                daemon.reload()
-        if asked:
-            log.info("stopping")
-            daemon.stop()
-            thread.join(5)
-            if thread.is_alive():
-                daemon.cut()
-                thread.join(5)
-    finally:
-        for s, handler in before.items():
-            signal.signal(s, handler)
-    if failure:
-        raise failure[0]
 
 
 def _newest_epoch(seen: Seen) -> int:

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stormpilot import daemon, logs
+from stormpilot import foreground, logs
 from stormpilot.config import load
+from stormpilot.daemon import Daemon
 from stormpilot.model.messages import HistoryEntry
 from stormpilot.planner import compute
 from stormpilot.publish.publisher import Publisher
@@ -29,7 +30,7 @@ def main() -> None:
 
     Publisher.publish = dying  # type: ignore[method-assign, assignment]
     logs.configure("info")
-    daemon.run(daemon.Daemon(load(config), compute, "online", "default"))
+    foreground.run(Daemon(load(config), compute, "online", "default"))
 
 
 if __name__ == "__main__":

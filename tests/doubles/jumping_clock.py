@@ -12,8 +12,9 @@ from pathlib import Path
 
 import structlog
 
-from stormpilot import daemon, logs
+from stormpilot import foreground, logs
 from stormpilot.config import load
+from stormpilot.daemon import Daemon
 from stormpilot.planner import compute
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     time.time = lambda: real() + offset_s
     signal.signal(signal.SIGUSR1, jump)
     logs.configure("info")
-    daemon.run(daemon.Daemon(load(config), compute, "online", "default"))
+    foreground.run(Daemon(load(config), compute, "online", "default"))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from doubles.planners import misbehaving
-from stormpilot import daemon, logs
+from stormpilot import foreground, logs
 from stormpilot.config import load
+from stormpilot.daemon import Daemon
 from stormpilot.planning import PlannerProcess
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     compute = PlannerProcess(functools.partial(misbehaving, kind), grace_s=2.0, cold_s=5.0)
     logs.configure("info")
     try:
-        daemon.run(daemon.Daemon(load(config), compute, "online", "default"))
+        foreground.run(Daemon(load(config), compute, "online", "default"))
     finally:
         compute.close()
 

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from stormpilot import daemon, logs
+from stormpilot import foreground, logs
 from stormpilot.config import load
+from stormpilot.daemon import Daemon
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planners import TINY
 
 
 def main() -> None:
@@ -30,14 +32,14 @@ def main() -> None:
         seed: int,
         left_s: Callable[[], float],
     ) -> Plan | Infeasible:
-        if model is not daemon.TINY:
+        if model is not TINY:
             marker.touch()
             while release is None or not release.exists():
                 time.sleep(0.05)
         return compute(model, planner, params, seed=seed, left_s=left_s)
 
     logs.configure("info")
-    daemon.run(daemon.Daemon(load(config), stuck, "online", "default"))
+    foreground.run(Daemon(load(config), stuck, "online", "default"))
 
 
 if __name__ == "__main__":

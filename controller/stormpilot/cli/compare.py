@@ -255,7 +255,7 @@ def _strength(bound: Bound) -> tuple[bool, float]:
 
 def _warm_up(names: list[str]) -> None:
     """What planners compile at their first use is no part of their time."""
-    from stormpilot.daemon import TINY
+    from stormpilot.planners import TINY
     from stormpilot.planner import compute
 
     for name in names:

@@ -36,8 +36,9 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Measure for one window, run one cycle, and end.")] = False,
 ) -> None:
     """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C; SIGHUP reads the file anew."""
-    from stormpilot import daemon, logs
+    from stormpilot import foreground, logs
     from stormpilot.config import load
+    from stormpilot.daemon import Daemon
     from stormpilot.planner import compute as on_pairs
     from stormpilot.planner import compute_on_flows
     from stormpilot.planning import PlannerProcess
@@ -47,7 +48,7 @@ def run(
     logs.configure(settings.log.level, settings.log.format)
     compute = PlannerProcess(compute_on_flows if settings.planner.traffic == "flow" else on_pairs)
     try:
-        daemon.run(daemon.Daemon(settings, compute, planner, first, lambda: _checked(config)), once=once)
+        foreground.run(Daemon(settings, compute, planner, first, lambda: _checked(config)), once=once)
     finally:
         compute.close()
 

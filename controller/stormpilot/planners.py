@@ -1,0 +1,106 @@
+"""How the controller asks for plans: by a planner's name, within a budget; what goes wrong in a planner is a reason."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from stormpilot.config import Config
+from stormpilot.decide.reasons import Reason
+from stormpilot.model.part import with_survivors_fixed
+from stormpilot.model.values import Component, Edge, Executor, Infeasible, Input, Model, Plan, Supervisor, Topology
+from stormpilot.planner.check import violations
+
+log = structlog.get_logger(__name__)
+
+TINY = Model(
+    supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
+    topologies=[
+        Topology(
+            id="tiny",
+            name="tiny",
+            workers=2,
+            components=[Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a")])],
+            executors=[Executor(start=1, end=1, component="a"), Executor(start=2, end=2, component="b")],
+        )
+    ],
+    traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
+)
+
+Params = Mapping[str, float | int | str | bool | None]
+
+
+class Compute(Protocol):
+    """A planner by name: `stormpilot.planner.compute`."""
+
+    def __call__(
+        self,
+        model: Model,
+        planner: str,
+        params: Params,
+        *,
+        seed: int,
+        left_s: Callable[[], float],
+    ) -> Plan | Infeasible:
+        """Plan every topology of the model."""
+
+
+@dataclass
+class Planners:
+    """`planner` plans what runs, `first_planner` what was never placed."""
+
+    config: Config
+    compute: Compute
+    planner: str
+    first_planner: str
+    _failure: str = ""
+
+    def plan(self, model: Model, *, first: bool = False) -> Plan | tuple[Reason, str]:
+        """A plan of every topology of the model that breaks no constraint, or why there is none."""
+        settings, planner = self.config.planner, self.first_planner if first else self.planner
+        deadline_s = time.monotonic() + settings.budget_s
+        try:
+            plan = self.compute(
+                model,
+                planner,
+                {} if first else settings.params,
+                seed=settings.seed,
+                left_s=lambda: deadline_s - time.monotonic(),
+            )
+        except Exception as e:
+            text = f"{planner}: {type(e).__name__}: {e}"
+            if text != self._failure:  # with its trace once; every cycle says the text anyway
+                log.exception("planner failed", planner=planner)
+            self._failure = text
+            return Reason.PLANNER_FAILED, text
+        if isinstance(plan, Infeasible):
+            return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
+        wrong = violations(model, plan)
+        if wrong:
+            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
+        return plan
+
+    def repair(self, model: Model) -> Plan | tuple[Reason, str]:
+        """What lost its place is placed with every worker that runs kept as it is, if that can be."""
+        kept = with_survivors_fixed(model)
+        plan = self.plan(kept) if kept is not model else None
+        return plan if isinstance(plan, Plan) else self.plan(model)
+
+
+def warm_up(compute: Compute, planners: Iterable[str], params: Mapping[str, Params]) -> None:
+    """Plan something tiny: what planners compile at their first use must not delay a first plan.
+
+    `params` by planner, where it has any.
+    """
+    started_s = time.monotonic()
+    for planner in planners:
+        try:
+            compute(TINY, planner, params.get(planner, {}), seed=0, left_s=lambda: 1.0)
+        except Exception:
+            log.exception("planner failed on a tiny model", planner=planner)
+    if (took_s := time.monotonic() - started_s) > 1:
+        log.info("planners are compiled", took_s=round(took_s, 1))
