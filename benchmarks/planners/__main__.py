@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas (of {', '.join(PARTS)})")
     parser.add_argument("--quick", action="store_true", help="a small version of each part, in files of its own")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of models and planners (a run of an hour and more)")
+    parser.add_argument("--shared", action="store_true", help="other work is going on: take CPU seconds for seconds")
     parser.add_argument("--report", action="store_true", help="measure nothing: tables and plots of what is there")
     parser.add_argument("--publish", action="store_true", help="write the tables and plots to docs/results too")
     asked = parser.parse_args()
@@ -29,7 +30,9 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
     console = Console(soft_wrap=True)
-    bench = Bench(FOLDER / ("planners-quick" if asked.quick else "planners"), asked.quick, console, asked.seeds)
+    bench = Bench(
+        FOLDER / ("planners-quick" if asked.quick else "planners"), asked.quick, console, asked.seeds, asked.shared
+    )
     if not asked.report:
         for part in asked.only.split(","):
             console.rule(part)

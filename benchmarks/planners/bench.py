@@ -23,12 +23,16 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 
 @dataclass
 class Bench:
-    """Where rows and files are, how much is to be done, and how it is told."""
+    """Where rows and files are, how much is to be done, and how it is told.
+
+    `shared`: other work disturbs the clock, so that budgets and times of ours are CPU seconds of all threads.
+    """
 
     folder: Path
     quick: bool
     console: Console
     seeds: int = 3
+    shared: bool = False
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder / "rows.jsonl")
@@ -44,11 +48,13 @@ class Bench:
         if not self._wanted(row, contestant):
             return
         self._warm_up(contestant)
-        begin = time.perf_counter()
+        row.shared = self.shared
+        clock = time.process_time if self.shared else time.perf_counter
+        begin = clock()
         answer = compute(
-            instance.model, contestant.planner, contestant.params, seed=seed, left_s=_left(contestant.budget_s)
+            instance.model, contestant.planner, contestant.params, seed=seed, left_s=_left(contestant.budget_s, clock)
         )
-        row.plan_s = time.perf_counter() - begin
+        row.plan_s = clock() - begin
         self._keep(judged(row, instance.model, answer))
 
     def whole_process(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
@@ -126,7 +132,8 @@ class Bench:
             answer = _answer(out.read_bytes())
         else:
             answer = Infeasible(constraint="failed", text=f"exit code {ran.code}: {ran.errors[-300:]}")
-        row.process_s, row.peak_mb = ran.seconds, ran.peak_mb
+        row.shared = self.shared
+        row.process_s, row.peak_mb = ran.cpu_s if self.shared else ran.seconds, ran.peak_mb
         if isinstance(answer, Plan):
             row.plan_s = answer.metrics.get("seconds")
             if "schedule_ms_first" in answer.metrics:
@@ -158,11 +165,11 @@ def _answer(data: bytes) -> Plan | Infeasible:
     return msgspec.convert(fields, Infeasible if "constraint" in fields else Plan)
 
 
-def _left(budget_s: float | None) -> Callable[[], float]:
+def _left(budget_s: float | None, clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
     if budget_s is None:
         return lambda: float("inf")
-    end = time.perf_counter() + budget_s
-    return lambda: end - time.perf_counter()
+    end = clock() + budget_s
+    return lambda: end - clock()
 
 
 def plan_of(bench: Bench, model: Model, planner: str) -> Plan:

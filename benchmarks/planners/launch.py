@@ -1,7 +1,7 @@
 """Start a command from a small process and tell what it took: `python -I -S launch.py LIMIT_S COMMAND...`.
 
 The peak memory that the kernel tells of a child begins with that of the process that it was forked from; started from
-the benchmark itself, which holds large models, it would be the benchmark's. Prints seconds, peak MB and exit code.
+the benchmark itself, which holds large models, it would be the benchmark's. Prints seconds, peak MB, exit code and CPU seconds.
 """
 
 import os
@@ -19,7 +19,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     _, status, usage = os.wait4(child, 0)
-    print(time.perf_counter() - begin, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status))
+    seconds = time.perf_counter() - begin
+    cpu_s = usage.ru_utime + usage.ru_stime
+    print(seconds, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status), cpu_s)
 
 
 if __name__ == "__main__":

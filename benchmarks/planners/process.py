@@ -16,9 +16,10 @@ LAUNCH = Path(__file__).with_name("launch.py")
 
 @dataclass(frozen=True)
 class Ran:
-    """`seconds` on the clock, `peak_mb` resident, exit code (negative: the signal) and what went to stderr."""
+    """Seconds on the clock, CPU seconds of all threads, peak MB, exit code (negative: the signal), stderr."""
 
     seconds: float
+    cpu_s: float
     peak_mb: float
     code: int
     errors: str
@@ -35,8 +36,8 @@ def run(command: Sequence[str], limit_s: float) -> Ran:
         except BaseException:
             child.terminate()
             raise
-    seconds, peak_mb, code = out.splitlines()[-1].split()
-    return Ran(float(seconds), float(peak_mb), int(code), errors.strip())
+    seconds, peak_mb, code, cpu_s = out.splitlines()[-1].split()
+    return Ran(float(seconds), float(cpu_s), float(peak_mb), int(code), errors.strip())
 
 
 def plan_command(

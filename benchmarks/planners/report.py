@@ -6,12 +6,14 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.planners import plots, tables
 from benchmarks.planners.bench import Bench
+from benchmarks.planners.rows import Row
 from benchmarks.planners.targets import Table, all_targets
 
 PACKAGES = ("numpy", "numba", "ortools", "mtkahypar", "pymetis")
@@ -42,6 +44,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         "",
+        *_shared(rows),
         "## Targets",
         "",
         tables.targets(found),
@@ -59,6 +62,20 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
         bench.console.print(
             f"{bench.store.stale} measurements of older sources are not shown; run it again to renew them"
         )
+
+
+def _shared(rows: Sequence[Row]) -> list[str]:
+    shared = sum(r.shared for r in rows)
+    if not shared:
+        return []
+    return [
+        f"{shared:,} of {len(rows):,} figures were taken while other work used the machine (`--shared`). Their seconds "
+        "are **CPU seconds of all threads**, and so are the budgets of the planners that ran in the benchmark's own "
+        "process: what a planner on several threads gets is less than on the clock of an idle machine. The budget of a "
+        "whole process is on the clock. Milliseconds of Storm's schedulers, and those of partitioners alone, are on "
+        "the clock.",
+        "",
+    ]
 
 
 def _machine() -> dict[str, str]:

@@ -24,7 +24,7 @@ class Row(msgspec.Struct, kw_only=True):
     """What one contestant did on one instance.
 
     `kind`: ours, storm or baseline; `held`: every executor placed and no constraint broken (`broken` names those that
-    are). `plan_s`: the call alone (median of rounds where there are several), `first_s`: its first round in a new JVM,
+    are). Seconds are on the clock, or CPU seconds of all threads where `shared`. `plan_s`: the call alone (median of rounds where there are several), `first_s`: its first round in a new JVM,
     `process_s` and `peak_mb`: the whole process (start, read, plan, write).
     """
 
@@ -45,6 +45,7 @@ class Row(msgspec.Struct, kw_only=True):
     first_s: float | None = None
     process_s: float | None = None
     peak_mb: float | None = None
+    shared: bool = False
     notes: list[str] = []
 
     @property
