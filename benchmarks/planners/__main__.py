@@ -30,9 +30,8 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
     console = Console(soft_wrap=True)
-    bench = Bench(
-        FOLDER / ("planners-quick" if asked.quick else "planners"), asked.quick, console, asked.seeds, asked.shared
-    )
+    folder = FOLDER / ("planners-quick" if asked.quick else "planners")
+    bench = Bench(folder, asked.quick, console, asked.seeds, asked.shared)
     if not asked.report:
         for part in asked.only.split(","):
             console.rule(part)

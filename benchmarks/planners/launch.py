@@ -1,7 +1,8 @@
 """Start a command from a small process and tell what it took: `python -I -S launch.py LIMIT_S COMMAND...`.
 
 The peak memory that the kernel tells of a child begins with that of the process that it was forked from; started from
-the benchmark itself, which holds large models, it would be the benchmark's. Prints seconds, peak MB, exit code and CPU seconds.
+the benchmark itself, which holds large models, it would be the benchmark's. Prints seconds, peak MB, exit
+code and CPU seconds.
 """
 
 import os

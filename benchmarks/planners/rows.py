@@ -24,8 +24,9 @@ class Row(msgspec.Struct, kw_only=True):
     """What one contestant did on one instance.
 
     `kind`: ours, storm or baseline; `held`: every executor placed and no constraint broken (`broken` names those that
-    are). Seconds are on the clock, or CPU seconds of all threads where `shared`. `plan_s`: the call alone (median of rounds where there are several), `first_s`: its first round in a new JVM,
-    `process_s` and `peak_mb`: the whole process (start, read, plan, write).
+    are). Seconds are on the clock, or CPU seconds of all threads where `shared`. `plan_s`: the call alone (median of
+    rounds where there are several), `first_s`: its first round in a new JVM, `process_s` and `peak_mb`: the whole
+    process (start, read, plan, write).
     """
 
     part: str
