@@ -11,6 +11,7 @@ its metadata. So a file of any version is read with the newest schema, and what 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -171,6 +172,12 @@ CLUSTER_TABLES = frozenset({"nodes"})
 """Tables without a folder per topology."""
 HOPS = ("worker", "node", "network")
 """What a tuple crosses: nothing (both executors in one worker), from worker to worker of a node, from node to node."""
+
+
+def partition_name(table: str, day: str, topology_id: str | None) -> str:
+    """The folder of a table's rows of a day (YYYY-MM-DD), below the log's."""
+    name = f"{table}/date={day}"
+    return name if topology_id is None else f"{name}/topology={quote(topology_id, safe='')}"
 
 
 def file_schema(table: str, metadata: Mapping[bytes, bytes] | None = None) -> pa.Schema:

@@ -16,13 +16,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
-from stormpilot.history.schema import file_schema
+from stormpilot.history.schema import file_schema, partition_name
 
 log = structlog.get_logger(__name__)
 
@@ -94,8 +93,7 @@ class TrafficLog:
 
 def partition(directory: Path, table: str, when: datetime, topology_id: str | None) -> Path:
     """The folder of a table's rows of a day."""
-    folder = directory / table / f"date={when:%Y-%m-%d}"
-    return folder if topology_id is None else folder / f"topology={quote(topology_id, safe='')}"
+    return directory / partition_name(table, f"{when:%Y-%m-%d}", topology_id)
 
 
 def write_whole(data: pa.Table, path: Path) -> None:
