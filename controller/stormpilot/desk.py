@@ -105,6 +105,7 @@ class Desk:
         inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
         result = f"published {entry.plan.plan_id}, {entry.moved_executors} executors move"
         if a is not None and self._verb(t) is not None:
+            result += f" ({a.note})" if a.note else ""
             return self._over(t, a, result, plan_id=entry.plan.plan_id, before=before, inputs_hash=inputs)
         record = AuditRecord(
             id=f"a-{self.new_id()}",

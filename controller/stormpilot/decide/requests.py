@@ -17,6 +17,8 @@ from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 Wrong = Callable[[Model, Plan], list[str]]
 """What is wrong with a plan of a model, as sentences: `planner.check.violations`."""
 SHOWN_PROBLEMS = 3
+CPU = "cpu: "
+"""How a sentence about a node with more CPU than it has begins."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Answer:
     """What to do about a request.
 
     `done`: it is over, and `result` says how; else it waits for the next cycle. `plan` with `decision` is to be
-    published; `hold` is to be set, `lift_hold`: one that stands is over. `drop_advice`: the advice goes.
+    published; `hold` is to be set, `lift_hold`: one that stands is over. `drop_advice`: the advice goes. `note`: what
+    whoever asked should know about the plan.
     """
 
     done: bool
@@ -34,6 +37,7 @@ class Answer:
     hold: Hold | None = None
     lift_hold: bool = False
     drop_advice: bool = False
+    note: str = ""
 
 
 def answer(
@@ -112,6 +116,12 @@ def _publish(
         limit = f"at most {config.approval_max_age_s:.0f} s"
         return _refused(f"plan {plan_id} is {age_s:.0f} s old, {limit}; wait for a new one, or `stormpilot plan now`")
     problems = unfit(entry, subject, model, wrong)
+    note = ""
+    if request.verb == "rollback" and all(p.startswith(CPU) for p in problems):
+        # It ran like this before, and after a move start-up alone may use more CPU than the limit: what was asked for
+        # is the way out of that.
+        note = f"over the CPU limit by what is measured now: {'; '.join(p.removeprefix(CPU) for p in problems)}"
+        note, problems = note if problems else "", []
     if problems:
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return _refused(f"plan {plan_id} does not fit any more: {'; '.join(problems[:SHOWN_PROBLEMS])}{more}")
@@ -127,7 +137,10 @@ def _publish(
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"
         result = f"published {plan_id}, {moved} executors move"
     else:
-        reason, text = Reason.ROLLBACK, f"to {plan_id}, {request.steps} back, by {request.by}{why}"
+        reason, text = (
+            Reason.ROLLBACK,
+            f"to {plan_id}, {request.steps} back, by {request.by}{why}{f'; {note}' if note else ''}",
+        )
         result = f"published what {plan_id} was, {moved} executors move"
     decision = Decision(
         t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=(now_tps, planned["inter_node_tps"])
@@ -140,6 +153,7 @@ def _publish(
         hold=_hold(request, now_ms, config.rollback_hold_s) if request.verb == "rollback" else None,
         lift_hold=request.verb == "approve" and subject.hold is not None,
         drop_advice=True,
+        note=note,
     )
 
 

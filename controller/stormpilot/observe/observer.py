@@ -8,11 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from stormpilot.config import LoadSection
 from stormpilot.model.constrain import constrained
+from stormpilot.model.guess import with_guesses_that_fit
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
 from stormpilot.observe.build import Belief, Rates, build
 from stormpilot.observe.load import LoadHistory, Return
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.observe.settings import Settings
+
+RESOURCE_AWARE = ".ResourceAwareScheduler"
+"""Storm's scheduler that takes declared CPU and memory at their word."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ class Observer:
         since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen.cluster, seen.topologies, rates, now_ms)
-        belief = None if belief is None else _as_operators_want(belief, seen.settings)
+        if belief is not None and seen.cluster is not None:
+            belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
         return Observation(
             now_ms,
@@ -128,7 +133,9 @@ class Observer:
         return max(now_ms - int(self._load.window_s * 1000), settled_ms)
 
 
-def _as_operators_want(belief: Belief, settings: Settings) -> Belief:
-    """With drains, pins and exclusions in the model."""
+def _as_operators_want(belief: Belief, settings: Settings, fallback: str) -> Belief:
+    """With drains, pins and exclusions in the model; guessed CPU binds only where Storm's own scheduler keeps to it."""
     model, _ = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
+    if not fallback.endswith(RESOURCE_AWARE):
+        model = with_guesses_that_fit(model, {t for t, r in belief.readiness.items() if not r.ready})
     return replace(belief, model=model)

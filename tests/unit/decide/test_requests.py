@@ -134,6 +134,20 @@ def test_constraints_that_the_plan_would_break_are_told() -> None:
     assert found.result == "refused: plan p-7 does not fit any more: cpu: a: 2 of 1; x; y and 1 more"
 
 
+def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
+    """Right after a move everything starts anew, and measures more CPU than ever."""
+
+    def ask(*wrong: str) -> Answer:
+        return answer(asked("rollback"), subject(), model(), lambda m, p: [*wrong], [], 3, CONFIG, NOW_MS)
+
+    found = ask("cpu: a: 2 MHz of 1 MHz")
+    assert found.decision is not None
+    assert found.note == "over the CPU limit by what is measured now: a: 2 MHz of 1 MHz"
+    assert found.decision.text.endswith("by ops; over the CPU limit by what is measured now: a: 2 MHz of 1 MHz")
+    assert ask("cpu: a: 2 MHz of 1 MHz", "memory: a").result.startswith("refused: ")
+    assert ask().note == ""
+
+
 def test_waits_while_the_plan_before_is_on_its_way() -> None:
     who = subject(plan=plan_message(age_s=5), status=status("moving"))
     found = answered(asked(), who)

@@ -1,0 +1,80 @@
+"""CPU that was not measured, or too short, is a guess: it may weigh executors, not forbid what would run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from stormpilot.model.values import Model, Topology
+
+FILLED_RATIO = 0.8
+"""The part of the room that guesses may fill: whole workers have to fit into it."""
+
+Guesses = Mapping[str, Mapping[int, float]]
+"""By topology id and start task: guessed MHz."""
+
+
+def with_guesses_that_fit(model: Model, unsure: Collection[str] = ()) -> Model:
+    """The model with less guessed CPU where the cluster has no room for it; what was measured stays as it is.
+
+    Storm declares 10% of a core for every executor that nobody said anything about, and its own scheduler never asks;
+    the first seconds of a Python process cost many times what it costs later. Taken at their word, these refuse most
+    first plans, and drains of what has just begun to run. A guess is the CPU of an executor that was not measured, and
+    all CPU of the topologies `unsure` (ids).
+
+    Guesses of a topology shrink, all by the same ratio, to what its workers can reach on supervisors that it may use,
+    then those of all topologies to what the cluster has left beside what was measured (`FILLED_RATIO` of it). The same
+    object when all of them fit.
+    """
+    guesses = {
+        t.id: {e.start: e.cpu_mhz for e in t.executors if t.id in unsure or not e.measured} for t in model.topologies
+    }
+    left_mhz = {s.id: s.limit_mhz for s in model.supervisors}
+    for t in model.topologies:
+        for supervisor, mhz in _measured_mhz(t, guesses).items():
+            left_mhz[supervisor] = left_mhz.get(supervisor, 0.0) - mhz
+    ratios = {t.id: _ratio(t, model, guesses, left_mhz) for t in model.topologies}
+    total_mhz = sum(sum(guesses[t].values()) * ratio for t, ratio in ratios.items())
+    room_mhz = FILLED_RATIO * sum(max(0.0, left_mhz[s]) for s in _open(model, None))
+    together = min(1.0, room_mhz / total_mhz) if total_mhz else 1.0
+    ratios = {t: ratio * together for t, ratio in ratios.items()}
+    if all(ratio == 1.0 for ratio in ratios.values()):
+        return model
+    return msgspec.structs.replace(model, topologies=[_lighter(t, guesses, ratios[t.id]) for t in model.topologies])
+
+
+def _ratio(t: Topology, model: Model, guesses: Guesses, left_mhz: Mapping[str, float]) -> float:
+    """By how much the guesses of one topology must shrink for its workers to find room beside the others."""
+    guessed_mhz = sum(guesses[t.id].values())
+    if not guessed_mhz:
+        return 1.0
+    own = _measured_mhz(t, guesses)
+    room = sorted((max(0.0, left_mhz[s] + own.get(s, 0.0)) for s in _open(model, t.id)), reverse=True)
+    reach = sum(room[: t.workers]) - sum(e.cpu_mhz for e in t.executors if e.start not in guesses[t.id])
+    return min(1.0, max(0.0, FILLED_RATIO * reach / guessed_mhz))
+
+
+def _measured_mhz(t: Topology, guesses: Guesses) -> dict[str, float]:
+    """By supervisor: what the executors that are no guesses use there."""
+    sure = {e.start: e.cpu_mhz for e in t.executors if e.start not in guesses[t.id]}
+    used: defaultdict[str, float] = defaultdict(float)
+    for a in t.assignment:
+        used[a.supervisor] += sure.get(a.start, 0.0)
+    return used
+
+
+def _open(model: Model, topology_id: str | None) -> list[str]:
+    """Supervisors with slots that are not closed to all, or to the whole of this topology."""
+    closed = {x.supervisor for x in model.exclusions if x.topology in (None, topology_id) and x.component is None}
+    return [s.id for s in model.supervisors if s.slots and s.id not in closed]
+
+
+def _lighter(t: Topology, guesses: Guesses, ratio: float) -> Topology:
+    if ratio == 1.0:
+        return t
+    executors = [
+        msgspec.structs.replace(e, cpu_mhz=e.cpu_mhz * ratio) if e.start in guesses[t.id] else e for e in t.executors
+    ]
+    return msgspec.structs.replace(t, executors=executors)
