@@ -262,7 +262,7 @@ class Stretch:
             "busiest_load_ratio": (self.load_mhz / t.node_mhz)[rows, busiest],
             "owner": word("generated", len(rows)),
             "priority": np.full(len(rows), 29),
-            "loadaware": np.ones(len(rows), dtype=bool),
+            "loadaware": np.zeros(len(rows), dtype=bool),  # its shuffles are even, wherever the receivers run
             "components": word(text, len(rows)),
         }
 
