@@ -1,6 +1,6 @@
 import pytest
 
-from pacing import Pacer
+from pacing import Pacer, RateSchedule
 
 
 def emit_all(pacer: Pacer, times: list[float]) -> int:
@@ -58,3 +58,22 @@ def test_rates_below_one_tuple_per_second_work():
 def test_refuses_a_rate_that_is_none(rate):
     with pytest.raises(ValueError, match="rate_tps: expected a number above 0"):
         Pacer(rate_tps=rate)
+
+
+def test_goes_on_at_another_rate_with_what_was_due():
+    pacer = Pacer(rate_tps=10.0)
+    pacer.due(0.0)
+    assert pacer.due(0.5) == 5
+    pacer.change(100.0)
+    assert pacer.due(0.75) == 30  # 5, and 25 more in a quarter of a second
+
+
+def test_rates_take_turns_by_the_clock():
+    schedule = RateSchedule("60x120,20.5x30")
+    assert [schedule.at(1500.0 + t) for t in (0.0, 119.9, 120.0, 149.9, 150.0)] == [60.0, 60.0, 20.5, 20.5, 60.0]
+
+
+@pytest.mark.parametrize("text", ["", "60", "60x", "60x120x3", "0x120", "60x-1", "60x120,"])
+def test_a_schedule_of_another_form_is_refused(text):
+    with pytest.raises(ValueError, match="expected"):
+        RateSchedule(text)

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pacing import RateSchedule
+
 _KEYS = {
     "rate_tps": "flights.rate.tps",
+    "rate_schedule": "flights.rate.schedule",
     "loop": "flights.loop",
     "limit": "flights.limit",
     "data_dir": "flights.data.dir",
@@ -29,6 +32,8 @@ class Settings:
     ----------
     rate_tps
         Flights per second over all tasks of the spout, replays included.
+    rate_schedule
+        Rates that take turns instead, as in `pacing.RateSchedule`; empty = `rate_tps` all the time.
     loop
         Begin again after the last flight; otherwise the stream ends there.
     limit
@@ -48,6 +53,7 @@ class Settings:
     """
 
     rate_tps: float = 300.0
+    rate_schedule: str = ""
     loop: bool = True
     limit: int = 0
     data_dir: str = ""
@@ -70,6 +76,11 @@ class Settings:
         ):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{_KEYS[name]}: expected at least {least}, got {getattr(self, name)!r}")
+        if self.rate_schedule:
+            try:
+                RateSchedule(self.rate_schedule)
+            except ValueError as e:
+                raise ValueError(f"{_KEYS['rate_schedule']}: {e}") from None
         if self.alert_clear_min > self.alert_raise_min:
             raise ValueError(
                 f"{_KEYS['alert_clear_min']}: expected at most {_KEYS['alert_raise_min']} ({self.alert_raise_min}), "

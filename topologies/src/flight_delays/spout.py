@@ -14,7 +14,7 @@ from flight_delays.offsets import OffsetTracker
 from flight_delays.progress import TaskProgress
 from flight_delays.progress_store import ZooKeeperStore
 from flight_delays.settings import Settings
-from pacing import Pacer
+from pacing import Pacer, RateSchedule
 
 MAX_PER_CALL = 20  # tuples per `next` of Storm: between two calls it hands over acknowledgements
 IDLE_S = 0.005  # longest sleep of a call that has nothing to emit
@@ -40,6 +40,7 @@ class FlightSpout(Spout):
         self._settings = Settings.from_storm_conf(storm_conf)
         self._folder = data_dir(self._settings.data_dir)
         self._pacer = Pacer(self._settings.rate_tps / self._tasks)
+        self._schedule = RateSchedule(self._settings.rate_schedule) if self._settings.rate_schedule else None
         self._max_pending = int(storm_conf.get("topology.max.spout.pending") or MAX_PENDING)
         self._tracker: OffsetTracker | None = None
         self._problem = ""
@@ -65,6 +66,8 @@ class FlightSpout(Spout):
         if self._committer.deposed or not self._position_known():
             self.sleep(IDLE_S)
             return
+        if self._schedule is not None:
+            self._pacer.change(self._schedule.at(self.wall_clock()) / self._tasks)
         due = min(self._pacer.due(self.clock()), MAX_PER_CALL)
         emitted = 0
         while emitted < due and self._emit_one():

@@ -20,6 +20,7 @@ def test_reads_the_keys_of_the_topology_configuration():
     ("key", "value", "expected"),
     [
         ("flights.rate.tps", "fast", "expected a number, got 'fast'"),
+        ("flights.rate.schedule", "fast", "expected rates and seconds such as 60x120,20x30, got 'fast'"),
         ("flights.rate.tps", True, "expected a number, got True"),
         ("flights.rate.tps", 0, "expected at least 0.001"),
         ("flights.loop", 1, "expected true or false, got 1"),

@@ -89,6 +89,15 @@ def test_emits_its_share_in_order_at_its_share_of_the_rate(zookeeper):
     assert host.emitted[0][1][1].startswith("2013,1,1,533,529,4,850,830,20,UA,1714,")
 
 
+def test_follows_its_schedule_by_the_wall_clock(zookeeper):
+    host = Host(zookeeper, **{"flights.rate.schedule": "100x50,20x50"})  # 1.7e9 s + 1000 s is where it begins
+    host.run(50)
+    before = len(host.emitted)
+    host.run(50)
+    assert before == pytest.approx(100 / 2 * 50, abs=60)  # one of two tasks; some time passes until it begins
+    assert len(host.emitted) - before == pytest.approx(20 / 2 * 50, abs=60)
+
+
 def test_nothing_is_emitted_before_the_position_is_known(zookeeper):
     zookeeper.gone = True
     host = Host(zookeeper)
