@@ -25,7 +25,8 @@ class Account:
 
     By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
     are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still.
-    `events` is what began in this cycle, `restarts` how long our moves took so far.
+    `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
+    known since the last cycle what became of them.
     """
 
     at_ms: int
@@ -41,6 +42,7 @@ class Account:
     restarts: Sequence[Restart] = ()
     restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
     followed: Mapping[str, MoveState] = field(default_factory=dict)
+    ended: Sequence[MoveState] = ()
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:

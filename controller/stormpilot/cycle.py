@@ -87,6 +87,7 @@ class Cycle:
         account.running = self._measured(observation, model)
         account.events += self.follower.look(observation, account.running)
         account.restarts, account.followed = self.follower.restarts, self.follower.moves
+        account.ended, self.follower.ended = self.follower.ended, []
         subjects = self._subjects(observation)
         account.names = {t: s.topology.name for t, s in subjects.items()}
         account.modes = {t: s.mode for t, s in subjects.items()}

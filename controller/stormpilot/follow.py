@@ -42,12 +42,16 @@ class WayBack:
 
 @dataclass
 class Follower:
-    """The moves of this leadership, by topology id, and how long all those that we know of took."""
+    """The moves of this leadership, by topology id, and how long all those that we know of took.
+
+    `ended` gathers moves of which it is known what became of them, for who records them to take away.
+    """
 
     config: Config
     publisher: Publisher
     moves: dict[str, MoveState] = field(default_factory=dict)
     restarts: tuple[Restart, ...] = ()
+    ended: list[MoveState] = field(default_factory=list)
     _begun: bool = False
 
     def look(self, observation: Observation, running: Mapping[str, Mapping[str, float]]) -> list[Event]:
@@ -73,6 +77,8 @@ class Follower:
             events += told
             if after is not before:
                 self.keep(after)
+            if before.phase in ("moving", "measuring") and after.phase in ("none", "rollback"):
+                self.ended.append(after)
         return events
 
     def ways_back(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import structlog
 import stormpilot
 from stormpilot.account import Account
 from stormpilot.config import Config
+from stormpilot.decisionrows import decision_row, outcome_row
 from stormpilot.logs import line
 from stormpilot.model.messages import ControllerState, encode
 from stormpilot.model.values import Model
@@ -102,7 +102,9 @@ class Recorder:
         for t, entry in account.plans.items():
             self._keep_model(entry.plan.plan_id, account.models[t])
         for t in account.decisions:
-            self._traffic_log.add("decisions", [_decision_row(account, t, epoch, took_ms)], t)
+            self._traffic_log.add("decisions", [decision_row(account, t, epoch, took_ms)], t)
+        for move in account.ended:
+            self._traffic_log.add("outcomes", [outcome_row(account, move)], move.topology_id)
         if self._window_from_ms == 0:
             self._window_from_ms = now_ms
         if now_ms - self._window_from_ms >= self.config.load.window_s * 1000:
@@ -132,30 +134,3 @@ class Recorder:
             self._failing = True
         else:
             self._failing = False
-
-
-def _decision_row(account: Account, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
-    d = account.decisions[topology_id]
-    entry = account.plans.get(topology_id)
-    plan = None if entry is None else entry.plan
-    return {
-        "at": account.at_ms,
-        "topology_id": topology_id,
-        "topology_name": account.names[topology_id],
-        "mode": account.modes[topology_id],
-        "action": d.action,
-        "reason": d.reason.value,
-        "text": d.text,
-        "value": d.value,
-        "threshold": d.threshold,
-        "planner": None if plan is None else plan.planner,
-        "params": None if plan is None else json.dumps(plan.params, sort_keys=True),
-        "seed": None if plan is None else plan.seed,
-        "epoch": epoch,
-        "round": None if plan is None else plan.round,
-        "plan_id": None if plan is None else plan.plan_id,
-        "moved_executors": d.moved_executors,
-        "inter_node_tps": d.inter_node_tps[0],
-        "planned_inter_node_tps": d.inter_node_tps[1],
-        "took_ms": took_ms,
-    }

@@ -277,3 +277,7 @@ def test_traffic_log_and_audit_are_written(
     assert [d["plan_id"] for d in published] == shim.applied
     assert {d["reason"] for d in decisions} >= {"DATA_TOO_THIN", "GAIN"}
     assert supervisor("a").id in {n["supervisor"] for n in pq.read_table(tmp_path / "log" / "nodes").to_pylist()}
+    assert all(d["plan"] for d in published)
+    windows = pq.read_table(tmp_path / "log" / "windows").to_pylist()
+    assert {w["topology_id"] for w in windows} == {ID}
+    assert any(w["total_tps"] > 0 for w in windows)
