@@ -26,7 +26,7 @@ from stormpilot.planner import compute
 GRACE_S = 15.0
 """What a planner may take beyond its budget before it counts as hung."""
 COLD_S = 150.0
-"""What starting the process and compiling planners may take on top, once."""
+"""What starting the process and compiling may take on top, for the first plan of each planner in it."""
 
 Answer = Plan | Infeasible
 Target = Callable[..., Answer]
@@ -59,7 +59,7 @@ class PlannerProcess:
     target
         What computes, a function of a module: `stormpilot.planner.compute` unless a test says otherwise.
     grace_s, cold_s
-        Seconds beyond the budget until a planner is taken for hung; how many more the first plan of a process gets.
+        Seconds beyond the budget until a planner is taken for hung; how many more the first plan of each planner gets.
     """
 
     def __init__(self, target: Target = compute, grace_s: float = GRACE_S, cold_s: float = COLD_S):
@@ -69,7 +69,7 @@ class PlannerProcess:
         self._lock = threading.Lock()
         self._process: Any = None
         self._connection: Connection | None = None
-        self._warm = False
+        self._warm: set[str] = set()
 
     def __call__(
         self,
@@ -85,7 +85,7 @@ class PlannerProcess:
             connection = self._started()
             budget_s = left_s()
             request = _Request(model, planner, dict(params), seed, budget_s if math.isfinite(budget_s) else None)
-            grace_s = self._grace_s + (0.0 if self._warm else self._cold_s)
+            grace_s = self._grace_s + (0.0 if planner in self._warm else self._cold_s)
             wait_s = None if request.left_s is None else budget_s + grace_s
             try:
                 connection.send_bytes(msgspec.msgpack.encode(request))
@@ -96,7 +96,7 @@ class PlannerProcess:
             except (EOFError, OSError) as e:
                 code = self._end()
                 raise PlannerLostError(f"its process ended with {_exit(code)}") from e
-            self._warm = True
+            self._warm.add(planner)
         if answer.usage is not None:
             raise UsageError(answer.usage)
         if answer.error is not None:
@@ -123,7 +123,7 @@ class PlannerProcess:
     def _end(self) -> int | None:
         process, connection = self._process, self._connection
         self._process = self._connection = None
-        self._warm = False
+        self._warm = set()
         if connection is not None:
             connection.close()
         if process is None:

@@ -22,12 +22,15 @@ def misbehave(
     seed: int,
     left_s: Callable[[], float],
 ) -> Plan | Infeasible:
-    """`raises`, `hangs`, `crashes`, `nonsense`; any other name is a real planner."""
+    """`raises`, `hangs`, `is slow`, `crashes`, `nonsense`; any other name is a real planner."""
     if planner == "raises":
         raise ZeroDivisionError("no traffic at all")
     if planner == "hangs":
         while True:
             time.sleep(3600)
+    if planner == "is slow":
+        time.sleep(0.5)
+        return Infeasible(constraint="process", text="at last")
     if planner == "crashes":
         ctypes.string_at(0)
     if planner == "tells its process":

@@ -18,12 +18,12 @@ from stormpilot.planning import PlannerLostError, PlannerProcess
 
 @pytest.fixture(scope="module")
 def planner() -> Iterator[PlannerProcess]:
-    process = PlannerProcess(misbehave, grace_s=1.0)
+    process = PlannerProcess(misbehave, grace_s=1.0, cold_s=0.0)
     yield process
     process.close()
 
 
-def ask(planner: PlannerProcess, name: str, left_s: float = 20.0, **params: float) -> Plan | Infeasible:
+def ask(planner: PlannerProcess, name: str, left_s: float = 60.0, **params: float) -> Plan | Infeasible:
     return planner(two_chains(), name, params, seed=3, left_s=lambda: left_s)
 
 
@@ -66,3 +66,15 @@ def test_a_crash_in_native_code_is_named_and_the_next_plan_is_made(planner: Plan
     with pytest.raises(PlannerLostError, match="SIGSEGV"):
         ask(planner, "crashes")
     assert isinstance(ask(planner, "online"), Plan)
+
+
+def test_each_planner_may_take_its_time_once() -> None:
+    """The first plan compiles: a planner that was not asked yet is cold though another one answered."""
+    process = PlannerProcess(misbehave, grace_s=0.0, cold_s=60.0)
+    try:
+        assert isinstance(ask(process, "default", left_s=0.0), Plan)
+        assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible)
+        with pytest.raises(PlannerLostError, match="no answer 0 s"):
+            ask(process, "is slow", left_s=0.0)
+    finally:
+        process.close()
