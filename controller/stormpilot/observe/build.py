@@ -1,9 +1,10 @@
 """Snapshots and rates into the planning model, and for every topology whether enough is measured to plan on.
 
-CPU of an executor [A13 3.2.1]: what its Python processes used, plus the part of the JVM around them, unseen by Python:
-`jvm_us_per_tuple` for every tuple in or out (6 us were measured for one in, one out and its ack) and `jvm_idle_cores`
-for polling threads (an idle Java executor uses about 1% of a core). Times MHz of one core of the node where it ran, so
-that a load measured on a slow node predicts the load on a fast one.
+CPU of an executor [A13 3.2.1]. Where the hook measured it in its worker's JVM: its threads, its child process, and its
+part of the JVM's threads that belong to no executor; nothing is guessed. Else what its Python processes used, plus the
+part of the JVM around them, unseen by Python: `jvm_us_per_tuple` for every tuple in or out (6 us were measured for one
+in, one out and its ack) and `jvm_idle_cores` for polling threads (an idle Java executor uses about 1% of a core). Times
+MHz of one core of the node where it ran, so that a load measured on a slow node predicts the load on a fast one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ LOAD_STREAM = "stormpilot_load"
 """The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
+DEFAULT_RACK = "/default-rack"
+"""Storm's rack of every host without a topography plug-in; then `rack` of `supervisor.scheduler.meta` counts."""
 MHZ_META = "cpu.mhz"
 """Key of `supervisor.scheduler.meta` that tells MHz of one core."""
 STORM_DEFAULT_CPU_POINTS = 400.0
@@ -108,7 +111,7 @@ def _supervisor(s: SupervisorPart, mhz: float, cpu_limit_ratio: float) -> Superv
     return Supervisor(
         id=s.id,
         host=s.host,
-        rack=s.rack,
+        rack=s.meta.get("rack", s.rack) if s.rack == DEFAULT_RACK else s.rack,
         site=s.meta.get("site"),
         slots=sorted(set(s.ports)),
         cores=cores,
@@ -182,7 +185,10 @@ def _topology(
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
         core_mhz = mhz.get(placed.get(e.start) or "", median_mhz)
         declared = components.get(e.component, ComponentPart(id=e.component, kind="system"))
-        if len(own) == e.end - e.start + 1 or (e.component == ACKER and derived):
+        if len(own) == e.end - e.start + 1 and all(r.in_jvm for r in own):
+            cores = sum(r.cpu_cores + (r.shared_cores or 0.0) for r in own)
+            measured = True
+        elif len(own) == e.end - e.start + 1 or (e.component == ACKER and derived):
             cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
             cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6
             measured = True
@@ -251,6 +257,12 @@ def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[s
                 ignored["unknown_task"] += 1
             elif start != to and rate > 0:
                 tps[start, to, stream] += rate
+        for (destination, stream), rate in r.sent_tps.items():
+            start = executor_of.get(destination)
+            if to is None or start is None:
+                ignored["unknown_task"] += 1
+            elif start != to and rate > 0:
+                tps[to, start, stream] += rate
     return [
         Edge(topology=snapshot.id, from_=a, to=b, rate=rate, stream=stream)
         for (a, b, stream), rate in sorted(tps.items())
@@ -260,21 +272,25 @@ def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[s
 def _acker_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: Rates) -> list[Edge]:
     sent: dict[int, dict[str, float]] = {}
     completed: dict[int, float] = {}
+    ackers = {e.start for e in executors if e.component == ACKER}
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
         sent[e.start] = {ACK_ACK: sum(r.acked_tps for r in own), ACK_INIT: sum(r.emitted_tps for r in own)}
         completed[e.start] = sum(r.completed_tps for r in own)
-    return acker_edges(snapshot.id, executors, sent, completed)
+    counted = {e.start for e in executors if all(t in rates and rates[t].in_jvm for t in range(e.start, e.end + 1))}
+    derived = acker_edges(snapshot.id, executors, sent, completed)
+    return [e for e in derived if not (counted & {e.from_, e.to} & ackers)]
 
 
 def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_ms: int) -> Readiness:
     reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
-    expected = {t: e.component for e in snapshot.executors if e.component in reporting for t in _tasks(e)}
+    in_jvm = any(r.in_jvm for r in rates.values())  # a hook that is in one worker is in all of them, for every task
+    expected = {t: e.component for e in snapshot.executors if in_jvm or e.component in reporting for t in _tasks(e)}
     if not expected:
         return Readiness(
             ready=False,
             instrumented=False,
-            text="no component reports load: submit the topology with `stormpilot submit`",
+            text="nothing measures it: install the hook (docs/hook.md), or submit it with `stormpilot submit`",
         )
     silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
     ages = [rates[t].age_s for t in expected if t in rates]

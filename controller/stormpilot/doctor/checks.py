@@ -1,0 +1,140 @@
+"""What the evidence means: pure functions, one per thing that is looked at, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import stormpilot
+from stormpilot.doctor.evidence import Evidence
+from stormpilot.doctor.finding import Finding, Level
+from stormpilot.doctor.placement import placement, plugin
+from stormpilot.doctor.surroundings import access, clocks, nimbus, retries, servers
+from stormpilot.status import age, stuck_after_s
+
+OLD_REPORT_S = 120.0
+"""As the shipped alert has it: four times what the controller takes for too old by default."""
+OLD_THRESHOLDS_S = 14 * 86400.0
+
+
+def examine(e: Evidence) -> list[Finding]:
+    """Every finding; without ZooKeeper only what can be known without it."""
+    if e.error:
+        told = list(servers(e))
+        if not told or any(not s.error for s in e.servers):  # else they have said it
+            told.append(_unread(e))
+        return [*told, *access(e), *nimbus(e), *retries(e)]
+    return [
+        *servers(e),
+        *access(e),
+        *clocks(e),
+        *nimbus(e),
+        *retries(e),
+        *plugin(e),
+        *_controller(e),
+        *_readable(e),
+        *placement(e),
+        *_reports(e),
+        *_thresholds(e),
+    ]
+
+
+def _unread(e: Evidence) -> Finding:
+    mend = "its log says more; then run stormpilot doctor again"
+    if "access list" in e.error or "login" in e.error:
+        mend = "run this as whoever may read it: --config controller.yaml with zookeeper.auth_file set to Storm's login"
+    return Finding("zookeeper", Level.fail, e.error, mend)
+
+
+def _controller(e: Evidence) -> Iterator[Finding]:
+    state, contenders = e.seen.controller, e.seen.contenders
+    start = "start it: systemctl start stormpilot, docker compose up -d controller, or stormpilot run controller.yaml"
+    if not contenders:
+        if state is None:
+            yield Finding("controller", Level.fail, "no controller has run here yet", start)
+        else:
+            ago = age((e.now_ms - state.written_at_ms) / 1000)
+            text = f"no controller runs; the last one ended its last cycle {ago} ago. What runs goes on as it is"
+            yield Finding("controller", Level.fail, text, start)
+        return
+    if state is None or state.controller != contenders[0]:
+        yield Finding("controller", Level.warn, f"{contenders[0]} leads and has not ended its first cycle", "wait")
+        return
+    cycle_s = (e.now_ms - state.written_at_ms) / 1000
+    if cycle_s > stuck_after_s(state.period_s):
+        text = f"{contenders[0]} leads, but its last cycle was {age(cycle_s)} ago (every {state.period_s:g} s expected)"
+        yield Finding("controller", Level.fail, text, "look into its log, then restart it: no worker is touched")
+    else:
+        standby = f", {len(contenders) - 1} standing by" if len(contenders) > 1 else ", none standing by"
+        yield Finding("controller", Level.ok, f"{contenders[0]} leads{standby}; last cycle {age(cycle_s)} ago")
+    if state.version != stormpilot.__version__:
+        yield Finding(
+            "versions",
+            Level.warn,
+            f"the controller is {state.version}, this command {stormpilot.__version__}",
+            "install the same version on both",
+        )
+    for problem in state.problems:
+        yield Finding("controller", Level.warn, f"it says: {problem}", "stormpilot status tells more")
+
+
+def _readable(e: Evidence) -> Iterator[Finding]:
+    for path, text in sorted(e.problems.items()):
+        if "is newer than" in text:
+            mend = f"whoever wrote it is newer than this ({stormpilot.__version__}): upgrade the older one"
+        elif path.startswith(f"{e.root}/v1/load/"):
+            mend = "its reporter writes it anew within seconds; if it stays, look into that worker's log"
+        elif "/settings/" in path:
+            mend = "set it again with the command that made it (docs/operator.md)"
+        elif "/plans/" in path:
+            mend = "the controller writes it anew; if it does not: stormpilot plan now TOPOLOGY"
+        else:
+            mend = "it is written anew when its writer restarts: Nimbus for cluster and topologies, else the controller"
+        yield Finding("znodes", Level.fail, text if path in text else f"{path}: {text}", mend)
+    if not e.problems:
+        yield Finding("znodes", Level.ok, "everything below our root can be read")
+
+
+def _reports(e: Evidence) -> Iterator[Finding]:
+    views = {v.id: v for v in e.seen.controller.topologies} if e.seen.controller else {}
+    for i, t in sorted(e.seen.topologies.items()):
+        view = views.get(i)
+        if view is not None and view.mode == "off":
+            yield Finding("reports", Level.ok, f"{t.name}: mode off, none are needed")
+        elif i not in e.reports:
+            yield Finding(
+                "reports",
+                Level.warn,
+                f"{t.name}: no load reports, so it is placed without any measurement",
+                f"submit it with stormpilot submit (docs/instrument.md); or stormpilot mode off {t.name}",
+            )
+        elif e.reports[i] > OLD_REPORT_S:
+            yield Finding(
+                "reports",
+                Level.fail,
+                f"{t.name}: the newest load report is {age(e.reports[i])} old",
+                "look for stormpilot_load in the log of the worker that runs the collector, and whether that worker "
+                "reaches ZooKeeper",
+            )
+        elif view is not None and view.missing:
+            yield Finding(
+                "reports",
+                Level.warn,
+                f"{t.name}: {view.missing} tasks do not report (newest report {age(e.reports[i])} ago)",
+                "if it lasts longer than a minute: stormpilot explain names the gate; their workers' logs say why",
+            )
+        else:
+            yield Finding("reports", Level.ok, f"{t.name}: newest report {age(e.reports[i])} ago")
+
+
+def _thresholds(e: Evidence) -> Iterator[Finding]:
+    for i, mined_at_ms in sorted(e.thresholds.items()):
+        if i not in e.seen.topologies:
+            continue
+        name, old_s = e.seen.topologies[i].name, (e.now_ms - mined_at_ms) / 1000
+        if old_s > OLD_THRESHOLDS_S:
+            text = f"{name}: its thresholds were mined {age(old_s)} ago"
+            yield Finding("thresholds", Level.warn, text, "mine the traffic log anew: stormpilot history mine")
+        else:
+            yield Finding("thresholds", Level.ok, f"{name}: mined {age(old_s)} ago")
+    if not e.thresholds:
+        yield Finding("thresholds", Level.ok, "none are mined: the settings of controller.yaml hold")

@@ -1,0 +1,224 @@
+"""Asks ZooKeeper and Nimbus for everything that the checks judge, once; reads only."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+
+from stormpilot.doctor import ensemble
+from stormpilot.errors import RefusedError, StormpilotError
+from stormpilot.nimbus import Address, Nimbus
+from stormpilot.observe.reader import Reader, Seen
+from stormpilot.paths import Paths
+from stormpilot.zookeeper import ZooKeeper, connect
+
+NIMBUS_TIMEOUT_S = 5.0
+STORM_ROOT = "/storm"
+
+
+class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Nimbus answered; `error` is why it did not."""
+
+    address: str
+    conf: Mapping[str, Any] = {}
+    leader: str = ""
+    supervisors: list[str] = []
+    topologies: list[str] = []
+    error: str = ""
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may do what with a znode of ours: [scheme, id, permissions as letters] per entry; None: it is not there."""
+
+    path: str
+    entries: list[tuple[str, str, str]] | None = None
+    error: str = ""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """A message with the writer's own time in it, and when ZooKeeper got it (epoch, ms)."""
+
+    who: str
+    wrote_at_ms: int
+    arrived_at_ms: int
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
+
+    `auth_id` is our login as access lists have it (`user:hash`), `reports` per topology id the age (s) of its newest
+    report, `thresholds` when they were mined (epoch, ms).
+    """
+
+    now_ms: int
+    hosts: str
+    root: str = "/stormpilot"
+    auth_id: str = ""
+    servers: list[ensemble.Server] = []
+    error: str = ""
+    seen: Seen = Seen()
+    problems: Mapping[str, str] = {}
+    access: list[Access] = []
+    written: list[Written] = []
+    reports: Mapping[str, float] = {}
+    thresholds: Mapping[str, int] = {}
+    nimbus: NimbusSaid | None = None
+    storm_supervisors: list[str] | None = None
+    storm_topologies: list[str] | None = None
+
+
+def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Evidence:
+    """Look at an installation; never raises for what is wrong with it.
+
+    `nimbus`: host:port, else the one that the plug-in says it runs in, at the default port.
+    """
+    servers = ensemble.ask(hosts)
+    start = Evidence(now_ms=_now_ms(), hosts=hosts, root=paths.root, auth_id=_digest_id(auth), servers=servers)
+    try:
+        zookeeper = connect(hosts, auth=auth)
+    except StormpilotError as e:
+        return msgspec.structs.replace(start, error=str(e), nimbus=_ask_nimbus(nimbus, None))
+    try:
+        return _look(start, zookeeper, paths, nimbus)
+    except StormpilotError as e:
+        access = [_access(zookeeper, p) for p in (paths.root, paths.base)]
+        return msgspec.structs.replace(start, error=str(e), access=access, nimbus=_ask_nimbus(nimbus, None))
+    finally:
+        zookeeper.stop()
+
+
+def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | None) -> Evidence:
+    reader = Reader(zookeeper, paths)
+    seen = reader.read()
+    reports, problems = reader.read_loads(sorted(seen.topologies))
+    now_ms = _now_ms()
+    newest: dict[str, int] = {}
+    for r in reports:
+        newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
+    said = _ask_nimbus(nimbus, seen.cluster.shim.nimbus if seen.cluster else None)
+    storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
+    storms, supervisors = (
+        _children(zookeeper, f"{storm_root}/storms"),
+        _children(zookeeper, f"{storm_root}/supervisors"),
+    )
+    return msgspec.structs.replace(
+        start,
+        now_ms=now_ms,
+        seen=seen,
+        problems={**seen.problems, **problems},
+        access=[
+            _access(zookeeper, p)
+            for p in (paths.root, paths.base, paths.plan(), paths.load(), f"{paths.base}/settings", paths.controller)
+        ],
+        written=_written(zookeeper, paths, seen, {r.reporter: r.topology_id for r in reports}),
+        reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
+        thresholds=_thresholds(zookeeper, paths),
+        nimbus=said,
+        storm_supervisors=supervisors,
+        storm_topologies=storms,
+    )
+
+
+def _written(zookeeper: ZooKeeper, paths: Paths, seen: Seen, reporters: Mapping[str, str]) -> list[Written]:
+    """Messages whose writer stamped them: the stamp against the time at which ZooKeeper got them."""
+    wanted = [("the controller's host", paths.controller), ("the Nimbus host", paths.cluster)]
+    wanted += [(f"the host of {r} of {t}", paths.load(t, r)) for r, t in sorted(reporters.items())]
+    found = []
+    for (who, path), node in zip(wanted, zookeeper.read([p for _, p in wanted]), strict=True):
+        if node is None or path in seen.problems:
+            continue
+        stamp = _stamp(node.data)
+        if stamp is not None:
+            found.append(Written(who=who, wrote_at_ms=stamp, arrived_at_ms=node.written_at_ms))
+    return found
+
+
+class _Stamped(msgspec.Struct, rename="camel"):
+    written_at_ms: int
+
+
+def _stamp(data: bytes) -> int | None:
+    try:
+        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        return msgspec.json.decode(text, type=_Stamped).written_at_ms
+    except (msgspec.MsgspecError, OSError, EOFError):
+        return None
+
+
+class _Mined(msgspec.Struct, rename="camel"):
+    mined_at_ms: int
+
+
+def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
+    ids = zookeeper.children([paths.thresholds()])[0]
+    found = {}
+    for i, node in zip(ids, zookeeper.read([paths.thresholds(i) for i in ids]), strict=True):
+        if node is None:
+            continue
+        try:
+            found[i] = msgspec.json.decode(node.data, type=_Mined).mined_at_ms
+        except msgspec.MsgspecError:
+            found[i] = node.written_at_ms
+    return found
+
+
+def _access(zookeeper: ZooKeeper, path: str) -> Access:
+    letters = ((1, "r"), (2, "w"), (4, "c"), (8, "d"), (16, "a"))
+    try:
+        entries, _ = zookeeper.client.get_acls_async(path).get(timeout=zookeeper.call_timeout_s)
+    except NoNodeError:
+        return Access(path=path)
+    except NoAuthError:
+        return Access(path=path, error="its access list is not shown to us")
+    except (KazooException, zookeeper.client.handler.timeout_exception) as e:
+        return Access(path=path, error=type(e).__name__)
+    return Access(
+        path=path,
+        entries=[(a.id.scheme, a.id.id, "".join(c for bit, c in letters if a.perms & bit)) for a in entries],
+    )
+
+
+def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
+    """Names below one of Storm's own znodes; None where it is not there or not shown to us."""
+    try:
+        if zookeeper.read([path])[0] is None:
+            return None
+        return zookeeper.children([path])[0]
+    except RefusedError:
+        return None
+
+
+def _ask_nimbus(given: str | None, seen_in: str | None) -> NimbusSaid | None:
+    """None where nobody said where Nimbus is. Raises `UsageError` for an address that is none."""
+    if given is None and not seen_in:
+        return None
+    address = Address.parse(given, "--nimbus") if given else Address(str(seen_in))
+    try:
+        with Nimbus.connect(address, NIMBUS_TIMEOUT_S) as nimbus:
+            return NimbusSaid(
+                address=str(address),
+                conf=nimbus.conf(),
+                leader=nimbus.leader().host,
+                supervisors=sorted(s.id for s in nimbus.supervisors()),
+                topologies=sorted(t.id for t in nimbus.topologies()),
+            )
+    except StormpilotError as e:
+        return NimbusSaid(address=str(address), error=str(e))
+
+
+def _digest_id(login: str | None) -> str:
+    if not login:
+        return ""
+    hashed = hashlib.sha1(login.encode(), usedforsecurity=False).digest()  # as ZooKeeper's digest scheme does
+    return f"{login.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,25 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Level(enum.StrEnum):
+    """How bad it is: `skipped` could not be looked at, `warn` works and will hurt, `fail` does not work."""
+
+    ok = "ok"
+    skipped = "skipped"
+    warn = "warn"
+    fail = "fail"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One sentence on one thing; `mend` says what to do, empty where there is nothing to do."""
+
+    check: str
+    level: Level
+    text: str
+    mend: str = ""

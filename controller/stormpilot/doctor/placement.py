@@ -1,0 +1,85 @@
+"""Checks of what the plug-in does: whether it follows Storm, and whether topologies run as planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import stormpilot
+from stormpilot.doctor.evidence import Evidence
+from stormpilot.doctor.finding import Finding, Level
+from stormpilot.status import age
+
+STORM = "2.8."
+PLAN_S = 60.0
+"""A plan that the plug-in has not answered for so long is stuck."""
+
+
+def plugin(e: Evidence) -> Iterator[Finding]:
+    """Whether the plug-in is loaded and alive: what it wrote last against what Storm has."""
+    cluster = e.seen.cluster
+    if cluster is None:
+        text = "the scheduler plug-in has written nothing that can be read: it is not loaded, or cannot write"
+        mend = "the jar in extlib-daemon/, storm.scheduler in storm.yaml, Nimbus restarted? Its log says PilotScheduler"
+        yield Finding("plug-in", Level.fail, text, mend)
+        return
+    shim = cluster.shim
+    supervisors = e.nimbus.supervisors if e.nimbus and not e.nimbus.error else e.storm_supervisors
+    topologies = e.nimbus.topologies if e.nimbus and not e.nimbus.error else e.storm_topologies
+    lag = _difference([s.id for s in cluster.supervisors], supervisors, "supervisors")
+    lag += _difference(list(e.seen.topologies), topologies, "topologies")
+    if lag:
+        yield Finding(
+            "plug-in",
+            Level.fail,
+            f"what it wrote is not what Storm has: {'; '.join(lag)}. Just changed, or it is not loaded any more",
+            "run this again in a minute; if it stays: storm.scheduler in the storm.yaml of the leading Nimbus, its log",
+        )
+    else:
+        wrote = age((e.now_ms - cluster.written_at_ms) / 1000)
+        yield Finding("plug-in", Level.ok, f"{shim.version} in Nimbus {shim.nimbus}, last change {wrote} ago")
+    if shim.version != stormpilot.__version__:
+        yield Finding(
+            "versions",
+            Level.warn,
+            f"the plug-in is {shim.version}, this command {stormpilot.__version__}",
+            "install the same version on both: docs/operate.md, Upgrade",
+        )
+    if not shim.storm_version.startswith(STORM):
+        text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in is made for {STORM}x"
+        yield Finding("versions", Level.warn, text, "docs/compatibility.md has what was tried")
+    black = sorted(s.host for s in cluster.supervisors if s.blacklisted)
+    if black:
+        text = f"Storm has blacklisted {', '.join(black)}: nothing new is placed there"
+        yield Finding("supervisors", Level.warn, text, "Nimbus's log says why; their own logs what is wrong with them")
+
+
+def placement(e: Evidence) -> Iterator[Finding]:
+    """Whether every executor runs, and published plans are in force."""
+    for i, t in sorted(e.seen.topologies.items()):
+        lost = sum(1 for x in t.executors if x.supervisor is None)
+        if lost:
+            text = f"{t.name}: {lost} of {len(t.executors)} executors run nowhere"
+            yield Finding("placement", Level.fail, text, "too few free slots? stormpilot status says what it waits for")
+        plan, status = e.seen.plans.get(i), e.seen.statuses.get(i)
+        if plan is None or plan.message is None:
+            continue
+        said = "" if status is None else f": {status.state} {status.code}: {status.text}"
+        late_s = (e.now_ms - plan.written_at_ms) / 1000
+        if (status is None or status.plan_id != plan.message.plan_id) and late_s > PLAN_S:
+            text = f"{t.name}: plan {plan.message.plan_id} was published {age(late_s)} ago and has no answer{said}"
+            yield Finding("placement", Level.fail, text, "the plug-in is not loaded, or older than the plan: see above")
+        elif status is not None and status.state in ("rejected", "degraded"):
+            mend = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
+            yield Finding("placement", Level.warn, f"{t.name}{said}", mend)
+        elif status is not None and status.state == "applied" and not lost:
+            yield Finding("placement", Level.ok, f"{t.name}: plan {plan.message.plan_id} is applied")
+
+
+def _difference(written: list[str], there: list[str] | None, what: str) -> list[str]:
+    if there is None:
+        return []
+    unknown, gone = sorted(set(there) - set(written)), sorted(set(written) - set(there))
+    return [
+        *([f"{what} {', '.join(unknown)} missing in it"] if unknown else []),
+        *([f"{what} {', '.join(gone)} not there any more"] if gone else []),
+    ]

@@ -1,0 +1,167 @@
+"""Checks of what we stand on: ZooKeeper's servers, its access lists, clocks, and Storm's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stormpilot.doctor.evidence import Access, Evidence
+from stormpilot.doctor.finding import Finding, Level
+
+SCHEDULER = "io.stormpilot.PilotScheduler"
+KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
+LEAST_RETRIES = 30
+"""With an interval of 1 s Storm then lives for half a minute without ZooKeeper: a restart of an ensemble."""
+SKEW_WARN_S, SKEW_FAIL_S = 2.0, 10.0
+"""Ages of reports are compared across hosts; `load.max_report_age_s` is 30 s by default."""
+
+
+def servers(e: Evidence) -> Iterator[Finding]:
+    """Whether the servers of ZooKeeper answer, one by one."""
+    down = [s for s in e.servers if s.error]
+    for s in down:
+        level = Level.fail if len(down) * 2 >= len(e.servers) else Level.warn
+        mend = "start it, or correct zookeeper.hosts" if len(e.servers) == 1 else "start it: another may fail too"
+        yield Finding("zookeeper", level, f"{s.address} does not serve: {s.error}", mend)
+    for s in e.servers:
+        if s.error:
+            continue
+        if not s.version:
+            yield Finding("zookeeper", Level.ok, f"{s.address} answers (its version is not known: srvr is not allowed)")
+        elif not s.version.startswith(KNOWN_ZOOKEEPER):
+            text = f"{s.address} is ZooKeeper {s.version}; tried are 3.8 and 3.9"
+            yield Finding("zookeeper", Level.warn, text, "docs/compatibility.md has what was tried")
+        else:
+            yield Finding("zookeeper", Level.ok, f"{s.address} is ZooKeeper {s.version}, {s.mode}")
+
+
+def access(e: Evidence) -> Iterator[Finding]:
+    """Whether we may do what we must with our znodes, and others may not."""
+    if not e.access:
+        yield Finding("access", Level.skipped, "access lists are not known without ZooKeeper")
+        return
+    missing = all(a.entries is None and not a.error for a in e.access)
+    if missing:
+        text = f"{e.root} is not there: neither the plug-in nor a controller has written anything"
+        yield Finding("access", Level.fail, text, "install the plug-in on Nimbus (docs/install.md), or say --root")
+        return
+    secured = bool(e.nimbus and e.nimbus.conf.get("storm.zookeeper.auth.scheme"))
+    wrong = False
+    for a in e.access:
+        if a.error:
+            wrong = True
+            yield Finding("access", Level.fail, f"{a.path}: {a.error}", "set zookeeper.auth_file to Storm's login")
+        elif a.entries is not None and not _ours(a, e):
+            wrong = True
+            owners = ", ".join(sorted({f"{s}:{_name(s, i)}" for s, i, _ in a.entries}))
+            yield Finding(
+                "access",
+                Level.fail,
+                f"{a.path} belongs to {owners}; {_me(e)} may not change it",
+                "set zookeeper.auth_file of controller.yaml to the login of Storm's daemons, and say --config here",
+            )
+        elif _open(a) and (e.auth_id or secured):
+            wrong = True
+            yield Finding(
+                "access",
+                Level.fail,
+                f"{a.path} may be changed by anyone who reaches ZooKeeper, though there is a login",
+                f"in zkCli.sh: addauth digest user:password, then setAcl -R {e.root} auth::cdrwa",
+            )
+    if secured and not e.auth_id:
+        wrong = True
+        yield Finding(
+            "access",
+            Level.fail,
+            "Storm logs in to ZooKeeper, and this command has no login",
+            "set zookeeper.auth_file of controller.yaml to Storm's login, and say --config here",
+        )
+    if not wrong and any(_open(a) for a in e.access):
+        yield Finding("access", Level.ok, "open to everyone who reaches ZooKeeper, as Storm's own znodes are")
+    elif not wrong:
+        yield Finding("access", Level.ok, f"{_me(e)} may read and change what it must")
+
+
+def clocks(e: Evidence) -> Iterator[Finding]:
+    """Whether the clocks of the hosts go alike, against ZooKeeper's: a stamp, and when it arrived there."""
+    skewed = 0
+    for w in e.written:
+        skew_s = (w.wrote_at_ms - w.arrived_at_ms) / 1000
+        if abs(skew_s) <= SKEW_WARN_S:
+            continue
+        skewed += 1
+        level = Level.fail if abs(skew_s) > SKEW_FAIL_S else Level.warn
+        way = "ahead of" if skew_s > 0 else "behind"
+        text = f"the clock of {w.who} is {abs(skew_s):.1f} s {way} ZooKeeper's"
+        yield Finding("clocks", level, text, "let NTP (chrony, systemd-timesyncd) set the clock of both hosts")
+    behind_s = max([(w.arrived_at_ms - e.now_ms) / 1000 for w in e.written], default=0.0)
+    if behind_s > SKEW_WARN_S:
+        skewed += 1
+        text = f"the clock of this machine is at least {behind_s:.1f} s behind ZooKeeper's"
+        yield Finding("clocks", Level.warn, text, "let NTP set it: the ages that commands here print are wrong")
+    if not e.written:
+        yield Finding("clocks", Level.skipped, "nobody has written anything with a time in it yet")
+    elif not skewed:
+        yield Finding("clocks", Level.ok, f"{len(e.written)} writers are within {SKEW_WARN_S:g} s of ZooKeeper")
+
+
+def nimbus(e: Evidence) -> Iterator[Finding]:
+    """Whether Nimbus uses the plug-in, with the root and the ZooKeeper that we look at."""
+    said = e.nimbus
+    if said is None:
+        yield Finding("nimbus", Level.skipped, "nobody said where Nimbus is", "say --nimbus HOST:PORT")
+        return
+    if said.error:
+        yield Finding("nimbus", Level.skipped, said.error, "say --nimbus HOST:PORT, from where it can be reached")
+        return
+    configured = str(said.conf.get("storm.scheduler") or "Storm's default")
+    if configured != SCHEDULER:
+        yield Finding(
+            "nimbus",
+            Level.fail,
+            f"Nimbus at {said.address} schedules with {configured}",
+            f"put `storm.scheduler: {SCHEDULER}` into its storm.yaml, the jar into extlib-daemon/, and restart it",
+        )
+    else:
+        yield Finding("nimbus", Level.ok, f"{said.address} schedules with the plug-in; {said.leader} leads")
+    root = str(said.conf.get("stormpilot.zookeeper.root") or "/stormpilot")
+    if root != e.root:
+        text = f"the plug-in uses the root {root}, this command {e.root}"
+        yield Finding("nimbus", Level.fail, text, f"set zookeeper.root in controller.yaml, or say --root {root}")
+
+
+def retries(e: Evidence) -> Iterator[Finding]:
+    """Whether Storm lives through a short absence of ZooKeeper (docs/decisions/0006-without-zookeeper.md)."""
+    if e.nimbus is None or e.nimbus.error:
+        yield Finding("retries", Level.skipped, "storm.zookeeper.retry.times is not known without Nimbus")
+        return
+    times = e.nimbus.conf.get("storm.zookeeper.retry.times")
+    if not isinstance(times, int) or times < LEAST_RETRIES:
+        yield Finding(
+            "retries",
+            Level.warn,
+            f"storm.zookeeper.retry.times is {times}: Storm's supervisors and workers end when ZooKeeper is away for "
+            "about 25 s",
+            "in every storm.yaml: storm.zookeeper.retry.times: 60, .retry.interval: 1000, "
+            ".retry.intervalceiling.millis: 3000; then restart the daemons one by one",
+        )
+    else:
+        yield Finding("retries", Level.ok, f"storm.zookeeper.retry.times is {times} on Nimbus")
+
+
+def _me(e: Evidence) -> str:
+    return e.auth_id.partition(":")[0] or "this command, without a login,"
+
+
+def _name(scheme: str, who: str) -> str:
+    return who.partition(":")[0] if scheme == "digest" else who
+
+
+def _ours(a: Access, e: Evidence) -> bool:
+    """Whether we may read, write and create there."""
+    mine = {("world", "anyone")} | {(s, i) for s, i, _ in a.entries or [] if s in ("ip",)}
+    granted = "".join(p for s, i, p in a.entries or [] if (s, i) in mine or (s, i) == ("digest", e.auth_id))
+    return {"r", "w", "c"} <= set(granted)
+
+
+def _open(a: Access) -> bool:
+    return any((s, i) == ("world", "anyone") and {"w", "d"} & set(p) for s, i, p in a.entries or [])

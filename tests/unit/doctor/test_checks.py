@@ -1,0 +1,268 @@
+"""What the doctor says of an installation, by the evidence alone: healthy, and with one thing broken each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+import stormpilot
+from doubles import snapshots
+from stormpilot.doctor import Evidence, Finding, Level, examine
+from stormpilot.doctor.ensemble import Server
+from stormpilot.doctor.evidence import Access, NimbusSaid, Written
+from stormpilot.model.messages import ControllerState, PlanMessage, ShimPart, StatusMessage, TopologyView, WorkerPart
+from stormpilot.observe.reader import PublishedPlan, Seen
+
+NOW_MS = snapshots.T0_MS + 60_000
+OPEN = [("world", "anyone", "rwcda")]
+SLOTS = snapshots.everywhere({("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)})
+FLIGHTS = snapshots.topology(SLOTS)
+PLAN = PlanMessage(
+    plan_id="p-1",
+    round="r-1",
+    topology_id=FLIGHTS.id,
+    epoch=1,
+    created_at_ms=NOW_MS,
+    planner="best",
+    workers=[WorkerPart(supervisor="a", port=6700, executors=[(1, 1)])],
+    checksum="",
+)
+CONF = {"storm.scheduler": "io.stormpilot.PilotScheduler", "storm.zookeeper.retry.times": 60}
+
+
+def state(**fields: Any) -> ControllerState:
+    view = TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="hold", reason="COOL_DOWN")
+    return ControllerState(
+        **{
+            "controller": "c:1",
+            "version": stormpilot.__version__,
+            "epoch": 1,
+            "started_at_ms": NOW_MS - 50_000,
+            "written_at_ms": NOW_MS - 5_000,
+            "period_s": 30.0,
+            "cycles": 3,
+            "planner": "best",
+            "sentence": "held",
+            "topologies": [view],
+            **fields,
+        }
+    )
+
+
+def seen(**fields: Any) -> Seen:
+    status = StatusMessage(
+        topology_id=FLIGHTS.id, plan_id="p-1", state="applied", code="OK", since_ms=0, written_at_ms=NOW_MS
+    )
+    return Seen(
+        **{
+            "cluster": snapshots.cluster("a", "b"),
+            "topologies": {FLIGHTS.id: FLIGHTS},
+            "plans": {FLIGHTS.id: PublishedPlan(PLAN, 0, NOW_MS - 1000)},
+            "statuses": {FLIGHTS.id: status},
+            "controller": state(),
+            "contenders": ("c:1",),
+            **fields,
+        }
+    )
+
+
+def evidence(**fields: Any) -> Evidence:
+    return Evidence(
+        **{
+            "now_ms": NOW_MS,
+            "hosts": "zk:2181",
+            "servers": [Server("zk:2181", "3.9.5", "standalone")],
+            "seen": seen(),
+            "access": [Access(path="/stormpilot", entries=OPEN)],
+            "written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS, arrived_at_ms=NOW_MS + 3)],
+            "reports": {FLIGHTS.id: 4.0},
+            "nimbus": NimbusSaid(
+                address="n:6627", conf=CONF, leader="n", supervisors=["a", "b"], topologies=[FLIGHTS.id]
+            ),
+            **fields,
+        }
+    )
+
+
+def bad(e: Evidence) -> list[Finding]:
+    return [f for f in examine(e) if f.level in (Level.warn, Level.fail)]
+
+
+def conf(**changed: Any) -> dict[str, Any]:
+    return {
+        "nimbus": NimbusSaid(address="n:6627", conf=CONF | changed, supervisors=["a", "b"], topologies=[FLIGHTS.id])
+    }
+
+
+def test_a_healthy_installation_has_nothing_to_mend() -> None:
+    found = examine(evidence())
+    assert [f for f in found if f.level is not Level.ok] == []
+    checks = {f.check for f in found}
+    assert {"zookeeper", "access", "clocks", "nimbus", "retries", "plug-in", "controller"} <= checks
+    assert {"znodes", "placement", "reports", "thresholds"} <= checks
+
+
+SECURED = conf(**{"storm.zookeeper.auth.scheme": "digest"})
+BLACK = msgspec.structs.replace(
+    snapshots.cluster("a", "b"), supervisors=[snapshots.supervisor("a", blacklisted=True), snapshots.supervisor("b")]
+)
+LOST = snapshots.topology({t: s for t, s in SLOTS.items() if t != 6})
+MISSING = state(
+    topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="hold", reason="X", missing=2)]
+)
+REJECTED = StatusMessage(
+    topology_id=FLIGHTS.id, plan_id="p-1", state="rejected", code="NEWER", text="no", since_ms=0, written_at_ms=NOW_MS
+)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check", "level", "says", "mends"),
+    [
+        ({"servers": [Server("zk:2181", error="refused")]}, "zookeeper", "fail", "refused", "start it"),
+        ({"servers": [Server("zk:2181", "3.4.6", "leader")]}, "zookeeper", "warn", "3.4.6", "compatibility"),
+        (
+            {"servers": [Server("a:1", "3.9.5", "leader"), Server("b:1", "3.9.5", "f"), Server("c:1", error="down")]},
+            "zookeeper",
+            "warn",
+            "c:1",
+            "start it",
+        ),
+        ({"access": [Access(path="/stormpilot")]}, "access", "fail", "not there", "install"),
+        (
+            {"access": [Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])]},
+            "access",
+            "fail",
+            "digest:storm",
+            "auth_file",
+        ),
+        ({"auth_id": "storm:x"}, "access", "fail", "anyone who reaches", "setAcl -R /stormpilot"),
+        (SECURED, "access", "fail", "logs in", "auth_file"),
+        (
+            {"written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS - 4000, arrived_at_ms=NOW_MS)]},
+            "clocks",
+            "warn",
+            "4.0 s behind",
+            "NTP",
+        ),
+        (
+            {"written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS + 60_000, arrived_at_ms=NOW_MS)]},
+            "clocks",
+            "fail",
+            "ahead of",
+            "NTP",
+        ),
+        (
+            {"written": [Written(who="x", wrote_at_ms=NOW_MS + 9_000, arrived_at_ms=NOW_MS + 9_000)]},
+            "clocks",
+            "warn",
+            "this machine",
+            "NTP",
+        ),
+        (conf(**{"storm.scheduler": None}), "nimbus", "fail", "Storm's default", "io.stormpilot.PilotScheduler"),
+        (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
+        (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
+        ({"seen": seen(cluster=None)}, "plug-in", "fail", "written nothing", "extlib-daemon"),
+        (
+            {"nimbus": None, "storm_supervisors": ["a", "b", "c"], "storm_topologies": [FLIGHTS.id]},
+            "plug-in",
+            "fail",
+            "supervisors c missing",
+            "storm.scheduler",
+        ),
+        (
+            {"nimbus": None, "storm_supervisors": ["a", "b"], "storm_topologies": []},
+            "plug-in",
+            "fail",
+            "not there any more",
+            "storm.scheduler",
+        ),
+        (
+            {
+                "seen": seen(
+                    cluster=msgspec.structs.replace(
+                        snapshots.cluster("a", "b"), shim=ShimPart(version="9.9", storm_version="2.6.0")
+                    )
+                )
+            },
+            "versions",
+            "warn",
+            "9.9",
+            "the same version",
+        ),
+        ({"seen": seen(cluster=BLACK)}, "supervisors", "warn", "host-a", "log"),
+        ({"seen": seen(contenders=(), controller=None)}, "controller", "fail", "no controller has run", "start it"),
+        ({"seen": seen(contenders=())}, "controller", "fail", "no controller runs", "start it"),
+        (
+            {"seen": seen(controller=state(written_at_ms=NOW_MS - 600_000))},
+            "controller",
+            "fail",
+            "10 min ago",
+            "restart it",
+        ),
+        ({"seen": seen(controller=state(version="0.0.9"))}, "versions", "warn", "0.0.9", "same version"),
+        ({"seen": seen(controller=state(problems=["disk full"]))}, "controller", "warn", "disk full", "status"),
+        (
+            {"problems": {"/stormpilot/v1/plans/x": "schema 2 is newer than 1"}},
+            "znodes",
+            "fail",
+            "newer than",
+            "upgrade the older",
+        ),
+        ({"problems": {"/stormpilot/v1/settings/pin/x": "bad"}}, "znodes", "fail", "bad", "set it again"),
+        ({"seen": seen(topologies={FLIGHTS.id: LOST})}, "placement", "fail", "1 of 6 executors", "slots"),
+        (
+            {"seen": seen(statuses={}, plans={FLIGHTS.id: PublishedPlan(PLAN, 0, NOW_MS - 90_000)})},
+            "placement",
+            "fail",
+            "no answer",
+            "not loaded",
+        ),
+        ({"seen": seen(statuses={FLIGHTS.id: REJECTED})}, "placement", "warn", "NEWER", "explain flights"),
+        ({"reports": {}}, "reports", "warn", "no load reports", "stormpilot submit"),
+        ({"reports": {FLIGHTS.id: 300.0}}, "reports", "fail", "5 min old", "collector"),
+        ({"seen": seen(controller=MISSING)}, "reports", "warn", "2 tasks", "logs"),
+        (
+            {"thresholds": {FLIGHTS.id: NOW_MS - 30 * 86_400_000}},
+            "thresholds",
+            "warn",
+            "mined 720 h ago",
+            "stormpilot history mine",
+        ),
+    ],
+)
+def test_one_broken_thing_is_named_with_how_to_mend_it(
+    broken: dict[str, Any], check: str, level: str, says: str, mends: str
+) -> None:
+    found = [f for f in bad(evidence(**broken)) if f.check == check]
+    assert found, f"nothing is said of {check}"
+    assert any(f.level == level and says in f.text and mends in f.mend for f in found), found
+
+
+def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -> None:
+    e = evidence(servers=[Server("zk:2181")], nimbus=NimbusSaid(address="n:6627", error="refused"))
+    assert bad(e) == []
+    assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "retries"}
+
+
+def test_znodes_of_our_own_login_are_right() -> None:
+    mine = Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])
+    assert bad(evidence(access=[mine], auth_id="storm:x", **SECURED)) == []
+
+
+def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
+    off = state(topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="off", action="hold", reason="OFF")])
+    assert bad(evidence(seen=seen(controller=off), reports={})) == []
+
+
+def test_without_zookeeper_only_what_can_be_known_is_said() -> None:
+    found = examine(
+        evidence(servers=[Server("zk:2181", error="refused")], error="does not answer", access=[], nimbus=None)
+    )
+    assert [(f.check, f.level.value) for f in found] == [
+        ("zookeeper", "fail"),
+        ("access", "skipped"),
+        ("nimbus", "skipped"),
+        ("retries", "skipped"),
+    ]
