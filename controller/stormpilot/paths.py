@@ -64,6 +64,10 @@ class Paths:
         """What became of the last moves: effect check, back-off, move budget."""
         return self._under("moves", topology_id)
 
+    def routes(self, topology_id: str = "") -> str:
+        """Which tasks get tuples, where a topology's groupings follow that; read by workers."""
+        return self._under("routes", topology_id)
+
     def status(self, topology_id: str = "") -> str:
         """What the shim did with the plan."""
         return self._under("status", topology_id)

@@ -31,7 +31,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
-from kazoo.security import CREATOR_ALL_ACL
+from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 
@@ -70,11 +70,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Put:
-    """Part of a transaction: write `data`; `version` None creates the znode, which must not exist."""
+    """Part of a transaction: write `data`; `version` None creates the znode, which must not exist.
+
+    `world_reads`: workers, who know no password of ours, can read what is created.
+    """
 
     path: str
     data: bytes
     version: int | None
+    world_reads: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ class ZooKeeper:
             elif isinstance(step, Delete):
                 transaction.delete(step.path, step.version)
             elif step.version is None:
-                transaction.create(step.path, step.data)
+                transaction.create(step.path, step.data, acl=self._acl(step))
             else:
                 transaction.set_data(step.path, step.data, step.version)
         results = self._wait(transaction.commit_async(), steps[0].path)
@@ -265,6 +269,10 @@ class ZooKeeper:
         for step, result in zip(steps, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
                 raise RefusedError(f"ZooKeeper refuses to write {step.path}: {type(result).__name__} {result}")
+
+    def _acl(self, step: Put) -> list[ACL] | None:
+        own = self.client.default_acl
+        return [*own, *READ_ACL_UNSAFE] if own and step.world_reads else None
 
     def _wait(self, call: Any, path: str) -> Any:
         with self._errors(path):

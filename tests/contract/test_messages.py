@@ -28,6 +28,7 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
+from stormpilot.model.routes import Routes
 from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, Hold, PinSetting, Request
 from stormpilot.model.thresholds import Profile, Thresholds
 
@@ -47,6 +48,7 @@ KINDS: dict[str, type[Message]] = {
     "plan": PlanMessage,
     "profile": Profile,
     "request": Request,
+    "routes": Routes,
     "status": StatusMessage,
     "thresholds": Thresholds,
     "topology": TopologySnapshot,

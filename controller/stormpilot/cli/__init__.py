@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, doctor, history, local, model, plan, size, submit
+from stormpilot.cli import compute, control, doctor, history, local, model, plan, routes, size, submit
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 control.register(app)
 submit.register(app)
+routes.register(app)
 app.command()(doctor.doctor)
 app.command("planners")(compute.planners)
 app.command("size")(size.size)

@@ -46,6 +46,13 @@ def submit(
     instrument: Annotated[
         bool, typer.Option("--instrument/--no-instrument", help="Whether components report their load.")
     ] = True,
+    routable: Annotated[
+        bool, typer.Option("--routable", help="Let tuples follow routes: traffic can move without a restart.")
+    ] = False,
+    standby: Annotated[
+        list[str] | None,
+        typer.Option("--standby", help="component=n: so many executors more, which wait for a route; repeatable."),
+    ] = None,
     runner: Annotated[
         str | None, typer.Option("--runner", help="Command on worker hosts that runs Python components.")
     ] = None,
@@ -66,6 +73,7 @@ def submit(
 ) -> None:
     """Submit a topology of a streamparse project, with load reporting added to its Python components."""
     from stormpilot.submit.options import parse_options, read_options
+    from stormpilot.submit.routable import parse_standby
     from stormpilot.submit.submission import prepare, send
 
     options: dict[str, Any] = read_options(option_file) if option_file else {}
@@ -89,6 +97,8 @@ def submit(
         jar=jar,
         remote_jar=remote_jar,
         timeout_s=timeout / 1000,
+        routable=routable,
+        standby=parse_standby(standby or []),
     )
     _say_hooks_are_not_run(project)
     if dry_run:
@@ -109,6 +119,8 @@ def submit(
         typer.echo(f"submitted {submission.name} as {topology_id}")
         if instrument:
             typer.echo(f"load reporting: {', '.join(submission.reporting) or 'no Python component, nothing reports'}")
+        if routable or standby:
+            typer.echo(f"tuples follow routes: {', '.join(submission.routable) or 'to no bolt, none has such inputs'}")
 
 
 def _show(submission: Submission, output: Format) -> None:
@@ -119,6 +131,7 @@ def _show(submission: Submission, output: Format) -> None:
             component.common.parallelism_hint,
             f"{shell.execution_command} {shell.script}" if shell is not None else "(Java)",
             component_id in submission.reporting,
+            component_id in submission.routable,
         ]
         for kind, attribute, group in (
             ("spout", "spout_object", submission.topology.spouts),
@@ -127,7 +140,7 @@ def _show(submission: Submission, output: Format) -> None:
         for component_id, component in sorted(group.items())
         for shell in [getattr(component, attribute).shell]
     ]
-    columns = ["component", "kind", "parallelism", "command", "reports load"]
+    columns = ["component", "kind", "parallelism", "command", "reports load", "routable"]
     jar = str(submission.jar or submission.remote_jar or submission.sources)
     if output is Format.json:
         print_json(

@@ -71,12 +71,16 @@ class ClusterSnapshot(Message, frozen=True, kw_only=True):
 
 
 class InputPart(Part, frozen=True, kw_only=True):
-    """A subscription; `grouping` is Storm's Thrift name in upper case, `fields` the key fields of FIELDS."""
+    """A subscription; `grouping` is Storm's Thrift name in upper case, `fields` the key fields of FIELDS.
+
+    `routed`: a grouping of ours stands in for it and follows `routes/<topology-id>`.
+    """
 
     component: str
     stream: str = "default"
     grouping: str = "SHUFFLE"
     fields: list[str] = []
+    routed: bool = False
 
 
 class ComponentPart(Part, frozen=True, kw_only=True):

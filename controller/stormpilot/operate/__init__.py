@@ -9,6 +9,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 
 - `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
 - `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
+- `routes.py`: move, set aside, bring back: which tasks get tuples.
 - `requests.py`: approve, discard, rollback, plan now, and their outcome.
 - `views.py`: history, audit, what is drained and how far: reading only.
 """
@@ -21,6 +22,18 @@ from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
 from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
+from stormpilot.operate.routes import (
+    RouteView,
+    bring_back,
+    idle,
+    loads,
+    move,
+    routes,
+    set_aside,
+    settle,
+    unroute,
+    why_not_routable,
+)
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
 
 __all__ = [
@@ -30,23 +43,33 @@ __all__ = [
     "Operator",
     "Remaining",
     "Request",
+    "RouteView",
     "approve",
     "audit",
+    "bring_back",
     "check_mode",
     "discard",
     "drain",
     "draining",
     "exclude",
     "history",
+    "idle",
     "include",
+    "loads",
     "mode",
+    "move",
     "outcome",
     "pause",
     "pin",
     "plan_now",
     "resume",
     "rollback",
+    "routes",
+    "set_aside",
+    "settle",
     "topology_name",
     "undrain",
     "unpin",
+    "unroute",
+    "why_not_routable",
 ]

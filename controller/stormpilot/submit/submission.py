@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from stormpilot.submit.assembly import assemble, has_java_components
 from stormpilot.submit.jar import build_jar, source_files
 from stormpilot.submit.options import resolve_options
 from stormpilot.submit.project import Environment, Project
+from stormpilot.submit.routable import add_standby, make_routable
 
 _KILL_DEADLINE_S = 120.0
 
@@ -36,6 +37,7 @@ class Submission:
     sources: Path
     jar: Path | None = None
     remote_jar: str | None = None
+    routable: list[str] = field(default_factory=list)
 
     def jar_entries(self) -> list[str]:
         """The files of a jar that is built; empty where one is given."""
@@ -55,6 +57,8 @@ def prepare(
     jar: Path | None = None,
     remote_jar: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    routable: bool = False,
+    standby: Mapping[str, int] | None = None,
 ) -> Submission:
     """Work out what a submit would send; asks Nimbus only where the environment lists no workers.
 
@@ -77,6 +81,10 @@ def prepare(
         Run under this name instead of `name`.
     jar, remote_jar
         A prebuilt jar here, or one that Nimbus has: nothing is built.
+    routable
+        Whether groupings follow routes; the worker's jar must be on the supervisors.
+    standby
+        Executors more per bolt, which wait for a route; makes the topology routable.
     """
     read = Project.read(project, config_file)
     topology_name, file = read.topology_file(name)
@@ -98,6 +106,8 @@ def prepare(
     command = runner or default_runner(conf, env, submitted_name, address, instrument)
     serializer = env.values.get("serializer", read.config.get("serializer"))
     topology, reporting = assemble(topology_class, env.name, command, serializer, instrument, where=str(file))
+    routed = make_routable(topology) if routable or standby else []
+    add_standby(topology, standby or {}, routed, str(file))
     return Submission(
         name=submitted_name,
         nimbus=address,
@@ -108,6 +118,7 @@ def prepare(
         sources=read.sources,
         jar=jar,
         remote_jar=remote_jar,
+        routable=routed,
     )
 
 
@@ -147,6 +158,8 @@ def submit_topology(
     runner: str | None = None,
     override_name: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    routable: bool = False,
+    standby: Mapping[str, int] | None = None,
 ) -> str:
     """Submit a topology of a project and return its id; see `prepare` for the parameters."""
     submission = prepare(
@@ -159,6 +172,8 @@ def submit_topology(
         runner,
         override_name,
         timeout_s=timeout_s,
+        routable=routable,
+        standby=standby,
     )
     return send(submission, timeout_s=timeout_s)
 

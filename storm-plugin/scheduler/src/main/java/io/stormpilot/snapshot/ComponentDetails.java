@@ -16,6 +16,7 @@ import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.generated.Grouping;
 import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.NullStruct;
 import org.apache.storm.generated.SpoutSpec;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -32,6 +33,7 @@ final class ComponentDetails {
 
   private static final Logger LOG = LoggerFactory.getLogger(ComponentDetails.class);
   private static final Gson GSON = new Gson();
+  private static final String ROUTED = "io.stormpilot.worker.route.RoutedGrouping";
 
   private final TopologyDetails topology;
 
@@ -135,13 +137,39 @@ final class ComponentDetails {
     JsonObject o = new JsonObject();
     o.addProperty("component", source.get_componentId());
     o.addProperty("stream", source.get_streamId());
-    o.addProperty("grouping", name(grouping));
+    Grouping original = original(grouping);
+    o.addProperty("grouping", name(original));
     JsonArray fields = new JsonArray();
-    if (grouping.is_set_fields()) {
-      grouping.get_fields().forEach(fields::add);
+    if (original.is_set_fields()) {
+      original.get_fields().forEach(fields::add);
     }
     o.add("fields", fields);
+    if (original != grouping) {
+      o.addProperty("routed", true);
+    }
     return o;
+  }
+
+  /** Storm's grouping that a routed one stands in for (its one argument); any other as it is. */
+  static Grouping original(Grouping grouping) {
+    if (!grouping.is_set_custom_object()
+        || !ROUTED.equals(grouping.get_custom_object().get_full_class_name())) {
+      return grouping;
+    }
+    try {
+      String stands = grouping.get_custom_object().get_args_list().get(0).get_string_arg();
+      if (stands.equals("SHUFFLE")) {
+        return Grouping.shuffle(new NullStruct());
+      }
+      if (stands.equals("LOCAL_OR_SHUFFLE")) {
+        return Grouping.local_or_shuffle(new NullStruct());
+      }
+      String[] names = GSON.fromJson(stands.substring("FIELDS ".length()), String[].class);
+      return Grouping.fields(List.of(names));
+    } catch (RuntimeException e) {
+      LOG.debug("a routed grouping with arguments that are not ours", e);
+      return grouping;
+    }
   }
 
   /**

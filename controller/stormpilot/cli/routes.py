@@ -1,0 +1,140 @@
+"""Commands that move traffic between running tasks without a restart: `routes`, `move`, `set-aside`, `bring-back`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.steer import How, do, user, verb
+
+if TYPE_CHECKING:
+    from stormpilot.model.messages import TaskLoad
+
+DRAIN_AT_MOST_S = 10.0
+LOOK_S = 0.5
+
+Topology = Annotated[str, typer.Argument(help="Name or id of a running topology.")]
+Component = Annotated[str, typer.Argument(help="A bolt whose inputs follow routes.")]
+Task = Annotated[int, typer.Argument(help="Id of one of its tasks.")]
+DrainOption = Annotated[
+    float, typer.Option("--drain-at-most", min=2, help="Seconds that the task that was left may still have tuples.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the root."""
+    app.command("routes")(routes)
+    app.command("unroute")(unroute)
+    app.command("move")(move)
+    app.command("set-aside")(set_aside)
+    app.command("bring-back")(bring_back)
+
+
+def routes(
+    topology: Topology,
+    output: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show which tasks of a topology get tuples, which stand by, and what cannot be routed and why."""
+    from stormpilot import operate
+
+    where = place(zookeeper, root, config)
+    with connected(where) as connection:
+        views = operate.routes(operate.Operator(connection, where.paths, user()), topology)
+    if output is Format.json:
+        print_json(views)
+        return
+    print_table(
+        ["component", "active", "draining", "standby", "partitions", "not routable"],
+        [
+            [
+                v.component,
+                _listed(v.active),
+                _listed(v.draining),
+                _listed(v.standby),
+                ", ".join(f"{t}: {n}" for t, n in v.partitions.items()),
+                v.why_not,
+            ]
+            for v in views
+        ],
+    )
+
+
+@verb(asks=True)
+def unroute(how: How, topology: Topology) -> None:
+    """Take the routes of a topology away: tuples go as Storm's own groupings send them."""
+    from stormpilot import operate
+
+    do(how, lambda o: operate.unroute(o, topology))
+
+
+@verb()
+def move(
+    how: How,
+    topology: Topology,
+    component: Component,
+    from_: Annotated[int, typer.Option("--from", help="The task that is to get no more tuples.")],
+    to: Annotated[int, typer.Option("--to", help="The task that gets them instead: standing by, or active.")],
+    drain_at_most: DrainOption = DRAIN_AT_MOST_S,
+) -> None:
+    """Send what one task gets to another, at once and without a restart; wait until the first is empty."""
+    from stormpilot import operate
+
+    do(how, lambda o: operate.move(o, topology, component, from_, to))
+    _drain(how, topology, from_, drain_at_most)
+
+
+@verb()
+def set_aside(
+    how: How, topology: Topology, component: Component, task: Task, drain_at_most: DrainOption = DRAIN_AT_MOST_S
+) -> None:
+    """Send a task no more tuples, the others take its share; wait until it is empty."""
+    from stormpilot import operate
+
+    do(how, lambda o: operate.set_aside(o, topology, component, task))
+    _drain(how, topology, task, drain_at_most)
+
+
+@verb()
+def bring_back(how: How, topology: Topology, component: Component, task: Task) -> None:
+    """Send a task tuples again; it takes its share from the others."""
+    from stormpilot import operate
+
+    do(how, lambda o: operate.bring_back(o, topology, component, task))
+
+
+def _drain(how: How, topology: str, task: int, at_most_s: float) -> None:
+    """Wait until a task does nothing any more, at most so long, and write down that it stands by."""
+    if how.dry_run:
+        return
+    from stormpilot import operate
+    from stormpilot.model.routes import DRAIN_MIN_MS
+
+    begun = time.monotonic()
+    with connected(how.where) as connection, console_err.status(f"task {task} drains") as status:
+        before: TaskLoad | None = None
+        idle = False
+        while (for_s := time.monotonic() - begun) < at_most_s and not (idle and for_s * 1000 >= DRAIN_MIN_MS):
+            status.update(f"task {task} drains ({for_s:.0f} of at most {at_most_s:.0f} s)")
+            now = operate.loads(operate.Operator(connection, how.where.paths, user()), topology).get(task)
+            if now is not None and before is not None and now.seq > before.seq:
+                idle = operate.idle(before, now)
+            before = now
+            time.sleep(LOOK_S)
+        operator = operate.Operator(connection, how.where.paths, user(), how.why)
+        operate.settle(operator, topology, [task] if idle else [], int(at_most_s * 1000))
+    if how.output is Format.table:
+        took = f"after {time.monotonic() - begun:.1f} s"
+        say(
+            f"task {task} is idle {took}" if idle else f"task {task} was not seen idle {took}: it has no route any more"
+        )
+
+
+def _listed(tasks: list[int]) -> str:
+    return ", ".join(map(str, tasks))

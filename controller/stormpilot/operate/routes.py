@@ -1,0 +1,235 @@
+"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/nonstop.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import msgspec
+
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import ComponentPart, LoadReport, TaskLoad, TopologySnapshot, decode, encode
+from stormpilot.model.routes import STANDBY_KEY, ComponentRoute, Routes, first_route, rest, settled, switch, take_up
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator
+from stormpilot.zookeeper import ConflictError, Put
+
+ROUTABLE = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS")
+
+
+def move(operator: Operator, topology: str, component: str, from_: int, to: int) -> Change:
+    """Send what task `from_` gets to task `to`, which stands by or is active already.
+
+    `RefusedError` where a stream to the component does not follow routes, or where `to` is not up.
+    """
+    snapshot = operator.topology(topology)
+    tasks = _routable(snapshot, component)
+    _up(operator, snapshot, component, to)
+    table = _table(operator, snapshot)
+    after = switch(_route(snapshot, component, tasks, table.routes), tasks, from_, to, operator.now_ms)
+    return _write(
+        operator, "move", table, table.routes.with_route(after), f"{component}: what task {from_} got goes to task {to}"
+    )
+
+
+def set_aside(operator: Operator, topology: str, component: str, task: int) -> Change:
+    """Send a task no more tuples; its keys go to the others."""
+    snapshot = operator.topology(topology)
+    tasks = _routable(snapshot, component)
+    table = _table(operator, snapshot)
+    after = rest(_route(snapshot, component, tasks, table.routes), task, operator.now_ms)
+    return _write(
+        operator, "set-aside", table, table.routes.with_route(after), f"{component}: task {task} gets no more tuples"
+    )
+
+
+def bring_back(operator: Operator, topology: str, component: str, task: int) -> Change:
+    """Send a task tuples again; it takes its share of the keys from the others."""
+    snapshot = operator.topology(topology)
+    tasks = _routable(snapshot, component)
+    _up(operator, snapshot, component, task)
+    table = _table(operator, snapshot)
+    after = take_up(_route(snapshot, component, tasks, table.routes), tasks, task)
+    return _write(
+        operator, "bring-back", table, table.routes.with_route(after), f"{component}: task {task} gets tuples"
+    )
+
+
+def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_most_ms: int) -> Change:
+    """Take note of the draining tasks that are idle, or had `drain_at_most_ms`: they stand by."""
+    table = _table(operator, operator.topology(topology))
+    after = table.routes
+    for route in after.components:
+        after = after.with_route(settled(route, idle, operator.now_ms, drain_at_most_ms))
+    left = _draining(after)
+    done = _draining(table.routes) - left
+    text = f"stand by: {_listed(done)}" + (f"; still drain: {_listed(left)}" if left else "")
+    return _write(operator, "settle", table, after, text)
+
+
+def unroute(operator: Operator, topology: str) -> Change:
+    """Remove the table: tuples go as Storm's own groupings send them, standby tasks of the topology's own left out."""
+    snapshot = operator.topology(topology)
+    path = operator.paths.routes(snapshot.id)
+    text, same = f"{snapshot.name}: tuples go as without a table", f"{snapshot.name}: had no table"
+    return operator.set("unroute", snapshot.name, path, None, text, danger="keys change their tasks", same=same)
+
+
+class RouteView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component's tasks: those that get tuples, that drain, that stand by; `why_not` where none can be routed."""
+
+    component: str
+    active: list[int]
+    draining: list[int]
+    standby: list[int]
+    partitions: dict[int, int]
+    why_not: str = ""
+
+
+def routes(operator: Operator, topology: str) -> list[RouteView]:
+    """The routes of all components that are no spouts and not Storm's own, as they are in force."""
+    snapshot = operator.topology(topology)
+    table = _table(operator, snapshot)
+    return [_view(snapshot, c, table.routes) for c in snapshot.components if c.kind == "bolt"]
+
+
+def loads(operator: Operator, topology: str) -> dict[int, TaskLoad]:
+    """The newest report of every task that reports."""
+    topology_id = operator.topology(topology).id
+    folder = operator.paths.load(topology_id)
+    paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
+    found: dict[int, TaskLoad] = {}
+    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+        try:
+            tasks = decode(node.data, LoadReport, path).tasks if node else []
+        except UsageError:
+            continue  # its tasks drain for their whole time
+        found |= {t.task: t for t in tasks if t.task not in found or found[t.task].at_ms < t.at_ms}
+    return found
+
+
+def idle(before: TaskLoad, now: TaskLoad) -> bool:
+    """Whether a task did nothing between two reports of it: no tuple came, and none waits as far as it can tell."""
+    return now.seq > before.seq and now.pid == before.pid and now.received == before.received and not now.queue
+
+
+def why_not_routable(component: ComponentPart) -> str:
+    """Why a component's tuples cannot be routed; empty if they can. A load report's stream does not count."""
+    if component.kind != "bolt":
+        return f"it is a {component.kind}: nothing is sent to it that could go elsewhere"
+    if not component.inputs:
+        return "it has no input"
+    fixed = [i for i in component.inputs if not i.routed]
+    if not fixed:
+        return ""
+    what = ", ".join(f"{i.component}:{i.stream} ({i.grouping})" for i in fixed)
+    could = all(i.grouping in ROUTABLE for i in fixed)
+    return f"{what} does not follow routes" + ("; submit with --routable" if could else "")
+
+
+def _routable(snapshot: TopologySnapshot, component: str) -> list[int]:
+    part = next((c for c in snapshot.components if c.id == component), None)
+    if part is None:
+        bolts = ", ".join(c.id for c in snapshot.components if c.kind == "bolt")
+        raise RefusedError(f"{snapshot.name} has no component {component!r}; its bolts: {bolts or 'none'}")
+    if why := why_not_routable(part):
+        raise RefusedError(f"{component} cannot be routed: {why}")
+    return _tasks(snapshot, component)
+
+
+def _up(operator: Operator, snapshot: TopologySnapshot, component: str, task: int) -> None:
+    executor = next((e for e in snapshot.executors if e.component == component and e.start <= task <= e.end), None)
+    if executor is not None and executor.supervisor is None:
+        raise RefusedError(f"task {task} of {component} is placed nowhere now")
+    known = loads(operator, snapshot.id)
+    if executor is not None and known and task not in known and any(t in known for t in _tasks(snapshot, component)):
+        raise RefusedError(f"task {task} of {component} has not reported yet: it may still be starting")
+
+
+def _tasks(snapshot: TopologySnapshot, component: str) -> list[int]:
+    return sorted(t for e in snapshot.executors if e.component == component for t in range(e.start, e.end + 1))
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A topology's table as it was read; `node_version` is None where there is none."""
+
+    name: str
+    path: str
+    routes: Routes
+    node_version: int | None
+
+
+def _table(operator: Operator, snapshot: TopologySnapshot) -> Table:
+    path = operator.paths.routes(snapshot.id)
+    routes, node = operator.read(path, Routes)
+    if node is not None and routes is None:
+        raise RefusedError(f"{path} cannot be read: take it away with `stormpilot unroute {snapshot.name}`")
+    return Table(snapshot.name, path, routes or Routes(topology_id=snapshot.id), None if node is None else node.version)
+
+
+def _route(snapshot: TopologySnapshot, component: str, tasks: list[int], table: Routes) -> ComponentRoute:
+    part = next(c for c in snapshot.components if c.id == component)
+    standby = part.config.get(STANDBY_KEY)
+    keyed = any(i.grouping == "FIELDS" for i in part.inputs)
+    declared = standby if isinstance(standby, int) and not isinstance(standby, bool) else 0
+    return table.of(component) or first_route(component, tasks, declared, keyed)
+
+
+def _view(snapshot: TopologySnapshot, part: ComponentPart, table: Routes) -> RouteView:
+    tasks = _tasks(snapshot, part.id)
+    if why := why_not_routable(part):
+        return RouteView(component=part.id, active=tasks, draining=[], standby=[], partitions={}, why_not=why)
+    route = _route(snapshot, part.id, tasks, table)
+    draining = [d.task for d in route.draining]
+    return RouteView(
+        component=part.id,
+        active=route.active,
+        draining=draining,
+        standby=[t for t in tasks if t not in route.active and t not in draining],
+        partitions={t: route.partitions.count(t) for t in route.active} if route.partitions else {},
+    )
+
+
+def _draining(table: Routes) -> set[int]:
+    return {d.task for c in table.components for d in c.draining}
+
+
+def _write(operator: Operator, verb: str, table: Table, after: Routes, text: str) -> Change:
+    """Replace the table that was read; `RefusedError` when somebody else changed it in between."""
+    change = Change(
+        verb=verb,
+        target=table.name,
+        before=_shown(table.routes),
+        after=_shown(after),
+        text=text,
+        changed=after.components != table.routes.components,
+        dry_run=operator.dry_run,
+    )
+    if operator.dry_run or not change.changed:
+        return change
+    after = msgspec.structs.replace(
+        after,
+        version=table.routes.version + 1,
+        written_at_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+    )
+    operator.zookeeper.ensure([operator.paths.routes()])
+    try:
+        operator.write([Put(table.path, encode(after), table.node_version, world_reads=True)], change)
+    except ConflictError as e:
+        raise RefusedError(f"{table.name}: somebody else changed the routes in the meantime; look again") from e
+    return change
+
+
+def _shown(table: Routes) -> dict[str, object]:
+    """A table without the owner of every partition: what an audit should hold of it."""
+    return {
+        c.component: {"active": c.active, "draining": [d.task for d in c.draining]}
+        | ({"partitions": {str(t): n for t, n in sorted(Counter(c.partitions).items())}} if c.partitions else {})
+        for c in table.components
+    }
+
+
+def _listed(tasks: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(tasks))) or "none"

@@ -1,0 +1,80 @@
+"""Lets tuples follow routes: Storm's groupings in a topology become ours, which do the same until there is a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streamparse import Grouping
+
+from stormpilot.errors import UsageError
+from stormpilot.instrument.topology import COLLECTOR_ID
+from stormpilot.model.routes import STANDBY_KEY
+
+CLASS = "io.stormpilot.worker.route.RoutedGrouping"
+"""In the worker's jar, which must lie in `extlib/` of every supervisor."""
+
+
+def make_routable(topology: Any) -> list[str]:
+    """Change every SHUFFLE, LOCAL_OR_SHUFFLE and FIELDS grouping of a Thrift `StormTopology` in place.
+
+    Returns the ids of the bolts that can be routed: all of their inputs follow routes.
+    """
+    routable = []
+    for component_id, bolt in sorted(topology.bolts.items()):
+        if component_id == COLLECTOR_ID:
+            continue
+        inputs = bolt.common.inputs
+        for stream, grouping in inputs.items():
+            original = _original(grouping)
+            if original:
+                inputs[stream] = Grouping.custom_object(CLASS, [original])
+        if inputs and all(_is_ours(g) for g in inputs.values()):
+            routable.append(component_id)
+    return routable
+
+
+def add_standby(topology: Any, standby: Mapping[str, int], routable: list[str], where: str) -> None:
+    """Give bolts so many executors more, which get no tuples until a route names them.
+
+    `UsageError` where a component is unknown, is no bolt that can be routed, or has fewer tasks than executors.
+    """
+    for component_id, count in sorted(standby.items()):
+        if component_id not in routable:
+            known = ", ".join(routable) or "none"
+            raise UsageError(f"{where}: --standby {component_id}={count}: expected a bolt that can be routed: {known}")
+        common = topology.bolts[component_id].common
+        config = json.loads(common.json_conf or "{}")
+        if "topology.tasks" in config:
+            raise UsageError(
+                f"{where}: --standby {component_id}={count}: it has topology.tasks = {config['topology.tasks']}; "
+                f"raise that yourself and set {STANDBY_KEY}"
+            )
+        common.parallelism_hint = (common.parallelism_hint or 1) + count
+        common.json_conf = json.dumps(config | {STANDBY_KEY: count}, sort_keys=True)
+
+
+def parse_standby(options: list[str]) -> dict[str, int]:
+    """`component=n` as given on a command line."""
+    found = {}
+    for option in options:
+        component_id, _, count = option.rpartition("=")
+        if not component_id or not count.isdecimal() or int(count) < 1:
+            raise UsageError(f"--standby {option}: expected component=number, as count=1")
+        found[component_id] = int(count)
+    return found
+
+
+def _original(grouping: Any) -> str:
+    if grouping.shuffle is not None:
+        return "SHUFFLE"
+    if grouping.local_or_shuffle is not None:
+        return "LOCAL_OR_SHUFFLE"
+    if grouping.fields:  # none: Storm's way to write GLOBAL
+        return f"FIELDS {json.dumps(grouping.fields)}"
+    return ""
+
+
+def _is_ours(grouping: Any) -> bool:
+    return grouping.custom_object is not None and grouping.custom_object.full_class_name == CLASS

@@ -1,0 +1,107 @@
+package io.stormpilot.worker.route;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.apache.storm.Config;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.ChildData;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.storm.utils.CuratorUtils;
+import org.apache.storm.utils.ObjectReader;
+import org.apache.storm.utils.ZookeeperAuthInfo;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Keeps the routing table of a topology as ZooKeeper has it, one watch for all executors of a
+ * worker. Without ZooKeeper what was last read stays in force; a table that is broken or gone
+ * counts as none.
+ */
+final class RouteWatch implements Supplier<Routes> {
+
+  static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
+  static final String WAIT = "stormpilot.routes.wait.secs";
+  private static final String DEFAULT_ROOT = "/stormpilot";
+  private static final int DEFAULT_WAIT_S = 3;
+  private static final Logger LOG = LoggerFactory.getLogger(RouteWatch.class);
+  private static final Map<String, RouteWatch> BY_TOPOLOGY = new ConcurrentHashMap<>();
+
+  private final String path;
+  private final CountDownLatch first = new CountDownLatch(1);
+  private volatile Routes routes = Routes.NONE;
+
+  private RouteWatch(String path) {
+    this.path = path;
+  }
+
+  /**
+   * The watch of this worker; the first call begins it and waits until the table was read, at most
+   * {@value #WAIT} (default 3): a worker that restarts must not send its first tuples elsewhere.
+   */
+  static RouteWatch of(String topologyId, Map<String, Object> conf) {
+    return BY_TOPOLOGY.computeIfAbsent(topologyId, id -> begin(id, conf));
+  }
+
+  private static RouteWatch begin(String topologyId, Map<String, Object> conf) {
+    Object root = conf.get(ZOOKEEPER_ROOT);
+    String base = root instanceof String s && !s.isBlank() ? s.strip() : DEFAULT_ROOT;
+    RouteWatch watch = new RouteWatch(base.replaceAll("/+$", "") + "/v1/routes/" + topologyId);
+    try {
+      watch.start(conf);
+      int wait = ObjectReader.getInt(conf.get(WAIT), DEFAULT_WAIT_S);
+      if (!watch.first.await(wait, TimeUnit.SECONDS)) {
+        LOG.warn("{} not read within {} s: tuples go as without a table", watch.path, wait);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    } catch (RuntimeException | LinkageError e) {
+      LOG.error("{} cannot be watched: tuples go as without a table", watch.path, e);
+    }
+    return watch;
+  }
+
+  private void start(Map<String, Object> conf) {
+    CuratorFramework zk =
+        CuratorUtils.newCuratorStarted(
+            conf,
+            ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS)),
+            conf.get(Config.STORM_ZOOKEEPER_PORT),
+            new ZookeeperAuthInfo(conf),
+            null);
+    CuratorCache cache = CuratorCache.build(zk, path, CuratorCache.Options.SINGLE_NODE_CACHE);
+    cache
+        .listenable()
+        .addListener(
+            CuratorCacheListener.builder()
+                .forCreates(this::read)
+                .forChanges((before, now) -> read(now))
+                .forDeletes(before -> forget())
+                .forInitialized(first::countDown)
+                .build());
+    cache.start();
+  }
+
+  private void read(ChildData node) {
+    try {
+      routes = Routes.read(node.getData());
+      LOG.info("routes of {} are in force", routes.byComponent().keySet());
+    } catch (IllegalArgumentException e) {
+      routes = Routes.NONE;
+      LOG.error("{}: {}; tuples go as without a table", path, e.getMessage());
+    }
+  }
+
+  private void forget() {
+    routes = Routes.NONE;
+    LOG.info("{} is gone: tuples go as without a table", path);
+  }
+
+  @Override
+  public Routes get() {
+    return routes;
+  }
+}

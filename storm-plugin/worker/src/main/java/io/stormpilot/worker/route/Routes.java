@@ -1,0 +1,109 @@
+package io.stormpilot.worker.route;
+
+import com.google.gson.Gson;
+import com.google.gson.JsonParseException;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.Reader;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.zip.GZIPInputStream;
+
+/**
+ * The routing table of a topology: what tests/contract/routes.json shows.
+ *
+ * @param byComponent the routes of the components that have one
+ */
+record Routes(Map<String, Route> byComponent) {
+
+  static final int SCHEMA = 1;
+  static final Routes NONE = new Routes(Map.of());
+  private static final Gson GSON = new Gson();
+  private static final int GZIP_MAGIC = 0x1f8b;
+
+  /**
+   * The tasks of a component that get tuples.
+   *
+   * @param active task ids, rising, at least one
+   * @param partitions owner of each logical partition of the keys, each of them active; null where
+   *     the table has none
+   */
+  record Route(List<Integer> active, List<Integer> partitions) {}
+
+  /**
+   * Read a table as it lies in ZooKeeper.
+   *
+   * @throws IllegalArgumentException it is broken; says where and what was expected
+   */
+  static Routes read(byte[] data) {
+    Message message = parse(data);
+    if (message == null || message.schema < 1) {
+      throw new IllegalArgumentException("schema: expected a number of 1 or more");
+    }
+    if (message.schema > SCHEMA) {
+      throw new IllegalArgumentException(
+          "schema " + message.schema + " is newer than " + SCHEMA + ": upgrade the worker's jar");
+    }
+    if (message.components == null) {
+      throw new IllegalArgumentException("components: expected a list");
+    }
+    Map<String, Route> routes = new HashMap<>();
+    for (Message.Component c : message.components) {
+      if (c == null || c.component == null) {
+        throw new IllegalArgumentException("components: expected a component's id in each");
+      }
+      if (routes.put(c.component, route(c)) != null) {
+        throw new IllegalArgumentException("components: " + c.component + " is there twice");
+      }
+    }
+    return new Routes(Map.copyOf(routes));
+  }
+
+  private static Message parse(byte[] data) {
+    boolean zipped = data.length > 1 && ((data[0] & 0xff) << 8 | (data[1] & 0xff)) == GZIP_MAGIC;
+    try (var in = new ByteArrayInputStream(data);
+        Reader reader =
+            new InputStreamReader(zipped ? new GZIPInputStream(in) : in, StandardCharsets.UTF_8)) {
+      return GSON.fromJson(reader, Message.class);
+    } catch (JsonParseException | IOException | UncheckedIOException e) {
+      throw new IllegalArgumentException("not a routing table: " + e.getMessage(), e);
+    }
+  }
+
+  private static Route route(Message.Component c) {
+    if (c.active == null || c.active.length == 0) {
+      throw new IllegalArgumentException(c.component + ".active: expected one task or more");
+    }
+    Set<Integer> active = new TreeSet<>();
+    Arrays.stream(c.active).forEach(active::add);
+    if (c.partitions == null || c.partitions.length == 0) {
+      return new Route(List.copyOf(active), null);
+    }
+    for (int task : c.partitions) {
+      if (!active.contains(task)) {
+        throw new IllegalArgumentException(
+            c.component + ".partitions: task " + task + " is not one of the active " + active);
+      }
+    }
+    return new Route(List.copyOf(active), Arrays.stream(c.partitions).boxed().toList());
+  }
+
+  /** What of the message a worker needs. */
+  private static final class Message {
+    int schema;
+    List<Component> components;
+
+    private static final class Component {
+      String component;
+      int[] active;
+      int[] partitions;
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package io.stormpilot.worker.route;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BooleanSupplier;
+import org.apache.storm.Config;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.storm.shade.org.apache.curator.retry.RetryOneTime;
+import org.apache.storm.testing.InProcessZookeeper;
+import org.apache.storm.utils.Utils;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** A worker's watch on a ZooKeeper of the test's own. */
+class RouteWatchTest {
+
+  private static final Duration SOON = Duration.ofSeconds(60);
+  private static InProcessZookeeper zookeeper;
+  private static CuratorFramework zk;
+  private static byte[] table;
+
+  @BeforeAll
+  static void start() throws Exception {
+    table = Files.readAllBytes(Path.of("../../tests/contract/routes.json"));
+    zookeeper = new InProcessZookeeper();
+    zk =
+        CuratorFrameworkFactory.newClient(
+            "127.0.0.1:" + zookeeper.getPort(), new RetryOneTime(100));
+    zk.start();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    zk.close();
+    zookeeper.close();
+  }
+
+  private static RouteWatch watch(String topologyId) {
+    Map<String, Object> conf = Utils.readDefaultConfig();
+    conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1"));
+    conf.put(Config.STORM_ZOOKEEPER_PORT, zookeeper.getPort());
+    conf.put(RouteWatch.WAIT, 30);
+    return RouteWatch.of(topologyId, conf);
+  }
+
+  private static String path(String topologyId) {
+    return "/stormpilot/v1/routes/" + topologyId;
+  }
+
+  private static void eventually(BooleanSupplier condition) {
+    assertTimeoutPreemptively(
+        SOON,
+        () -> {
+          while (!condition.getAsBoolean()) {
+            Thread.sleep(20);
+          }
+        });
+  }
+
+  @Test
+  void theTableIsInForceWhenTheWorkerBegins() throws Exception {
+    zk.create().creatingParentsIfNeeded().forPath(path("ready-1"), table);
+    assertEquals(Routes.read(table), watch("ready-1").get());
+  }
+
+  @Test
+  void oneWatchServesAllExecutorsOfAWorker() {
+    assertSame(watch("shared-1"), watch("shared-1"));
+  }
+
+  @Test
+  void followsTheTableAndTakesABrokenOrLostOneForNone() throws Exception {
+    RouteWatch watch = watch("later-1");
+    assertSame(Routes.NONE, watch.get());
+    zk.create().creatingParentsIfNeeded().forPath(path("later-1"), table);
+    eventually(() -> watch.get().equals(read()));
+    zk.setData().forPath(path("later-1"), "{".getBytes(StandardCharsets.UTF_8));
+    eventually(() -> watch.get() == Routes.NONE);
+    zk.setData().forPath(path("later-1"), table);
+    eventually(() -> watch.get().equals(read()));
+    zk.delete().forPath(path("later-1"));
+    eventually(() -> watch.get() == Routes.NONE);
+  }
+
+  private static Routes read() {
+    return Routes.read(table);
+  }
+}
