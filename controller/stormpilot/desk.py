@@ -187,6 +187,7 @@ class Desk:
         The first: what is held. The second: what is planned, with the model that it was planned on.
         """
         decide, drains = self.config.decide, self.settings.drains
+        asked = [*drains.values(), *self.settings.pins, *self.settings.exclusions]
         why = leaving(model, misplaced(model), drains)
         held: dict[str, Decision] = {}
         planned: dict[str, tuple[Decision, Plan, Model]] = {}
@@ -195,7 +196,7 @@ class Desk:
             subject = subjects.get(t)
             if subject is None or subject.new or not subject.placed:
                 continue
-            refusal = admit_leaving(subject, *lost, decide, self.now_ms, drains.values())
+            refusal = admit_leaving(subject, *lost, decide, self.now_ms, asked)
             if refusal is not None:
                 held[t] = replace(refusal, text=f"{refusal.text} ({text})")
                 continue

@@ -8,14 +8,14 @@ change; the rest of the topology stands still where that is possible at all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import ANSWER_MS, Subject, blacked_out, forbidden, held, on_its_way
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.part import part
-from stormpilot.model.settings import DrainSetting
+from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.values import Model, Plan
 
 
@@ -46,16 +46,22 @@ def admit_leaving(
     known: int,
     config: DecideSection,
     now_ms: int,
-    drains: Collection[DrainSetting],
+    settings: Iterable[DrainSetting | PinSetting | ExcludeSetting],
 ) -> Decision | None:
     """The first gate that is closed for executors that must leave, or None.
 
-    A hold gives way to a drain that was asked for after it.
+    A hold gives way to a setting for this topology that was made after it.
     """
     closed = forbidden(subject, lost, known, config)
-    if closed is None and not any(subject.hold and d.since_ms > subject.hold.since_ms for d in drains):
+    if closed is None and not any(_overrules(subject, s) for s in settings):
         closed = held(subject, now_ms)
     return closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
+
+
+def _overrules(subject: Subject, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:
+    if subject.hold is None or setting.since_ms <= subject.hold.since_ms:
+        return False
+    return isinstance(setting, DrainSetting) or setting.topology in (None, subject.topology.name)
 
 
 def whose_move(subjects: Mapping[str, Subject], config: DecideSection, now_ms: int) -> str | None:

@@ -9,15 +9,15 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.leave import admit_leaving, decide_leaving, leaving, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.settings import DrainSetting, Hold
+from stormpilot.model.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 
 CONFIG = DecideSection(restart_s=15)
 DRAIN = DrainSetting(host="host-a", since_ms=NOW_MS - 1000)
 
 
-def gate(who: Subject, *, lost: int = 0, drain: DrainSetting = DRAIN) -> Decision | None:
-    return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, [drain])
+def gate(who: Subject, *, lost: int = 0, asked: DrainSetting | PinSetting | ExcludeSetting = DRAIN) -> Decision | None:
+    return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, [asked])
 
 
 def test_drained_hosts_and_components_are_named() -> None:
@@ -47,13 +47,21 @@ def test_what_operators_closed_and_mass_failure_hold_them() -> None:
         assert decision.reason is reason
 
 
-def test_hold_gives_way_to_a_drain_that_was_asked_for_after_it() -> None:
+def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
     hold = Hold(topology_id="flights-1", since_ms=NOW_MS - 500, until_ms=NOW_MS + 10**6, cause="rollback", by="ops")
-    later = DrainSetting(host="host-a", since_ms=NOW_MS - 100)
     decision = gate(subject(hold=hold))
     assert decision is not None
     assert decision.reason is Reason.HELD
-    assert gate(subject(hold=hold), drain=later) is None
+    since_ms = NOW_MS - 100
+    for later in (
+        DrainSetting(host="host-a", since_ms=since_ms),
+        PinSetting(topology="flights", component="x", supervisor="b", since_ms=since_ms),
+        ExcludeSetting(host="host-a", since_ms=since_ms),
+        ExcludeSetting(host="host-a", topology="flights", since_ms=since_ms),
+    ):
+        assert gate(subject(hold=hold), asked=later) is None
+    other = PinSetting(topology="words", component="x", supervisor="b", since_ms=since_ms)
+    assert gate(subject(hold=hold), asked=other) is not None
 
 
 def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN: x") -> dict[str, Subject]:
