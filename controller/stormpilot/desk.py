@@ -22,7 +22,7 @@ from stormpilot.decide.requests import Answer, answer
 from stormpilot.model.constrain import misplaced, rest_stands_still
 from stormpilot.model.messages import HistoryEntry, encode
 from stormpilot.model.part import part
-from stormpilot.model.settings import AuditRecord, Request
+from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting, Request
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.settings import Settings
 from stormpilot.planner.check import violations
@@ -60,7 +60,8 @@ class Desk:
         self.names = {t: s.topology.name for t, s in subjects.items()}
         for t, pending in settings.requests.items():
             if t in subjects:
-                self.answers[t] = answer(pending.request, subjects[t], model, wrong, *lost, self.config.decide, now_ms)
+                config, traffic = self.config.decide, self.config.planner.traffic
+                self.answers[t] = answer(pending.request, subjects[t], model, wrong, *lost, config, now_ms, traffic)
         asked = {t for t in self.answers if self._verb(t) == "plan" and not self.answers[t].done}
         asked = {t for t in asked if self.answers[t].decision is None}
         return {t: replace(s, asked=t in asked) for t, s in subjects.items()}
@@ -187,7 +188,8 @@ class Desk:
         The first: what is held. The second: what is planned, with the model that it was planned on.
         """
         decide, drains = self.config.decide, self.settings.drains
-        asked = [*drains.values(), *self.settings.pins, *self.settings.exclusions]
+        asked: list[DrainSetting | PinSetting | ExcludeSetting] = [*drains.values()]
+        asked += [*self.settings.pins, *self.settings.exclusions]
         why = leaving(model, misplaced(model), drains)
         held: dict[str, Decision] = {}
         planned: dict[str, tuple[Decision, Plan, Model]] = {}
@@ -213,7 +215,7 @@ class Desk:
             if not isinstance(answer_, Plan):
                 held[t] = cannot_leave(t, text, answer_)
                 continue
-            decision = decide_leaving(model, subject, answer_, reason, text)
+            decision = decide_leaving(model, subject, answer_, reason, text, self.config.planner.traffic)
             planned[t] = (decision, answer_, standing)
             if decision.action == "publish" and not subject.approval:
                 mover = t
