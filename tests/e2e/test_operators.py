@@ -1,0 +1,186 @@
+"""Operators' verbs on a real cluster, from the command line to the workers: what must move does, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scene import PATHS, STORMPILOT, Scene, Slot, until
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.model.messages import HistoryEntry
+from stormpilot.model.moves import MoveState
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+NAME = "wordcount_comm"
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A controller that moves nothing for a gain unless an operator asks, and the word count in two workers.
+
+    Storm declares 230 CPU points for its 23 executors, more than the two workers can reach: the first plan has to be
+    made all the same.
+    """
+    cluster = LocalCluster.up(ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100))
+    scene: Scene | None = None
+    try:
+        scene = Scene(cluster, tmp_path_factory.mktemp("controller"))
+        scene.config.write_text(
+            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            "cycle: {period_s: 2, poll_s: 1}\n"
+            "load: {window_s: 10, settle_s: 5}\n"
+            "planner: {budget_s: 2}\n"
+            "decide: {mode: act, consecutive_hits: 100, restart_s: 5, overload_s: 3600, payback_s: 3600}\n"
+            "api: {enabled: false}\n"
+        )
+        scene.start_controller()
+        until(scene.leads, 90, "the controller to lead")
+        options = {"topology.workers": 2, "wordcount.rate.tps": 20, "stormpilot.report.secs": 1}
+        scene.topology_id = scene.submit(NAME, NAME, **options)
+        yield scene
+    finally:
+        if scene is not None:
+            scene.stop_controller()
+            scene.zookeeper.stop()
+        cluster.down()
+
+
+def say(scene: Scene, *words: str) -> tuple[int, str]:
+    """The command line as an operator uses it: exit code, and all that it said."""
+    command = [STORMPILOT, *words, "--zookeeper", scene.cluster.zookeeper_hosts]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def done(scene: Scene, *words: str) -> str:
+    code, said = say(scene, *words)
+    assert code == 0, said
+    return said
+
+
+def refused(scene: Scene, *words: str) -> str:
+    code, said = say(scene, *words)
+    assert code == 1, said
+    return " ".join(said.split())
+
+
+def view(scene: Scene) -> Any:
+    state = scene.state()
+    return next((v for v in state.topologies if v.id == scene.topology_id), None) if state else None
+
+
+def history(scene: Scene) -> list[HistoryEntry]:
+    """Oldest first."""
+    folder = PATHS.plan_history(scene.topology_id)
+    return [scene.message(f"{folder}/{n}", HistoryEntry) for n in sorted(scene.zookeeper.client.get_children(folder))]
+
+
+def settled(scene: Scene, reason: str) -> None:
+    """The newest plan was made for this reason, is in force, and its workers run."""
+    until(lambda: history(scene)[-1].reason == reason and scene.applied(), 60, f"a plan for {reason} to be applied")
+    slots = set(scene.placed().values())
+    until(lambda: set(scene.workers()) == slots, 60, "its workers, and no others, to run")
+
+
+def host_of(scene: Scene, supervisor: str) -> str:
+    return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
+
+
+def followed(scene: Scene) -> MoveState:
+    found: MoveState = scene.message(PATHS.moves(scene.topology_id), MoveState)
+    return found
+
+
+def groups(placed: dict[int, Slot]) -> set[tuple[str, frozenset[int]]]:
+    """Who runs together, and where, whatever the port."""
+    return {(slot[0], frozenset(e for e, at in placed.items() if at == slot)) for slot in set(placed.values())}
+
+
+def ever_used(scene: Scene) -> set[Slot]:
+    """Slots in which a worker of the topology ever ran: Storm keeps a folder of logs for each."""
+    folders = scene.cluster.layout.logs.glob(f"supervisor-*/workers-artifacts/{scene.topology_id}/*")
+    return {(f.parents[2].name, int(f.name)) for f in folders}
+
+
+def test_a_new_topology_first_starts_where_its_first_plan_says(scene: Scene) -> None:
+    until(scene.applied, 60, "the first plan to be applied")
+    settled(scene, "FIRST_PLAN")
+    plan = scene.plan()
+    assert plan is not None
+    assert plan.planner == "offline"
+    assert len(plan.workers) == 2
+    assert {e: (w.supervisor, w.port) for w in plan.workers for e, _ in w.executors} == scene.placed()
+    assert ever_used(scene) == set(scene.placed().values())  # it never ran anywhere else
+
+
+def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(scene: Scene) -> None:
+    settled(scene, history(scene)[-1].reason)
+    first, workers = scene.placed(), scene.workers()
+    leaves = min(s for s, _ in workers)
+    host = host_of(scene, leaves)
+    leaving = sum(s == leaves for s, _ in first.values())
+    said = done(scene, "drain", host, "--dry-run")
+    assert f"{leaving} executors ({leaving} of {NAME}) to be moved" in said
+    assert scene.workers() == workers
+
+    said = done(scene, "drain", host, "--yes", "--why", "new disk", "--wait", "--timeout", "120")
+    assert f"{host}: is empty" in said
+    settled(scene, "DRAIN")
+    stay = {slot: pid for slot, pid in workers.items() if slot[0] != leaves}
+    assert stay.items() <= scene.workers().items()  # the same processes
+    assert {e: slot for e, slot in scene.placed().items() if slot in stay} == {
+        e: slot for e, slot in first.items() if slot in stay
+    }
+
+    assert "does not fit any more: exclusion" in refused(scene, "rollback", NAME, "--yes")
+    done(scene, "undrain", host)
+    assert "published p-" in done(scene, "rollback", NAME, "--yes", "--why", "disk is in")
+    settled(scene, "ROLLBACK")
+    assert groups(scene.placed()) == groups(first)  # a port that was just left may be another one
+    assert stay.items() <= scene.workers().items()
+    until(lambda: view(scene).reason == "HELD", 30, "the hold")
+    assert "disk is in" in view(scene).text
+
+
+def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(scene: Scene) -> None:
+    settled(scene, history(scene)[-1].reason)
+    before = scene.placed()
+    used = {s for s, _ in before.values()}
+    target = min(set(scene.cluster.supervisor_ids) - used)
+    task = next(e.start for t in scene.model().topologies for e in t.executors if e.component == "split")
+    done(scene, "pause", NAME, "--why", "release night")
+    assert "PAUSED" in refused(scene, "plan", "now", NAME)
+    done(scene, "pin", NAME, f"split/{task}", target)
+    until(lambda: view(scene).reason == "PAUSED", 30, "the pause to hold the pin")
+    scene.cycles(2)
+    assert scene.placed() == before
+    done(scene, "resume", NAME)
+    settled(scene, "SETTING")
+    assert scene.placed()[task][0] == target
+    (left,) = {before[task]}
+    moved = {e for e, slot in scene.placed().items() if slot != before[e]}
+    assert {before[e] for e in moved} == {left}  # only the worker that had the pinned executor changed
+    done(scene, "unpin", NAME, f"split/{task}")
+
+
+def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> None:
+    settled(scene, history(scene)[-1].reason)
+    done(scene, "mode", "advise", NAME, "--yes")
+    workers = scene.workers()
+    until(lambda: "advise" in say(scene, "plan", "now", NAME)[1], 120, "the topology to be measured, and a plan")
+    scene.cycles(2)
+    assert scene.workers() == workers
+    done(scene, "approve", NAME, "--yes", "--why", "looks right")
+    settled(scene, "APPROVED")
+    entry = history(scene)[-1]
+    assert entry.approved_by
+    until(lambda: followed(scene).verdict != "", 180, "the move to be followed to its end")
+    move = followed(scene)
+    assert (move.plan_id, move.reason) == (entry.plan.plan_id, "APPROVED")
+    assert move.verdict in ("DONE", "HELPED"), move.text
+    assert move.timed
