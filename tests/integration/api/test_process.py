@@ -160,6 +160,41 @@ def test_leader_and_standby_serve_what_they_should(zookeeper: LocalZooKeeper, sh
         assert not [x for x in controller.lines() if x["level"] == "error"]
 
 
+def test_configuration_is_read_anew_over_http_by_an_admin_alone(
+    zookeeper: LocalZooKeeper, shim: ShimDouble, spawn: Spawn
+) -> None:
+    """A good file is followed, a bad one leaves the old one in force and is named in the log."""
+    controller = spawn(zookeeper.hosts)
+    until(lambda: controller.up("/readyz"), "the controller to be ready", 90)
+    text = controller.config.read_text()
+
+    def mode() -> Any:
+        rows = controller.get("/api/v1/status")["topologies"]
+        return rows[0]["mode"] if rows else None
+
+    def said(*words: str) -> bool:
+        return any(all(w in str(line) for w in words) for line in controller.lines())
+
+    def reload(role: str, **body: object) -> int:
+        return controller.ask("POST", "/api/v1/config/reload", role, json=body).status_code
+
+    until(lambda: mode() == "advise", "the first cycle", 60)
+    controller.config.write_text(text + "decide: {mode: act}\n")
+    assert reload("operator") == 403
+    assert reload("admin", dry_run=True) == 202
+    controller.config.write_text(text + "decide: {mode: atc}\n")
+    assert reload("admin") == 202
+    until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused", 30)
+    assert not said("configuration read anew")
+    assert mode() == "advise"
+
+    controller.config.write_text(text + "decide: {mode: act}\n")
+    assert reload("admin") == 202
+    until(lambda: mode() == "act", "the new mode", 60)
+    assert said("configuration read anew", "decide.mode")
+    assert controller.stop() == 0
+
+
 def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: ShimDouble, spawn: Spawn) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
