@@ -1,0 +1,31 @@
+"""Columns that more than one finding needs: evidence, and times as numbers."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as fn
+
+MAD_TO_SIGMA = 1.4826
+"""Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
+HOURS_OF_WEEK = 168
+_MONDAY_AFTER_EPOCH_H = 72  # 1970-01-01 was a Thursday
+
+
+def evidence() -> list[Column]:
+    """Aggregates of what every condensed frame carries: rows of the log and the time that they cover."""
+    return [fn.sum("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
+
+
+def hour() -> Column:
+    """Hours since the epoch, of the end of a window."""
+    return fn.expr("unix_millis(window_to) div 3600000")
+
+
+def hour_of_week(hour: str = "hour") -> Column:
+    """0 to 167 from hours since the epoch: since Monday 00:00 UTC, as `model/thresholds.py` counts."""
+    return ((fn.col(hour) + _MONDAY_AFTER_EPOCH_H) % HOURS_OF_WEEK).cast("int")
+
+
+def seconds(time: str) -> Column:
+    """A time as seconds since the epoch, with its milliseconds."""
+    return fn.unix_millis(fn.col(time)) / 1000

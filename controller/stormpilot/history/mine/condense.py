@@ -1,0 +1,109 @@
+"""The one pass over each big table: what all findings need of it, by window or by hour, small enough to keep.
+
+Only the columns named here are read from the files; the rows of a file belong to one topology and a few windows, so
+that nearly all of the adding up happens before anything is shuffled.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from stormpilot.history.mine.columns import hour, seconds
+
+_SYSTEM = r"\_\_%"
+
+
+def edge_windows(edges: DataFrame) -> DataFrame:
+    """Rates between components by window, from `edges`; what goes to and from ackers and other system ones is left out.
+
+    Columns: topology_name, topology_id, from_component, stream, to_component, window_to, hour, rate_tps, rows, first,
+    last. Rows without components (logs of version 1) are left out.
+    """
+    between = ["topology_name", "topology_id", "from_component", "stream", "to_component", "window_to"]
+    theirs = ~fn.col("from_component").like(_SYSTEM) & ~fn.col("to_component").like(_SYSTEM)
+    return (
+        edges.where(theirs & ~fn.col("stream").like(_SYSTEM))
+        .groupBy(*between)
+        .agg(
+            fn.min("window_from").alias("window_from"),
+            fn.sum("rate_tps").alias("rate_tps"),
+            fn.count(fn.lit(1)).alias("rows"),
+        )
+        .select(
+            *between,
+            hour().alias("hour"),
+            "rate_tps",
+            "rows",
+            fn.col("window_from").alias("first"),
+            fn.col("window_to").alias("last"),
+        )
+    )
+
+
+def executor_hours(executors: DataFrame) -> DataFrame:
+    """Means of one hour of one executor at one place, from `executors`; only rows that were measured.
+
+    Columns: topology_name, topology_id, component, executor, supervisor, assigned_since, hour, windows, received_tps,
+    emitted_tps, sent_tps, cpu_mhz, core_mhz, traffic_tps (in and out), traffic_noise_tps (standard deviation around the
+    hour's straight line; null below three windows), rows, first, last.
+    """
+    at = seconds("window_to")
+    traffic = fn.coalesce("received_tps", fn.lit(0.0)) + fn.coalesce("sent_tps", fn.lit(0.0))
+    who = ["topology_name", "topology_id", "component", "executor", "supervisor", "assigned_since", "hour"]
+    rest = fn.regr_syy(traffic, at) - fn.coalesce(
+        fn.try_divide(fn.pow(fn.regr_sxy(traffic, at), 2), fn.regr_sxx(traffic, at)), fn.lit(0.0)
+    )
+    return (
+        executors.where(fn.col("measured") & (fn.col("covered_s") > 0) & ~fn.col("component").like(_SYSTEM))
+        .withColumn("hour", hour())
+        .groupBy(*who)
+        .agg(
+            fn.count(fn.lit(1)).alias("windows"),
+            fn.avg("received_tps").alias("received_tps"),
+            fn.avg("emitted_tps").alias("emitted_tps"),
+            fn.avg("sent_tps").alias("sent_tps"),
+            fn.avg("cpu_mhz").alias("cpu_mhz"),
+            fn.avg("core_mhz").alias("core_mhz"),
+            fn.avg(traffic).alias("traffic_tps"),
+            fn.sqrt(
+                fn.greatest(fn.lit(0.0), fn.try_divide(rest, fn.greatest(fn.count(fn.lit(1)) - 2, fn.lit(0))))
+            ).alias("traffic_noise_tps"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.min("window_from").alias("first"),
+            fn.max("window_to").alias("last"),
+        )
+    )
+
+
+def worker_windows(executors: DataFrame) -> DataFrame:
+    """What each component did in each worker by window, from `executors`; only workers that were measured whole.
+
+    Columns: topology_name, topology_id, supervisor, port, component, window_to, threads, rate_tps (received; of spouts:
+    emitted, without ids sent), cpu_mhz, memory_mb, queue (null: not known), rows, first, last.
+    """
+    worker = ["topology_name", "topology_id", "supervisor", "port", "component", "window_to"]
+    return (
+        executors.where(fn.col("supervisor").isNotNull() & ~fn.col("component").like(_SYSTEM))
+        .groupBy(*worker)
+        .agg(
+            fn.count(fn.lit(1)).cast("int").alias("threads"),
+            fn.sum(rate()).alias("rate_tps"),
+            fn.sum("cpu_mhz").alias("cpu_mhz"),
+            fn.sum("memory_mb").alias("memory_mb"),
+            fn.sum("queue").alias("queue"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.min("window_from").alias("first"),
+            fn.max("window_to").alias("last"),
+            fn.every("measured").alias("measured"),
+        )
+        .where("measured")
+        .drop("measured")
+    )
+
+
+def rate() -> Column:
+    """What drives an executor: tuples/s received, of a spout emitted with ids, else sent."""
+    return fn.coalesce(
+        *(fn.when(fn.col(c) > 0, fn.col(c)) for c in ("received_tps", "emitted_tps", "sent_tps")), fn.lit(0.0)
+    )

@@ -1,0 +1,97 @@
+"""All jobs in order: each big table is read once and condensed, everything else is made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from stormpilot.errors import UsageError
+from stormpilot.history.mine import knee, noise, otd, overload
+from stormpilot.history.mine.condense import edge_windows, executor_hours, worker_windows
+from stormpilot.history.mine.cpu import cpu, cpu_bins
+from stormpilot.history.mine.findings import Mined, Row, Rows, Terms, findings, limits
+from stormpilot.history.mine.performance import performance
+from stormpilot.history.mine.profile import forecast_error, held_out, profile
+from stormpilot.history.mine.reading import Log
+from stormpilot.history.mine.restart import restart_s
+from stormpilot.history.mine.selectivity import selectivity, taken_in
+
+Step = Callable[[str], AbstractContextManager[object]]
+STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
+
+
+def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[Mined]:
+    """Mine a log; `step` is entered with each of `STEPS`.
+
+    Raises
+    ------
+    UsageError
+        No windows in the selected part of the log.
+    """
+    rows, kept = Rows(), []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist())
+        return frame
+
+    try:
+        with step("windows"):
+            windows = keep(log.table("windows"))
+            rows.noise = collected(noise.noise(windows))
+            bins = keep(knee.latency_bins(windows))
+            rows.knees = collected(knee.knees(bins))
+            rows.seen = collected(knee.seen(bins))
+            rows.restart_s = collected(restart_s(log.table("outcomes")))
+        with step("executors"):
+            hours = keep(executor_hours(log.table("executors")))
+            rows.topologies = collected(topologies(windows, hours))
+            if not rows.topologies:
+                raise UsageError(f"{log.path}: no windows {log.selection}".rstrip())
+            rows.executor_noise = collected(noise.executor_noise(hours))
+            rows.cpu = collected(cpu(cpu_bins(hours)))
+        with step("overloads"):
+            mined = [(s, ratio) for s, ratio in limits(rows.knees, terms).items()]
+            limit = log.spark.createDataFrame(mined, "supervisor string, cpu_limit_ratio double")
+            loads = keep(overload.loads(log.table("nodes"), limit))
+            episodes = overload.episodes(loads, overload.changes(hours))
+            rows.overload_s = collected(overload.overload_s(episodes, overload.presence(hours)))
+        with step("workers"):
+            workers = keep(worker_windows(log.table("executors")))
+            rows.performance = collected(performance(workers, loads))
+            rows.otd = collected(otd.otd(workers, otd.foreseen(loads)))
+            workers.unpersist()
+        with step("edges"):
+            edges = keep(edge_windows(log.table("edges")))
+            rows.selectivity = collected(selectivity(edges, taken_in(hours, edges)))
+        with step("profiles"):
+            rows.profile = collected(profile(edges))
+            rows.forecast_error = collected(forecast_error(held_out(edges)))
+    finally:
+        for frame in kept:
+            frame.unpersist()
+    return findings(rows, terms)
+
+
+def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:
+    """What there is: topology_name, topology_id (the newest), rows, first, last, supervisors, components."""
+    places = executor_hours.groupBy("topology_name").agg(
+        fn.collect_set("supervisor").alias("supervisors"), fn.collect_set("component").alias("components")
+    )
+    return (
+        windows.groupBy("topology_name")
+        .agg(
+            fn.max_by("topology_id", "window_to").alias("topology_id"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.min("window_from").alias("first"),
+            fn.max("window_to").alias("last"),
+        )
+        .join(places, "topology_name", "left")
+    )
+
+
+def collected(frame: DataFrame) -> list[Row]:
+    """The rows of a small frame."""
+    return [row.asDict() for row in frame.collect()]

@@ -1,0 +1,66 @@
+"""What a week is like: the rate of every edge by hour of the week, and how well that forecasts."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from stormpilot.history.mine.columns import evidence, hour_of_week
+
+EDGE = ("topology_name", "from_component", "stream", "to_component")
+WEEK_H, DAY_H = 168, 24
+
+
+def profile(edge_windows: DataFrame) -> DataFrame:
+    """Median rate by edge and hour of week: edge, hour_of_week, rate_tps, weeks, windows, evidence."""
+    return edge_windows.groupBy(*EDGE, hour_of_week().alias("hour_of_week")).agg(
+        fn.percentile_approx("rate_tps", fn.lit(0.5), 1000).alias("rate_tps"),
+        fn.countDistinct(fn.floor(fn.col("hour") / WEEK_H)).alias("weeks"),
+        fn.count(fn.lit(1)).alias("windows"),
+        *evidence(),
+    )
+
+
+def held_out(edge_windows: DataFrame) -> DataFrame:
+    """`edge_windows` with `test`: the last week of a topology with two or more, the last day of one with more than one.
+
+    With less than eight days nothing is held out: no hour of the week would have been seen before.
+    """
+    span = edge_windows.groupBy("topology_name").agg(fn.min("hour").alias("from_h"), (fn.max("hour") + 1).alias("to_h"))
+    hours = fn.col("to_h") - fn.col("from_h")
+    kept_back = fn.when(hours >= 2 * WEEK_H, WEEK_H).when(hours >= WEEK_H + DAY_H, DAY_H).otherwise(0)
+    return (
+        edge_windows.join(fn.broadcast(span), "topology_name")
+        .withColumn("test", fn.col("hour") >= fn.col("to_h") - kept_back)
+        .drop("from_h", "to_h")
+    )
+
+
+def forecast_error(held_out: DataFrame) -> DataFrame:
+    """How far a forecast from the other hours is off in those held out, by edge and by topology (from_component null).
+
+    Columns: the edge, forecast_error_ratio (median of |rate - forecast| / rate), weighted_error_ratio (sum of |rate -
+    forecast| / sum of rates), windows, evidence.
+    """
+    forecast = profile(held_out.where(~fn.col("test"))).select(
+        *EDGE, "hour_of_week", fn.col("rate_tps").alias("forecast_tps")
+    )
+    off = fn.abs(fn.col("rate_tps") - fn.col("forecast_tps"))
+    tested = (
+        held_out.where(fn.col("test") & (fn.col("rate_tps") > 0))
+        .withColumn("hour_of_week", hour_of_week())
+        .join(forecast, [*EDGE, "hour_of_week"])
+        .withColumn("off", off)
+    )
+    by = fn.grouping_id().alias("level")
+    return (
+        tested.groupingSets([[fn.col(c) for c in EDGE], [fn.col("topology_name")]], *EDGE)
+        .agg(
+            fn.percentile_approx(fn.col("off") / fn.col("rate_tps"), fn.lit(0.5), 1000).alias("forecast_error_ratio"),
+            (fn.sum("off") / fn.sum("rate_tps")).alias("weighted_error_ratio"),
+            fn.count(fn.lit(1)).alias("windows"),
+            *evidence(),
+            by,
+        )
+        .drop("level")
+    )

@@ -1,0 +1,70 @@
+"""Mined numbers to `thresholds/<topology-id>` and `profiles/<topology-id>`. No Spark in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from stormpilot.errors import UsageError
+from stormpilot.history.mine.findings import Mined
+from stormpilot.model.messages import decode, encode
+from stormpilot.model.thresholds import Thresholds
+from stormpilot.paths import Paths
+
+log = structlog.get_logger(__name__)
+
+
+class Store(Protocol):
+    """The part of ZooKeeper that is needed."""
+
+    def children(self, paths: Sequence[str]) -> list[list[str]]:
+        """Names below each path."""
+
+    def read(self, paths: Sequence[str]) -> Sequence[object]:
+        """What is at each path, None where there is nothing."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write, with parents."""
+
+
+def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
+    """Write what was mined; returns the topology ids that it was written for.
+
+    That is the newest id in the log and every other one that runs under the name now: a topology that was submitted
+    again goes on with its history. What replay recommended before is kept.
+    """
+    running = store.children([paths.topology()])[0]
+    written = []
+    for m in mined:
+        name = m.thresholds.topology_name
+        ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
+        for topology_id in sorted(ids):
+            before = _before(store, paths.thresholds(topology_id))
+            thresholds = msgspec.structs.replace(
+                m.thresholds, topology_id=topology_id, recommendation=before and before.recommendation
+            )
+            store.put(paths.thresholds(topology_id), encode(thresholds))
+            if m.profile is not None:
+                profile = msgspec.structs.replace(m.profile, topology_id=topology_id)
+                store.put(paths.profile(topology_id), encode(profile))
+            written.append(topology_id)
+    return written
+
+
+def name_of(topology_id: str) -> str:
+    """The name in Storm's id NAME-NUMBER-SECONDS."""
+    return topology_id.rsplit("-", 2)[0]
+
+
+def _before(store: Store, path: str) -> Thresholds | None:
+    node = store.read([path])[0]
+    if node is None:
+        return None
+    try:
+        return decode(node.data, Thresholds, path)  # type: ignore[attr-defined]
+    except UsageError as e:
+        log.warning("replacing thresholds that cannot be read", why=e)
+        return None

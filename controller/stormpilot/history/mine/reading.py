@@ -1,0 +1,157 @@
+"""The traffic log as frames, from any path that Spark reads (file:, s3a:, hdfs:)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
+
+from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.history.schema import CLUSTER_TABLES, TABLES
+
+TIME = {"decisions": "at", "outcomes": "at"}
+"""The column that tells a row's time, where it is not `window_to`."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of the log: topologies by name or id (empty: all), from `since` until before `until`."""
+
+    topologies: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __str__(self) -> str:
+        parts = [f"of {', '.join(self.topologies)}"] if self.topologies else []
+        parts += [f"since {self.since:%Y-%m-%dT%H:%M:%SZ}"] if self.since else []
+        parts += [f"until {self.until:%Y-%m-%dT%H:%M:%SZ}"] if self.until else []
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A traffic log; `tables` are those that it has."""
+
+    spark: SparkSession
+    path: str
+    tables: frozenset[str]
+    selection: Selection = Selection()
+
+    def table(self, name: str) -> DataFrame:
+        """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
+        schema = spark_schema(name)
+        if name not in self.tables:
+            return self.spark.createDataFrame([], schema)
+        folders = ["date"] if name in CLUSTER_TABLES else ["date", "topology"]
+        partitioned = StructType([*schema.fields, *(StructField(f, StringType()) for f in folders)])
+        rows = self.spark.read.schema(partitioned).parquet(f"{self.path.rstrip('/')}/{name}")
+        return self._selected(rows, name).drop(*folders)
+
+    def _selected(self, rows: DataFrame, name: str) -> DataFrame:
+        """By folder where folders tell, then by column."""
+        at, want = fn.col(TIME.get(name, "window_to")), self.selection
+        if want.since is not None:
+            rows = rows.where((fn.col("date") >= f"{want.since.astimezone(UTC):%Y-%m-%d}") & (at >= fn.lit(want.since)))
+        if want.until is not None:
+            rows = rows.where((fn.col("date") <= f"{want.until.astimezone(UTC):%Y-%m-%d}") & (at < fn.lit(want.until)))
+        if want.topologies and name not in CLUSTER_TABLES:
+            known = fn.col("topology_id").isin(*want.topologies) | fn.col("topology_name").isin(*want.topologies)
+            folder = fn.lit(False)
+            for t in want.topologies:  # an id is its topology's name with a number and a time behind it
+                folder |= fn.col("topology").startswith(t if quote(t, safe="") == t else "")
+            rows = rows.where(folder & known)
+        return rows
+
+
+def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> Log:
+    """Look at what is there.
+
+    Raises
+    ------
+    UsageError
+        There is nothing, or something else than a traffic log.
+    UnreachableError
+        The file system does not answer.
+    """
+    where = _located(path)
+    try:
+        folders = _folders(spark, where)
+    except PySparkException as e:
+        raise UsageError(f"{path}: {_reason(e)}") from e
+    except Exception as e:
+        if "Py4J" not in type(e).__name__:
+            raise
+        raise UnreachableError(f"{path} cannot be read: {_reason(e)}") from e
+    if folders is None:
+        raise UsageError(f"{path}: there is no such folder")
+    found = folders & set(TABLES)
+    if not found:
+        inside = f"it holds {', '.join(sorted(folders)[:5])}" if folders else "it is empty"
+        raise UsageError(
+            f"{path} is not a traffic log: expected folders such as edges/ and executors/ (traffic_log.dir of the "
+            f"controller), {inside}"
+        )
+    for name in sorted(found):
+        _check(spark, where, name)
+    return Log(spark, where, frozenset(found), selection or Selection())
+
+
+def spark_schema(table: str) -> StructType:
+    """The columns of a table as Spark has them."""
+    return StructType([StructField(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=False)) for f in TABLES[table]])
+
+
+def _located(path: str) -> str:
+    """A path without a scheme is a local one, whatever the default file system is, if it is there."""
+    from pathlib import Path
+
+    local = Path(path).expanduser()
+    return path if urlsplit(path).scheme or not local.exists() else local.resolve().as_uri()
+
+
+def _folders(spark: SparkSession, path: str) -> set[str] | None:
+    """Names of the folders in a folder; None when it is not there."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    if not files.exists(folder):
+        return None
+    if not files.getFileStatus(folder).isDirectory():
+        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
+    return {s.getPath().getName() for s in files.listStatus(folder) if s.isDirectory()}
+
+
+def _check(spark: SparkSession, path: str, table: str) -> None:
+    """One file of the table has its columns, and folders are those that we write."""
+    folder = f"{path.rstrip('/')}/{table}"
+    inside = _folders(spark, folder) or set()
+    if not inside:
+        return
+    if not all(name.startswith("date=") for name in inside):
+        other = sorted(n for n in inside if not n.startswith("date="))[0]
+        raise UsageError(f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other}/")
+    day = f"{folder}/{max(inside)}"
+    try:
+        columns = set(spark.read.option("basePath", folder).parquet(day).columns)
+    except PySparkException as e:
+        if "UNABLE_TO_INFER_SCHEMA" in str(e.getCondition()):
+            return
+        raise UsageError(f"{day} cannot be read as Parquet: {_reason(e)}") from e
+    key = TIME.get(table, "window_to")
+    if key not in columns:
+        raise UsageError(
+            f"{folder} is not table {table} of a traffic log: no column {key} but {', '.join(sorted(columns)[:6])}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString() if java is not None else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

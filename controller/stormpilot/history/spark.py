@@ -1,0 +1,157 @@
+"""A Spark session for the jobs over the traffic log.
+
+Which Spark, in this order: `spark-submit`'s, when it started us; the master that is asked for (`local[*]`, `spark://`,
+`yarn`, `k8s://`); `local[*]`. Any setting of Spark's can be given; ours are defaults below these.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from stormpilot.errors import UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+_LOG = Path(__file__).with_name("log4j2.properties")
+ALWAYS = {
+    "spark.app.name": "stormpilot history",
+    "spark.sql.session.timeZone": "UTC",
+    # a file that the controller merged into another one while we read is not an error
+    "spark.sql.files.ignoreMissingFiles": "true",
+    # folders `topology=007` are names, not numbers
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.debug.maxToStringFields": "100",
+}
+OURS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "4g",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+    # the many small files of a log: fewer, larger tasks
+    "spark.sql.files.openCostInBytes": str(256 * 1024),
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+}
+"""What holds unless Spark was started by somebody else."""
+LOCAL_SHUFFLE_PARTITIONS = "32"
+LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+@contextmanager
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session for one command, stopped at its end.
+
+    Raises
+    ------
+    UnreachableError
+        PySpark, Java or the master is missing or does not answer.
+    """
+    spark = start(master, settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session; `settings` win over `configuration`. What its JVM writes to stderr is shown if it does not start."""
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    wanted = configuration(master, settings or {}, submitted=submitted)
+    if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise UnreachableError("Spark needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME")
+    if not submitted and "spark.driver.bindAddress" in wanted:
+        os.environ.setdefault("SPARK_LOCAL_IP", wanted["spark.driver.bindAddress"])
+    with warnings.catch_warnings(), nullcontext() if submitted else _stderr_of_children() as said:
+        warnings.simplefilter("ignore", FutureWarning)  # of its pandas parts, which we do not use
+        try:
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+        except ImportError as e:
+            raise UnreachableError(f"PySpark is not installed ({e}): pip install 'stormpilot[history]'") from e
+        builder = SparkSession.builder
+        for key, value in wanted.items():
+            builder = builder.config(key, value)
+        try:
+            return builder.getOrCreate()
+        except Exception as e:
+            if not isinstance(e, PySparkException) and "Py4J" not in type(e).__name__:
+                raise
+            where = f" with master {wanted['spark.master']}" if "spark.master" in wanted else ""
+            raise UnreachableError(f"Spark does not start{where}: {_first_line(e)}{_last_lines(said)}") from e
+
+
+@contextmanager
+def _stderr_of_children() -> Iterator[IO[bytes]]:
+    """Processes that start in here write stderr to this file: the JVM greets at length before it reads any setting."""
+    with tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield file
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _last_lines(file: IO[bytes] | None) -> str:
+    if file is None:
+        return ""
+    file.seek(0)
+    lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return "".join(f"\n  {line}" for line in lines[-5:])
+
+
+def configuration(master: str | None, settings: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+    """Spark's settings for us. Started by `spark-submit`, its master and its own settings stay as they are."""
+    wanted = dict(ALWAYS)
+    if master is not None:
+        wanted["spark.master"] = _checked(master)
+    if not submitted:
+        wanted |= OURS
+        wanted.setdefault("spark.master", LOCAL)
+        if _is_local(wanted["spark.master"]):
+            wanted |= LOOPBACK
+            if wanted["spark.master"].startswith("local"):
+                wanted["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLE_PARTITIONS
+    return wanted | dict(settings)
+
+
+def settings_of(options: Sequence[str]) -> dict[str, str]:
+    """`spark.key=value` options as settings; `UsageError` for anything else."""
+    found = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise UsageError(f"--conf {option!r}: expected spark.KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _is_local(master: str) -> bool:
+    """Whether nothing of it is on another machine: then nothing is bound to be reached from one."""
+    return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def _checked(master: str) -> str:
+    if master == "yarn" or master.startswith(("local", "spark://", "k8s://")):
+        return master
+    raise UsageError(f"--master is {master!r}, expected local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage()) if java is not None else str(error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
