@@ -13,7 +13,7 @@ from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.model.cost import current_plan, evaluate
-from stormpilot.model.messages import HistoryEntry, Restart, TopologyView
+from stormpilot.model.messages import ChosenThreshold, HistoryEntry, Restart, TopologyView
 from stormpilot.model.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
@@ -24,7 +24,8 @@ class Account:
     """Gathers what happens during the cycle at `at_ms`.
 
     By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
-    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still.
+    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still,
+    `thresholds` those that are not as configured.
     `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
     known since the last cycle what became of them.
     """
@@ -43,6 +44,7 @@ class Account:
     restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
     followed: Mapping[str, MoveState] = field(default_factory=dict)
     ended: Sequence[MoveState] = ()
+    thresholds: Mapping[str, Sequence[ChosenThreshold]] = field(default_factory=dict)
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
@@ -93,6 +95,8 @@ class Account:
                     restart_moves=0 if restart is None else restart.moves,
                     mode_from=self.modes_from.get(topology_id, ""),
                     effect=_effect(self.followed.get(topology_id)),
+                    threshold_from=decision.threshold_from,
+                    thresholds=list(self.thresholds.get(topology_id, ())),
                 )
             )
         return views

@@ -19,7 +19,7 @@ from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason, hold
 from stormpilot.decide.restarts import restart_time
-from stormpilot.decide.worth import Terms, as_it_runs
+from stormpilot.decide.worth import OwnTerms, Terms, as_it_runs
 from stormpilot.desk import Desk
 from stormpilot.follow import Follower
 from stormpilot.model.messages import BasedOn, HistoryEntry, WorkerPart
@@ -29,6 +29,7 @@ from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Seen
 from stormpilot.observe.settings import Settings
+from stormpilot.observe.thresholds import InUse
 from stormpilot.otdloop import OtdLoop
 from stormpilot.planners import Compute, Planners
 from stormpilot.publish.message import Round, history_entry, plan_message
@@ -81,7 +82,7 @@ class Cycle:
         if observation.belief is None:
             account.waiting_for = "waiting for the scheduler plug-in to write the cluster: is it in Nimbus?"
             return account
-        model = observation.belief.model
+        model, in_use = observation.belief.model, observation.in_use
         self.memory = self.memory.look(model, now_ms).keep_only(observation.seen.topologies)
         account.events, self.told_since = self.told_since, []
         account.running = self._measured(observation, model)
@@ -93,9 +94,10 @@ class Cycle:
         account.modes = {t: s.mode for t, s in subjects.items()}
         account.modes_from = {t: s.mode_from for t, s in subjects.items()}
         account.restart_times = {
-            t: restart_time(self.follower.restarts, name, self.config.decide.restart_s)
+            t: restart_time(self.follower.restarts, name, in_use.section(t, "decide", self.config.decide).restart_s)
             for t, name in account.names.items()
         }
+        account.thresholds = {t: in_use.told(t, model) for t in account.names}
         lost = self._lost(model, now_ms)
         subjects = self.desk.begin(observation.seen.settings, subjects, model, lost, now_ms)
         for verdict in self._wishes(subjects, model, lost, account):
@@ -110,7 +112,7 @@ class Cycle:
                 self._publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
         for group in self._admitted(subjects, model, account):
-            verdict = with_approval(self._decide(group, model, account), subjects)
+            verdict = with_approval(self._decide(group, model, account, in_use), subjects)
             account.decisions.update(verdict.decisions)
             self._publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
@@ -132,7 +134,8 @@ class Cycle:
         asked = observation.seen.settings.requests
         free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
         self.desk.begin(Settings(), free, model, lost, now_ms)
-        verdict, events = self.otd.step(free, model, lost, moves, self.memory, now_ms)
+        own = {t: observation.in_use.section(t, "otd", self.otd.config.otd) for t in free}
+        verdict, events = self.otd.step(free, model, lost, moves, self.memory, now_ms, own)
         account.events += events
         if verdict is not None:
             verdict = with_approval(verdict, subjects)
@@ -200,7 +203,7 @@ class Cycle:
                 groups.setdefault((subject.mode != "act", not subject.new), {})[t] = subject
         return [groups[key] for key in sorted(groups)]
 
-    def _decide(self, group: Mapping[str, Subject], model: Model, account: Account) -> Verdict:
+    def _decide(self, group: Mapping[str, Subject], model: Model, account: Account, in_use: InUse) -> Verdict:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
         standing = part(model, group)
         account.models.update(dict.fromkeys(group, standing))
@@ -208,7 +211,7 @@ class Cycle:
         plan = self.planners.plan(standing, first=True) if first else self.planners.repair(standing)
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
-            terms = self._terms(account.at_ms)
+            terms = self._terms(account.at_ms, {t: own_terms(in_use, self.config, t) for t in group})
             verdict = judge(standing, group, plan, self.memory, terms)
             if terms.arrived and not verdict.plans and not first:
                 verdict = self._refill(standing, group, terms) or verdict
@@ -218,7 +221,7 @@ class Cycle:
         account.decisions.update(verdict.decisions)
         return verdict
 
-    def _terms(self, now_ms: int) -> Terms:
+    def _terms(self, now_ms: int, own: Mapping[str, OwnTerms]) -> Terms:
         config, period_s = self.config, self.config.cycle.period_s
         refill = config.refill
         arrived = self.memory.arrived(now_ms, refill.stable_cycles * period_s, refill.for_s)
@@ -233,6 +236,7 @@ class Cycle:
             arrived=arrived if refill.enabled else frozenset(),
             spent={t: m.spent for t, m in self.follower.moves.items()},
             traffic=config.planner.traffic,
+            own=own,
         )
 
     def _refill(self, standing: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
@@ -299,6 +303,16 @@ class Cycle:
             former=_parts(as_it_runs(topology)),
             promise=decision.promise,
         )
+
+
+def own_terms(in_use: InUse, config: Config, topology_id: str) -> OwnTerms:
+    """The sections as they hold for a topology, and where its thresholds come from."""
+    return OwnTerms(
+        in_use.section(topology_id, "decide", config.decide),
+        in_use.section(topology_id, "effect", config.effect),
+        in_use.overload_s(topology_id),
+        in_use.sources(topology_id),
+    )
 
 
 def _parts(plan: TopologyPlan) -> list[WorkerPart]:

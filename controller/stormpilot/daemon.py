@@ -154,7 +154,7 @@ class Daemon:
         self._config, self._planner, self._first_planner = config, loaded.planner, loaded.first_planner
         cycle.use(config)
         cycle.planners.planner, cycle.planners.first_planner = loaded.planner, loaded.first_planner
-        cycle.observer.use(config.load, config.decide.cpu_limit_ratio)
+        cycle.observer.use(config.load, config.decide.cpu_limit_ratio, config)
         self._recorder.config, self._recorder.planner = config, loaded.planner
         self.service.reconfigured(config)
         self._warm_up(new)
@@ -172,6 +172,7 @@ class Daemon:
             [
                 *(p.topology(), p.load(), p.plan(), p.status(), p.plan_history(), p.pause(""), p.mode(), p.leader),
                 *(p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.audit()),
+                *(p.thresholds(), p.profile(), p.threshold_setting()),
             ]
         )
         lock = self._lock = Lock(self._zookeeper.client, p.leader, self.name)
@@ -195,7 +196,7 @@ class Daemon:
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._planner)
             self.service.leading(epoch.number)
-            observer = Observer(reader, self._config.load, self._config.decide.cpu_limit_ratio)
+            observer = Observer(reader, self._config.load, self._config.decide.cpu_limit_ratio, self._config)
             publisher = Publisher(self._zookeeper, p, epoch)
             file = auditlog.path_in(self._config.traffic_log.dir)
             self._audit_log = auditlog.AuditLog(self._zookeeper, p, file)

@@ -24,6 +24,7 @@ def decision_row(account: Account, topology_id: str, epoch: int, took_ms: float)
         "text": d.text,
         "value": d.value,
         "threshold": d.threshold,
+        "threshold_from": d.threshold_from or None,
         "planner": None if plan is None else plan.planner,
         "params": None if plan is None else json.dumps(plan.params, sort_keys=True),
         "seed": None if plan is None else plan.seed,

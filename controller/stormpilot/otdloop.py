@@ -6,20 +6,21 @@ Of the topologies that it has, the main loop only makes first plans, repairs, an
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stormpilot.config import Config
+from stormpilot.config.deciding import OtdSection
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.foresee import foresee
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.moves import MoveState
 from stormpilot.model.part import part, plan_of
 from stormpilot.model.values import Model, Plan
@@ -56,8 +57,12 @@ class OtdLoop:
         moves: Mapping[str, MoveState],
         memory: Memory,
         now_ms: int,
+        own: Mapping[str, OtdSection] | None = None,
     ) -> tuple[Verdict | None, list[Event]]:
-        """The next move of all topologies of this loop, if there is one and it is allowed; what begins or ends."""
+        """The next move of all topologies of this loop, if there is one and it is allowed; what begins or ends.
+
+        `own` has the section as it holds for a topology; for all together the most careful numbers hold.
+        """
         gates = msgspec.structs.replace(self.config.decide, reschedule_timeout_s=self.config.otd.cool_down_s)
         ready = {t: s for t, s in subjects.items() if self.has(s) and admit(s, *lost, gates, now_ms) is None}
         if not ready:
@@ -66,7 +71,8 @@ class OtdLoop:
         compiled = compile_model(standing)
         frame = frame_of(compiled)
         layout = running_layout(frame)
-        answer = otd.step(frame, layout, self._thresholds())
+        thresholds = self._thresholds([(own or {}).get(t, self.config.otd) for t in ready])
+        answer = otd.step(frame, layout, thresholds)
         events = self._events(answer, ready, now_ms)
         if not isinstance(answer, otd.Move):
             return None, events
@@ -76,7 +82,7 @@ class OtdLoop:
         t, start = compiled.name(answer.executor)
         if violations(standing, plan):
             return None, events  # what runs breaks a constraint: that is for the main loop to mend
-        decision = self._decision(t, start, ready[t], standing, plan, answer)
+        decision = self._decision(t, start, ready[t], standing, plan, answer, thresholds)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
         spent = {i: m.spent for i, m in moves.items()}
         allowed = hold_what_is_over_budget(standing, {t: decision}, plans, spent, self.config.budget, now_ms)
@@ -84,12 +90,16 @@ class OtdLoop:
         return Verdict(allowed, published, plan, memory), events
 
     def _decision(
-        self, topology_id: str, start: int, subject: Subject, model: Model, plan: Plan, move: otd.Move
+        self,
+        topology_id: str,
+        start: int,
+        subject: Subject,
+        model: Model,
+        plan: Plan,
+        move: otd.Move,
+        thresholds: otd.Thresholds,
     ) -> Decision:
-        alone = part(model, {topology_id})
-        running = current_plan(alone)
-        before = None if running is None else evaluate(alone, running)["inter_node_tps"]
-        after = evaluate(alone, plan_of(plan, topology_id))["inter_node_tps"]
+        seen = foresee(part(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
         why = (
             "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
         )
@@ -99,19 +109,19 @@ class OtdLoop:
             Reason.OTD,
             f"case {move.case}: executor {start} moves; {why}",
             move.asc_tps,
-            self.config.otd.threshold_asc_tps if move.case == 3 else None,
+            thresholds.threshold_asc_tps if move.case == 3 else None,
             moved_executors=1,
-            inter_node_tps=(before, after),
+            inter_node_tps=seen.inter_node_tps,
         )
 
-    def _thresholds(self) -> otd.Thresholds:
-        section = self.config.otd
+    def _thresholds(self, sections: Sequence[OtdSection]) -> otd.Thresholds:
+        """One set for all, since the step looks at workers of all: act on a load that is high for one of them."""
         return otd.Thresholds(
-            cpu_high=section.cpu_high,
-            cpu_low=section.cpu_low,
-            queue_high_tuples=section.queue_high_tuples,
-            queue_low_tuples=section.queue_low_tuples,
-            threshold_asc_tps=section.threshold_asc_tps,
+            cpu_high=min(s.cpu_high for s in sections),
+            cpu_low=min(s.cpu_low for s in sections),
+            queue_high_tuples=min(s.queue_high_tuples for s in sections),
+            queue_low_tuples=min(s.queue_low_tuples for s in sections),
+            threshold_asc_tps=max(s.threshold_asc_tps for s in sections),
         )
 
     def _events(self, answer: otd.Step, ready: Mapping[str, Subject], now_ms: int) -> list[Event]:

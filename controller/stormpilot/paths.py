@@ -108,6 +108,10 @@ class Paths:
         """Executors that must run on one supervisor; `key` is `PinSetting.key`."""
         return self._under("settings", "pin", key)
 
+    def threshold_setting(self, key: str = "") -> str:
+        """A threshold that an operator set or froze; `key` is `ThresholdSetting.key`."""
+        return self._under("settings", "thresholds", key)
+
     def exclusion(self, key: str = "") -> str:
         """Executors that may not run on a host or a supervisor; `key` is `ExcludeSetting.key`."""
         return self._under("settings", "exclude", key)

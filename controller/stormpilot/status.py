@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from stormpilot.model.messages import ControllerState, LoadReport, TopologyView
 from stormpilot.observe.reader import ALL, Seen
 from stormpilot.paths import Paths
@@ -235,6 +237,8 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "last_move": view.effect,
         "restart_s": view.restart_s,
         "restart_moves": view.restart_moves,
+        "threshold_from": view.threshold_from,
+        "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
         "since_s": round((now_ms - view.since_ms) / 1000, 1),
         "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
     }

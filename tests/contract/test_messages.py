@@ -29,7 +29,15 @@ from stormpilot.model.messages import (
     encode,
 )
 from stormpilot.model.routes import Routes
-from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, Hold, PinSetting, Request
+from stormpilot.model.settings import (
+    AuditRecord,
+    DrainSetting,
+    ExcludeSetting,
+    Hold,
+    PinSetting,
+    Request,
+    ThresholdSetting,
+)
 from stormpilot.model.thresholds import Profile, Thresholds
 
 HERE = Path(__file__).parent
@@ -50,6 +58,7 @@ KINDS: dict[str, type[Message]] = {
     "request": Request,
     "routes": Routes,
     "status": StatusMessage,
+    "threshold": ThresholdSetting,
     "thresholds": Thresholds,
     "topology": TopologySnapshot,
 }

@@ -109,7 +109,7 @@ class World:
         epoch = raise_epoch(self.zookeeper, self.paths)  # type: ignore[arg-type]
         reader = Reader(self.zookeeper, self.paths)  # type: ignore[arg-type]
         self.cycle = Cycle(
-            observer=Observer(reader, self.config.load, self.config.decide.cpu_limit_ratio),
+            observer=Observer(reader, self.config.load, self.config.decide.cpu_limit_ratio, self.config),
             publisher=Publisher(self.zookeeper, self.paths, epoch),  # type: ignore[arg-type]
             config=self.config,
             compute=lambda model, planner, params, *, seed, left_s: self.planner(model),

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, doctor, history, local, model, plan, routes, size, submit
+from stormpilot.cli import compute, control, doctor, history, local, model, plan, routes, size, submit, thresholds
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -35,6 +35,7 @@ app.add_typer(plan.app, name="plan")
 app.add_typer(model.app, name="model")
 app.add_typer(local.app, name="local")
 app.add_typer(history.app, name="history")
+app.add_typer(thresholds.app, name="thresholds")
 
 
 def _version(asked: bool) -> None:

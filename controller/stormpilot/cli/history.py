@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stormpilot.cli import records
+from stormpilot.cli import history_generate, records
 
 app = typer.Typer(
     cls=records.HistoryGroup,
@@ -12,3 +12,4 @@ app = typer.Typer(
     help="`history TOPOLOGY`: the plans that it had. And the traffic log: mine thresholds, replay, make logs.",
 )
 app.command()(records.plans)
+app.command("generate")(history_generate.generate)

@@ -96,9 +96,17 @@ def _decision(view: TopologyView) -> None:
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
     number = "" if view.value is None else f" ({view.value:,.3g} against {view.threshold or 0:,.3g})"
     say(f"{view.action}: {view.reason}: {view.text}{number}")
+    if view.threshold_from:
+        say(f"the threshold is not as configured: {view.threshold_from}")
     if view.effect:
         say(f"last move: {view.effect}")
     say("")
+    if view.thresholds:
+        print_table(
+            ["threshold", "of", "value", "from", "why"],
+            [[c.name, " ".join(c.of) or "-", f"{c.value:g}", c.source, c.text or "-"] for c in view.thresholds],
+        )
+        say("")
 
 
 def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tuple[str | None, int | None]]) -> None:

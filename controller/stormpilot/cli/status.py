@@ -99,8 +99,21 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
             _line(t["name"], f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
             if d["last_move"]:
                 _line(t["name"], f"last move: {d['last_move']}")
+            if d["thresholds"]:
+                _line(t["name"], _thresholds(d["thresholds"]))
             if d["restart_moves"]:
                 _line(t["name"], f"a restart takes {d['restart_s']:g} s, known from {d['restart_moves']} moves")
+
+
+def _thresholds(found: list[dict[str, Any]]) -> str:
+    """How many come from where, and what was refused."""
+    from collections import Counter
+
+    by = Counter(c["source"] for c in found if c["source"] != "configured")
+    parts = [f"{n} by {source}" if source in ("operator", "owner") else f"{n} {source}" for source, n in by.items()]
+    refused = sum("refused" in c["text"] for c in found)
+    parts += [f"{refused} refused"] if refused else []
+    return f"thresholds: {', '.join(parts) or 'as configured'} (stormpilot thresholds show)"
 
 
 def _line(head: str, text: str) -> None:

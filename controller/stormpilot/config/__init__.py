@@ -3,6 +3,7 @@
 An unknown key is an error that names the nearest known one; every error names the file, the line and the field.
 
 - `sections.py`: the whole, and the sections but those about moves; `deciding.py`: those about moves.
+- `mined.py`: the section about thresholds from history.
 - `section.py`: what sections are made of.
 - `reading.py`: from a file to values.
 """
@@ -14,6 +15,7 @@ from stormpilot.config.deciding import (
     EffectSection,
     RefillSection,
 )
+from stormpilot.config.mined import HistorySection
 from stormpilot.config.reading import describe, load, parse, zookeeper_auth
 from stormpilot.config.section import Mode
 from stormpilot.config.sections import (
@@ -37,6 +39,7 @@ __all__ = [
     "DecideSection",
     "EffectSection",
     "EventKind",
+    "HistorySection",
     "LoadSection",
     "Mode",
     "NotifySection",

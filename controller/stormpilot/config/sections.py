@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from stormpilot.config.deciding import BudgetSection, DecideSection, EffectSection, OtdSection, RefillSection
+from stormpilot.config.mined import HistorySection
 from stormpilot.config.section import Seconds, SecondsOrZero, Section
 from stormpilot.paths import DEFAULT_ROOT
 
@@ -205,6 +206,7 @@ class Config(Section, frozen=True, kw_only=True):
     budget: BudgetSection = BudgetSection()
     otd: OtdSection = OtdSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
+    history: HistorySection = HistorySection()
     api: ApiSection = ApiSection()
     notify: NotifySection = NotifySection()
     log: LogSection = LogSection()

@@ -92,9 +92,14 @@ class Memory:
         known = {s for s, seen_ms in self.supervisors_seen_ms.items() if now_ms - seen_ms <= grace_s * 1000} | present
         return sorted(known - present), len(known)
 
-    def overloaded(self, now_ms: int, overload_s: float) -> set[str]:
-        """Supervisors that have been overloaded for at least X(n) = `overload_s`."""
-        return {s for s, since_ms in self.overloaded_since_ms.items() if now_ms - since_ms >= overload_s * 1000}
+    def overloaded(self, now_ms: int, overload_s: float, own_s: Mapping[str, float] | None = None) -> set[str]:
+        """Supervisors that have been overloaded for at least X(n): `overload_s`, or what `own_s` says of one."""
+        own_s = own_s or {}
+        return {
+            s
+            for s, since_ms in self.overloaded_since_ms.items()
+            if now_ms - since_ms >= own_s.get(s, overload_s) * 1000
+        }
 
     def hit(self, topology_id: str, now_ms: int, spacing_s: float) -> Memory:
         """Count one more time that the plan was worth it, at most once per `spacing_s`."""

@@ -64,7 +64,8 @@ class Decision:
     """What happens with one topology. `value` against `threshold` is the number that decided, where there is one.
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
-    now and in the plan; `promise` is what the move is judged by afterwards, where it is.
+    now and in the plan; `promise` is what the move is judged by afterwards, where it is. `threshold_from` says where
+    the threshold comes from, empty: it is the configured one.
     """
 
     topology_id: str
@@ -77,6 +78,7 @@ class Decision:
     moved_executors: int = 0
     inter_node_tps: tuple[float | None, float | None] = (None, None)
     promise: Promise | None = None
+    threshold_from: str = ""
 
 
 def hold(

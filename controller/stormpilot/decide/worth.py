@@ -13,23 +13,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import msgspec
 
 from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.effect import Promise, noise_ratio
+from stormpilot.decide.foresee import Foresight, Traffic, with_cpu
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import restart_time
-from stormpilot.model.cost import current_plan, evaluate
-from stormpilot.model.flow import inter_node_by_flows
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.messages import Restart
 from stormpilot.model.moves import Metric, Spent
-from stormpilot.model.part import plan_of
+from stormpilot.model.thresholds import GAIN_RATIO, OVERLOAD_S
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+
+
+@dataclass(frozen=True)
+class OwnTerms:
+    """What holds for one topology instead: sections with its own thresholds in them.
+
+    `overload_s` is X(n) of supervisors that have one of their own; `sources` says by name (`decide.overload_s`) where a
+    threshold comes from that is not the configured one.
+    """
+
+    decide: DecideSection
+    effect: EffectSection
+    overload_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Terms:
 
     `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
     supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
-    measured pairs are taken to stay, or shuffles to follow the placement.
+    measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id.
     """
 
     decide: DecideSection
@@ -50,34 +62,40 @@ class Terms:
     restarts: Sequence[Restart] = ()
     arrived: frozenset[str] = frozenset()
     spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
-    traffic: Literal["flow", "measured"] = "measured"
+    traffic: Traffic = "measured"
+    own: Mapping[str, OwnTerms] = field(default_factory=dict)
 
 
-def worth(model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms) -> tuple[Decision, Memory]:
-    """Decide for one topology by itself."""
-    return _Case(model, subject, plan, memory, terms).decide()
+def worth(
+    model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, foreseen: Mapping[str, Foresight]
+) -> tuple[Decision, Memory]:
+    """Decide for one topology by itself; `foreseen` has every topology of the plan."""
+    return _Case(model, subject, plan, memory, terms, foreseen).decide()
 
 
 class _Case:
-    def __init__(self, model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms):
+    def __init__(
+        self,
+        model: Model,
+        subject: Subject,
+        plan: Plan,
+        memory: Memory,
+        terms: Terms,
+        foreseen: Mapping[str, Foresight],
+    ):
         self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
         self.topology = t = subject.topology
+        self.own = terms.own.get(t.id) or OwnTerms(terms.decide, terms.effect)
         self.plans = {tp.id: tp for tp in plan.topologies}
         self.alone = alone(model, t)
-        planned = evaluate(self.alone, plan_of(plan, t.id))
-        running = current_plan(self.alone)
-        self.now_tps = None if running is None else evaluate(self.alone, running)["inter_node_tps"]
-        self.new_tps = planned["inter_node_tps"]
-        if terms.traffic == "flow" and (seen := inter_node_by_flows(self.alone, plan_of(plan, t.id))) is not None:
-            foreseen_now, foreseen = seen  # what changes by the model's own yardstick, from what was measured
-            known = self.now_tps is not None and foreseen_now is not None
-            self.new_tps = max((self.now_tps or 0.0) + foreseen - (foreseen_now or 0.0), 0.0) if known else foreseen
-        self.total_tps = planned["total_tps"]
-        self.moved = int(planned["moved_executors"])
+        own = foreseen[t.id]
+        self.now_tps, self.new_tps = own.inter_node_tps
+        self.total_tps, self.moved = own.total_tps, own.moved
+        self.then = with_cpu(model, foreseen)
         self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
 
     def decide(self) -> tuple[Decision, Memory]:
-        t, subject, config = self.topology, self.subject, self.terms.decide
+        t, subject, config = self.topology, self.subject, self.own.decide
         if subject.new:
             return self._act(Reason.FIRST_PLAN, f"first placement of {len(t.executors)} executors"), self.memory
         if not subject.placed:
@@ -88,8 +106,9 @@ class _Case:
             longest_ms = max(self.terms.now_ms - self.memory.overloaded_since_ms[s] for s in relieved)
             text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
             promise = self._promise("load_ratio", relieved)
-            act = self._act(Reason.OVERLOAD, text, longest_ms / 1000, config.overload_s, promise)
-            return act, self.memory
+            x_s = min(self.own.overload_s.get(s, config.overload_s) for s in relieved)
+            act = self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise)
+            return self._from(OVERLOAD_S, act), self.memory
         at_once = subject.degraded or subject.rebalanced
         fills = self._fills()
         threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
@@ -105,7 +124,7 @@ class _Case:
                 return self._hold(Reason.NO_BETTER_PLAN, text), self.memory.missed(t.id)
             text = f"{self._falls()}, less than {threshold:.0%}"
             below = self._hold(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
-            return below, self.memory.missed(t.id)
+            return below if fills else self._from(GAIN_RATIO, below), self.memory.missed(t.id)
         costly = self._cost()
         if costly is not None and not (at_once or subject.asked):
             return costly, self.memory.missed(t.id)
@@ -115,7 +134,13 @@ class _Case:
         elif self.gain < config.gain_threshold_ratio:
             reason, text = Reason.REFILL, f"{', '.join(fills)} came and is used; {text}"
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
+        act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
         return (act, self.memory) if at_once or subject.asked else self._lasting(act)
+
+    def _from(self, name: str, decision: Decision) -> Decision:
+        """The decision, with where its threshold comes from."""
+        source = self.own.sources.get(name, "")
+        return replace(decision, threshold_from=source) if source else decision
 
     def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
         """Only when it was worth it N cycles in a row."""
@@ -142,7 +167,7 @@ class _Case:
 
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when restarts hold up more than is saved."""
-        config = self.terms.decide
+        config = self.own.decide
         restart = restart_time(self.terms.restarts, self.topology.name, config.restart_s)
         saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
         held_up = self._held_up_tps() * restart.seconds
@@ -158,7 +183,7 @@ class _Case:
         """REFILL for the sake of the busiest node."""
         refill = self.terms.refill
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
-        before, after = node_load_mhz(self.model), planned_load_mhz(self.model, self.plans)
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
         busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
         if busiest is None:
             return None
@@ -201,12 +226,12 @@ class _Case:
         return f"inter-node traffic falls by {self.gain:.0%}"
 
     def _promise(self, metric: Metric, nodes: Sequence[str] = ()) -> Promise | None:
-        t, floor = self.topology.id, self.terms.effect.noise_floor_ratio
+        t, floor = self.topology.id, self.own.effect.noise_floor_ratio
         if self.total_tps <= 0:
             return None
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)
-            predicted = own_load_ratio(self.model, t, nodes, self.plans)
+            predicted = own_load_ratio(self.then, t, nodes, self.plans)
             return Promise(metric, before, predicted, floor, self.total_tps, nodes)
         shares = self.memory.shares.get(t)
         noise = noise_ratio(() if shares is None else shares.values, floor)
@@ -224,7 +249,7 @@ class _Case:
         return sum(e.rate for e in self.alone.traffic if e.to in restarting)
 
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        return node_load_mhz(self.alone), planned_load_mhz(self.alone, self.plans)
+        return node_load_mhz(self.alone), planned_load_mhz(alone(self.then, self.topology), self.plans)
 
     def _fills(self) -> list[str]:
         """Supervisors that wait to be used and get executors by the plan."""
@@ -236,10 +261,11 @@ class _Case:
 
     def _relieved(self) -> list[str]:
         """Overloaded supervisors on which the plan has less load, and less of this topology."""
-        overloaded = self.memory.overloaded(self.terms.now_ms, self.terms.decide.overload_s)
+        x_s = self.own.decide.overload_s
+        overloaded = self.memory.overloaded(self.terms.now_ms, x_s, self.own.overload_s)
         if not overloaded:
             return []
-        before, after = node_load_mhz(self.model), planned_load_mhz(self.model, self.plans)
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
         own_before, own_after = self._own_load_mhz()
         return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
 
@@ -247,7 +273,9 @@ class _Case:
 def alone(model: Model, topology: Topology) -> Model:
     """The model with this topology only."""
     traffic = [e for e in model.traffic if e.topology == topology.id]
-    return msgspec.structs.replace(model, topologies=[topology], traffic=traffic)
+    return msgspec.structs.replace(
+        model, topologies=[t for t in model.topologies if t.id == topology.id], traffic=traffic
+    )
 
 
 def as_it_runs(topology: Topology) -> TopologyPlan:

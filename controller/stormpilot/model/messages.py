@@ -311,13 +311,24 @@ class Restart(Part, frozen=True, kw_only=True):
     tasks: int
 
 
+class ChosenThreshold(Part, frozen=True, kw_only=True):
+    """A threshold that holds for a topology, and where it comes from; `of` names the supervisor where it has one."""
+
+    name: str
+    of: list[str] = []
+    value: float
+    source: Literal["operator", "owner", "mined", "configured"]
+    text: str = ""
+
+
 class TopologyView(Part, frozen=True, kw_only=True):
     """A topology as the controller sees it: the last decision (`action`, `reason` code, number against threshold).
 
     `inter_*` are measured for the present placement, null while nothing is measured; `planned_inter_node_tps` is what
     the newest plan would have; `reports_age_s` the age of the oldest of the load reports that are expected, `missing`
     how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
-    `restart_moves` moves (0: configured); `effect` says what the last move won.
+    `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
+    comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured.
     """
 
     id: str
@@ -342,6 +353,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     restart_moves: int = 0
     effect: str = ""
     mode_from: str = ""
+    threshold_from: str = ""
+    thresholds: list[ChosenThreshold] = []
 
     @property
     def sentence(self) -> str:

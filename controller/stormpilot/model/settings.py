@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from stormpilot.errors import UsageError
 from stormpilot.model.messages import HistoryEntry, Message
 
@@ -62,6 +64,36 @@ class ExcludeSetting(Message, frozen=True, kw_only=True):
         """Name of the znode."""
         where = f"host:{_quoted(self.host)}" if self.host is not None else f"supervisor:{_quoted(self.supervisor)}"
         return f"{where},{_quoted(self.topology)},{_quoted(self.component)}"
+
+
+class ThresholdSetting(Message, frozen=True, kw_only=True):
+    """`settings/thresholds/<topology-name or _all>,<name>,<of>`: the threshold is `value`, whatever is mined.
+
+    `name` and `of` as in `ThresholdEntry`; `frozen` tells that the value is one that was mined. A setting that cannot
+    be read has no value: then the configured one holds, since the mined one is not wanted.
+    """
+
+    topology: str
+    name: str
+    of: list[str] = msgspec.field(default_factory=list)
+    value: float | None = None
+    frozen: bool = False
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name of the znode."""
+        return ",".join(_quoted(x) for x in (self.topology, self.name, *self.of))
+
+
+def threshold_of_key(key: str) -> ThresholdSetting:
+    """What the name of a znode says of a threshold that cannot be read; `UsageError` when it says none."""
+    topology, *rest = (unquote(x) for x in key.split(","))
+    if not topology or not rest:
+        raise UsageError(f"{key!r} is not the name of a threshold, expected TOPOLOGY,NAME")
+    return ThresholdSetting(topology=topology, name=rest[0], of=rest[1:])
 
 
 def pin_key(topology: str, component: str, task: int | None = None) -> str:

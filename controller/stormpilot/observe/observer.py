@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from stormpilot.config import LoadSection
+from stormpilot.config import Config, LoadSection
 from stormpilot.model.constrain import constrained
 from stormpilot.model.guess import with_guesses_that_fit
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
@@ -14,6 +14,7 @@ from stormpilot.observe.build import Belief, Rates, build
 from stormpilot.observe.load import LoadHistory, Return
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.observe.settings import Settings
+from stormpilot.observe.thresholds import InUse, choose
 
 RESOURCE_AWARE = ".ResourceAwareScheduler"
 """Storm's scheduler that takes declared CPU and memory at their word."""
@@ -35,6 +36,7 @@ class Observation:
     since_ms: Mapping[str, int]
     reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
     returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
+    in_use: InUse = field(default_factory=InUse)
 
     @property
     def signature(self) -> object:
@@ -47,11 +49,14 @@ class Observation:
             s.paused,
             tuple(sorted((n, m.mode) for n, m in s.modes.items())),
             s.settings.signature,
+            tuple(sorted((i, m.mined_at_ms) for i, m in s.thresholds.items())),
         )
 
 
 class Observer:
     """Looks at ZooKeeper; between looks, `poll_loads` keeps the windows filled.
+
+    With `config` thresholds that were mined or set hold instead of those in it; without, none do.
 
     Attributes
     ----------
@@ -59,8 +64,9 @@ class Observer:
         What was not believed or could not be used so far, by kind.
     """
 
-    def __init__(self, reader: Reader, load: LoadSection, cpu_limit_ratio: float):
+    def __init__(self, reader: Reader, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None):
         self._reader = reader
+        self._config = config
         self._load = load
         self._cpu_limit_ratio = cpu_limit_ratio
         self._history = LoadHistory(load.window_s)
@@ -69,9 +75,9 @@ class Observer:
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
 
-    def use(self, load: LoadSection, cpu_limit_ratio: float) -> None:
+    def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
         """Go on with other settings; the reports that were read stay."""
-        self._load, self._cpu_limit_ratio = load, cpu_limit_ratio
+        self._load, self._cpu_limit_ratio, self._config = load, cpu_limit_ratio, config
         self._history.resize(load.window_s)
 
     @property
@@ -96,7 +102,11 @@ class Observer:
         since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen.cluster, seen.topologies, rates, now_ms)
+        in_use = InUse()
+        if self._config is not None:
+            in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
         if belief is not None and seen.cluster is not None:
+            belief = replace(belief, model=in_use.limited(belief.model))
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
         return Observation(
@@ -107,6 +117,7 @@ class Observer:
             since_ms,
             reporting={t: self._history.tasks(t) for t in followed},
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
+            in_use=in_use,
         )
 
     def _believe(

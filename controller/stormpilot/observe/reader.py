@@ -19,6 +19,7 @@ from stormpilot.model.messages import (
     decode,
 )
 from stormpilot.model.moves import MoveState
+from stormpilot.model.thresholds import Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.paths import Paths
 from stormpilot.zookeeper import Node, Watch, ZooKeeper
@@ -54,6 +55,7 @@ class Seen:
     contenders: tuple[str, ...] = ()
     unreadable_topologies: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
+    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,8 +76,8 @@ class Reader:
     def read(self) -> Seen:
         """Read everything but load reports, leaving watches; `UnreachableError` when ZooKeeper is away."""
         p = self._paths
-        ids, plan_ids, status_ids, paused, mode_names, locks = self._zookeeper.children(
-            [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader], self._watch
+        ids, plan_ids, status_ids, paused, mode_names, locks, mined_ids = self._zookeeper.children(
+            [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader, p.thresholds()], self._watch
         )
         names = [
             p.cluster,
@@ -85,6 +87,7 @@ class Reader:
             *(p.plan(i) for i in plan_ids),
             *(p.status(i) for i in status_ids),
             *(p.mode(n) for n in mode_names),
+            *(p.thresholds(i) for i in mined_ids),
         ]
         unwatched = {p.controller, *(p.moves(i) for i in ids)}  # we write them ourselves
         watched = [n for n in names if n not in unwatched]
@@ -124,6 +127,11 @@ class Reader:
             contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
             settings=self._settings.read(problems),
+            thresholds={
+                i: mined
+                for i in mined_ids
+                if (mined := self._decode(nodes[p.thresholds(i)], Thresholds, p.thresholds(i), problems))
+            },
             problems=problems,
         )
 

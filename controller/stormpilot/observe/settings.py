@@ -7,6 +7,7 @@ was readable before stays believed as it was.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -21,7 +22,9 @@ from stormpilot.model.settings import (
     Hold,
     PinSetting,
     Request,
+    ThresholdSetting,
     exclusion_of_key,
+    threshold_of_key,
     topology_of_key,
 )
 from stormpilot.paths import Paths
@@ -51,6 +54,7 @@ class Settings:
     hold_versions: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, Pending] = field(default_factory=dict)
     frozen: Mapping[str, str] = field(default_factory=dict)
+    thresholds: tuple[ThresholdSetting, ...] = ()
 
     @property
     def signature(self) -> object:
@@ -62,6 +66,7 @@ class Settings:
             tuple(sorted((t, h.until_ms) for t, h in self.holds.items())),
             tuple(sorted((t, p.version) for t, p in self.requests.items())),
             tuple(sorted(self.frozen)),
+            tuple((t.key, t.value) for t in self.thresholds),
         )
 
 
@@ -77,11 +82,11 @@ class SettingsReader:
     def read(self, problems: dict[str, str]) -> Settings:
         """Read all; `problems` is given what cannot be read, by path."""
         p = self._paths
-        parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request()]
+        parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.threshold_setting()]
         found = self._zookeeper.children(parents, self._watch)
         paths = [f"{parent}/{n}" for parent, names in zip(parents, found, strict=True) for n in names]
         nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch), strict=True))
-        drain, pin, exclude, hold, request = (
+        drain, pin, exclude, hold, request, threshold = (
             {n: (f"{parent}/{n}", node) for n in names if (node := nodes[f"{parent}/{n}"]) is not None}
             for parent, names in zip(parents, found, strict=True)
         )
@@ -111,6 +116,10 @@ class SettingsReader:
         requests = {
             n: Pending(self._decode(node, Request, path, problems), node.version) for n, (path, node) in request.items()
         }
+        thresholds = []
+        for n, (path, node) in threshold.items():
+            with contextlib.suppress(UsageError):  # a znode that names no threshold sets none
+                thresholds.append(self._decode(node, ThresholdSetting, path, problems) or threshold_of_key(n))
         self._last_good = {path: m for path, m in self._last_good.items() if nodes.get(path) is not None}
         return Settings(
             drains={d.host: d for d in drains},
@@ -120,6 +129,7 @@ class SettingsReader:
             hold_versions={n: node.version for n, (_, node) in hold.items()},
             requests=requests,
             frozen=frozen,
+            thresholds=tuple(sorted(thresholds, key=lambda s: s.key)),
         )
 
     def _decode(self, node: Node, kind: type[M], path: str, problems: dict[str, str]) -> M | None:

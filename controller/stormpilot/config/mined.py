@@ -1,0 +1,63 @@
+"""The section about what is mined from history: whether, within which ranges and how long it is used."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from stormpilot.config.section import Ratio, Section
+
+RANGES: dict[str, tuple[float, float]] = {
+    "decide.gain_threshold_ratio": (0.02, 0.5),
+    "decide.overload_s": (10.0, 3600.0),
+    "decide.cpu_limit_ratio": (0.3, 0.95),
+    "decide.restart_s": (1.0, 600.0),
+    "effect.noise_floor_ratio": (0.01, 0.5),
+    "otd.cpu_high": (0.4, 1.0),
+    "otd.cpu_low": (0.1, 0.9),
+    "otd.queue_high_tuples": (10.0, 1e7),
+    "otd.queue_low_tuples": (1.0, 1e6),
+    "otd.threshold_asc_tps": (0.1, 1e6),
+}
+"""What a threshold may be, by its name; outside of it nobody meant it."""
+
+
+class HistorySection(Section, frozen=True, kw_only=True):
+    """What `stormpilot history mine` found: whether the controller uses it, and plans for the hour that comes."""
+
+    use_thresholds: Annotated[
+        bool, Meta(description="take thresholds that were mined from a topology's history instead of those given here")
+    ] = True
+    max_age_days: Annotated[
+        float, Meta(gt=0, le=3650, description="thresholds that were mined longer ago are not used any more")
+    ] = 45.0
+    ranges: Annotated[
+        dict[str, tuple[float, float]],
+        Meta(description="least and most that a mined or set threshold may be, by name; the others keep their range"),
+    ] = field(default_factory=dict)
+    owner_thresholds: Annotated[
+        tuple[str, ...],
+        Meta(description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)"),
+    ] = ("decide.gain_threshold_ratio",)
+    proactive: Annotated[
+        bool, Meta(description="plan for the rates of the hour that comes, where the profile foretells them well")
+    ] = False
+    max_forecast_error_ratio: Annotated[
+        Ratio, Meta(description="a profile whose tested error is larger is not planned for")
+    ] = 0.15
+    lead_s: Annotated[float, Meta(ge=60, le=86_400, description="how far ahead is planned for")] = 1800.0
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in self.ranges.items():
+            if name not in RANGES:
+                raise ValueError(f"ranges: {name} is no threshold, expected one of {', '.join(RANGES)}")
+            if not least <= most:
+                raise ValueError(f"ranges: {name} is {least:g} to {most:g}, expected the smaller number first")
+        for name in self.owner_thresholds:
+            if name not in RANGES:
+                raise ValueError(f"owner_thresholds: {name} is no threshold, expected one of {', '.join(RANGES)}")
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Least and most that the threshold may be."""
+        return self.ranges.get(name, RANGES[name])

@@ -1,0 +1,161 @@
+"""Thresholds as operators want them: set, freeze what was mined, unset; and what holds now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stormpilot.config import Config
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.messages import ControllerState
+from stormpilot.model.settings import ALL, ThresholdSetting
+from stormpilot.model.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
+from stormpilot.observe.reader import Reader
+from stormpilot.observe.thresholds import choose, configured, refusal, thresholds_of
+from stormpilot.operate.change import Change
+from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import topology_name
+from stormpilot.options import broken_range
+
+
+class ShownThreshold(msgspec.Struct, frozen=True, kw_only=True):
+    """One threshold of a topology: what holds, where it comes from, and what was mined (null: nothing)."""
+
+    name: str
+    of: list[str]
+    value: float | None
+    source: str
+    text: str
+    mined: float | None = None
+
+
+def set_threshold(operator: Operator, topology: str | None, name: str, value: float, of: str | None = None) -> Change:
+    """A threshold is this number from now on, whatever is mined; `of` names a supervisor.
+
+    Raises
+    ------
+    UsageError
+        The name is no threshold, `of` is missing where it takes one, or the setting can never be that number.
+    """
+    key = _checked(name, of)
+    section, _, field = name.partition(".")
+    expected = broken_range(type(getattr(Config(), section)), field, value)
+    if expected is not None:
+        raise UsageError(f"{name} is {value:g}, expected {expected}")
+    unusual = refusal(Config(), name, value)
+    danger = f"{unusual}: the controller refuses it unless its own history.ranges allows it" if unusual else ""
+    setting = ThresholdSetting(
+        topology=topology_name(topology),
+        name=name,
+        of=key,
+        value=value,
+        since_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+    )
+    what = _what(setting)
+    text, same = f"{what} is {value:g} from now on", f"{what} was {value:g} already"
+    path = operator.paths.threshold_setting(setting.key)
+    return operator.set("thresholds set", _target(setting), path, setting, text, danger=danger, same=same)
+
+
+def freeze(operator: Operator, topology: str, name: str, of: str | None = None) -> Change:
+    """A threshold stays what was mined of it, whatever is mined later."""
+    key = _checked(name, of)
+    entry = next((e for e in mined_entries(operator, topology) if (e.name, e.of) == (name, key)), None)
+    if entry is None or entry.value is None:
+        raise RefusedError(f"{topology}: {name} was not mined, there is nothing to freeze")
+    setting = ThresholdSetting(
+        topology=topology_name(topology),
+        name=name,
+        of=key,
+        value=entry.value,
+        frozen=True,
+        since_ms=operator.now_ms,
+        by=operator.who,
+        why=operator.why,
+    )
+    what = _what(setting)
+    text, same = f"{what} stays {entry.value:g}", f"{what} was frozen at {entry.value:g} already"
+    path = operator.paths.threshold_setting(setting.key)
+    return operator.set("thresholds freeze", _target(setting), path, setting, text, same=same)
+
+
+def unset(operator: Operator, topology: str | None, name: str, of: str | None = None) -> Change:
+    """Take a setting back, or a freeze: what is mined holds again, else what is configured."""
+    setting = ThresholdSetting(topology=topology_name(topology), name=name, of=_checked(name, of))
+    path = operator.paths.threshold_setting(setting.key)
+    text, same = f"{_what(setting)} is mined or configured again", f"{_what(setting)} was not set"
+    return operator.set("thresholds unset", _target(setting), path, None, text, same=same)
+
+
+def mined_entries(operator: Operator, topology: str) -> list[ThresholdEntry]:
+    """The thresholds that were mined of a topology and that the controller uses; empty without any."""
+    seen = Reader(operator.zookeeper, operator.paths).read()
+    mined = [m for m in seen.thresholds.values() if topology in (m.topology_id, m.topology_name)]
+    newest = max(mined, key=lambda m: m.mined_at_ms, default=None)
+    return [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source == "mined"]
+
+
+def shown_thresholds(
+    operator: Operator, topology: str, config: Config | None = None
+) -> tuple[list[ShownThreshold], Thresholds | None]:
+    """What holds for a running topology, and all that was mined of it.
+
+    What the leading controller says counts; without one it is worked out from `config`. The configured number is known
+    only with `config`.
+    """
+    snapshot = operator.topology(topology)
+    seen = Reader(operator.zookeeper, operator.paths).read()
+    mined = thresholds_of(snapshot, seen.thresholds)
+    state: ControllerState | None = seen.controller
+    view = None if state is None else next((v for v in state.topologies if v.id == snapshot.id), None)
+    if view is None or config is not None:
+        used = config or Config()
+        in_use = choose(used, {snapshot.id: snapshot}, seen.thresholds, seen.settings.thresholds, operator.now_ms)
+        holding = list(in_use.chosen.get(snapshot.id, {}).values())
+    else:
+        holding = view.thresholds
+    entries = {} if mined is None else {(e.name, tuple(e.of)): e for e in mined.entries if e.name in CONTROLS}
+    rows = [
+        ShownThreshold(
+            name=c.name,
+            of=c.of,
+            value=c.value,
+            source=c.source,
+            text=c.text,
+            mined=entries[c.name, tuple(c.of)].value if (c.name, tuple(c.of)) in entries else None,
+        )
+        for c in holding
+    ]
+    known = {(r.name, tuple(r.of)) for r in rows}
+    for name in CONTROLS:
+        for key, entry in entries.items():
+            if key[0] == name and key not in known and entry.source == "default":
+                rows.append(_as_configured(config, name, list(key[1]), entry.text))
+                known.add(key)
+        if not any(k[0] == name for k in known):
+            rows.append(_as_configured(config, name, [], ""))
+    return sorted(rows, key=lambda r: (CONTROLS.index(r.name), r.of)), mined
+
+
+def _as_configured(config: Config | None, name: str, of: list[str], text: str) -> ShownThreshold:
+    value = None if config is None else configured(config, name)
+    return ShownThreshold(name=name, of=of, value=value, source="configured", text=text)
+
+
+def _checked(name: str, of: str | None) -> list[str]:
+    if name not in CONTROLS:
+        raise UsageError(f"{name!r} is no threshold, expected one of {', '.join(CONTROLS)}")
+    if of is not None and name not in (CPU_LIMIT_RATIO, OVERLOAD_S):
+        raise UsageError(f"{name} is of a topology, not of a supervisor")
+    if of is None and name == CPU_LIMIT_RATIO:
+        raise UsageError(f"{name} is of a supervisor: name it with --of (for all, it is set in controller.yaml)")
+    return [] if of is None else [of]
+
+
+def _what(setting: ThresholdSetting) -> str:
+    return f"{_target(setting)}: {' of '.join([setting.name, *setting.of])}"
+
+
+def _target(setting: ThresholdSetting) -> str:
+    return "everything" if setting.topology == ALL else setting.topology

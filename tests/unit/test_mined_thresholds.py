@@ -1,0 +1,99 @@
+"""A running controller takes up what was mined, without a restart, and says so where it decides."""
+
+from __future__ import annotations
+
+import msgspec
+
+from doubles.snapshots import T0_MS
+from doubles.world import World
+from stormpilot.model.messages import encode
+from stormpilot.model.settings import ThresholdSetting
+from stormpilot.model.thresholds import ThresholdEntry, Thresholds
+
+SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+NEAR = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+R = "decide.gain_threshold_ratio"
+WIDE = "history: {ranges: {decide.gain_threshold_ratio: [0, 0.95]}}\n"
+
+
+def mine(w: World, topology_id: str, **values: float) -> None:
+    entries = [
+        ThresholdEntry(name=name.replace("__", "."), value=v, rows=5000, from_ms=T0_MS - 86_400_000, to_ms=T0_MS)
+        for name, v in values.items()
+    ]
+    message = Thresholds(
+        topology_id=topology_id, topology_name="flights", mined_at_ms=T0_MS, from_ms=0, to_ms=T0_MS, entries=entries
+    )
+    w.zookeeper.put(w.paths.thresholds(topology_id), encode(message))
+
+
+def measured_world(settings: str = WIDE) -> tuple[World, str]:
+    w = World("a", "b", settings=settings)
+    t = w.submit(SPREAD)
+    w.tell(40)
+    return w, t
+
+
+def test_gain_below_the_mined_threshold_is_held_and_the_source_is_told() -> None:
+    w, t = measured_world()
+    mine(w, t, decide__gain_threshold_ratio=0.94)
+    w.wanted = {t: NEAR}
+    assert w.tell(10) == ["GAIN_BELOW_THRESHOLD"]
+    decision = w.decision(t)
+    assert decision.threshold == 0.94
+    assert decision.threshold_from == "mined: 5,000 rows of 1.0 days"
+    (view,) = w.state().topologies
+    assert [(c.name, c.value, c.source) for c in view.thresholds] == [(R, 0.94, "mined")]
+    assert view.threshold_from == decision.threshold_from
+
+
+def test_operator_overrides_what_was_mined_while_it_runs() -> None:
+    w, t = measured_world()
+    mine(w, t, decide__gain_threshold_ratio=0.94)
+    w.wanted = {t: NEAR}
+    w.tell(10)
+    setting = ThresholdSetting(topology="flights", name=R, value=0.05, by="ops")
+    w.zookeeper.put(w.paths.threshold_setting(setting.key), encode(setting))
+    assert w.tell(10) == ["GAIN"]
+    assert w.decision(t).threshold_from == "operator: set by ops"
+
+
+def test_without_mined_thresholds_nothing_is_told() -> None:
+    w, t = measured_world()
+    w.wanted = {t: NEAR}
+    assert w.tell(10) == ["GAIN"]
+    assert w.decision(t).threshold_from == ""
+    assert w.state().topologies[0].thresholds == []
+
+
+def test_thresholds_that_cannot_be_read_change_nothing_and_are_named() -> None:
+    w, t = measured_world()
+    w.zookeeper.put(w.paths.thresholds(t), b"{broken")
+    w.wanted = {t: NEAR}
+    assert w.tell(10) == ["GAIN"]
+    assert any("thresholds" in p for p in w.state().problems)
+
+
+def test_mined_limit_of_a_node_is_what_planners_see() -> None:
+    w, t = measured_world("")
+    seen: list[float] = []
+    plan = w.planner
+
+    def look(model):  # type: ignore[no-untyped-def]
+        seen.extend(s.limit_mhz / s.cpu_mhz for s in model.supervisors if s.id == "a")
+        return plan(model)
+
+    w.planner = look
+    entry = ThresholdEntry(name="decide.cpu_limit_ratio", scope="supervisor", of=["a"], value=0.5, rows=9)
+    message = Thresholds(
+        topology_id=t, topology_name="flights", mined_at_ms=T0_MS, from_ms=0, to_ms=T0_MS, entries=[entry]
+    )
+    w.zookeeper.put(w.paths.thresholds(t), encode(message))
+    w.tell(10)
+    assert seen
+    assert {round(s, 6) for s in seen} == {0.5}
+    changed = msgspec.structs.replace(message, entries=[])
+    w.zookeeper.put(w.paths.thresholds(t), encode(changed))
+    seen.clear()
+    w.tell(10)
+    assert {round(s, 6) for s in seen} == {0.8}
