@@ -26,8 +26,9 @@ class MemoryZooKeeper:
             self._ensure(path)
 
     def put(self, path: str, data: bytes) -> None:
+        before = self._nodes.get(path)
         self._ensure(path)
-        self._nodes[path] = Node(data, self._nodes[path].version + 1, self._clock_ms())
+        self._nodes[path] = Node(data, 0 if before is None else before.version + 1, self._clock_ms())
 
     def delete(self, path: str) -> bool:
         for name in self._children(path):
@@ -50,7 +51,8 @@ class MemoryZooKeeper:
             return
         node = self._nodes.get(step.path)
         if isinstance(step, Put) and step.version is None:
-            if node is not None or step.path.rpartition("/")[0] not in self._nodes:
+            parent = step.path.rpartition("/")[0]
+            if node is not None or (parent and parent not in self._nodes):
                 raise ConflictError(step.path)
             self._nodes[step.path] = Node(step.data, 0, self._clock_ms())
             return

@@ -1,0 +1,126 @@
+"""The compose cluster as tests see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scene import until
+
+
+@dataclass
+class Stack:
+    """A project of docker-compose.yml; `applied_after_s` is from `up` to the first applied plan, images built."""
+
+    repository: Path
+    project: str
+    applied_after_s: float = 0.0
+    profiles: tuple[str, ...] = ("demo",)
+    _compose: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
+        command = ["docker", "compose"] if plugin else [shutil.which("docker-compose") or "docker-compose"]
+        profiles = [x for p in self.profiles for x in ("--profile", p)]
+        self._compose = [*command, "-p", self.project, *profiles]
+
+    def compose(self, *arguments: str, timeout_s: float = 120.0, check: bool = True) -> str:
+        """Run a compose command in the repository; its stdout."""
+        done = subprocess.run(
+            [*self._compose, *arguments],
+            cwd=self.repository,
+            env=os.environ | {"STORMPILOT_PORT": "0"},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
+        return done.stdout
+
+    def up(self) -> None:
+        """Build what is not built, start everything, and wait for the first applied plan."""
+        assert list((self.repository / "dist").glob("*.whl")), "images are made of dist/: run make dist"
+        self.compose("build", timeout_s=900)
+        started = time.monotonic()
+        self.compose("up", "-d", timeout_s=300)
+        until(lambda: self.applied("flights"), 240, "a plan for flights to be applied")
+        self.applied_after_s = time.monotonic() - started
+        out = self.repository / "build"
+        out.mkdir(exist_ok=True)
+        (out / "compose-up.json").write_text(json.dumps({"up_to_applied_s": round(self.applied_after_s, 1)}) + "\n")
+
+    def down(self) -> None:
+        """End it and remove its volumes; where a test failed before, its logs are in build/compose.log."""
+        (self.repository / "build").mkdir(exist_ok=True)
+        log = self.compose("logs", "--no-color", "--tail=200", check=False)
+        (self.repository / "build" / "compose.log").write_text(log)
+        self.compose("down", "-v", "--remove-orphans", "-t", "5", timeout_s=180)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def container(self, service: str) -> str:
+        """Id of a service's container, running or not."""
+        return self.compose("ps", "-q", service).strip()
+
+    def inside(self, service: str, *command: str, check: bool = True) -> str:
+        """Run a command in a service's container."""
+        return self.compose("exec", "-T", service, *command, check=check)
+
+    def status(self) -> dict[str, Any]:
+        """`stormpilot status -f json` by the controller's container; empty while it does not answer."""
+        try:
+            return dict(json.loads(self.inside("controller", "stormpilot", "status", "-f", "json", check=False)))
+        except ValueError:
+            return {}
+
+    def topology(self, name: str) -> dict[str, Any]:
+        """A row of `status`; empty while there is none."""
+        return next((t for t in self.status().get("topologies", []) if t["name"] == name), {})
+
+    def applied(self, name: str) -> bool:
+        """Whether every executor runs where the newest plan wants it."""
+        t = self.topology(name)
+        return bool(t) and t["state"] == "applied" and t["state_plan"] == t["plan"] and t["unplaced"] == 0
+
+    def znode(self, path: str) -> Any:
+        """A message in ZooKeeper, read in the controller's container."""
+        program = (
+            "import gzip, sys; from stormpilot.zookeeper import connect; z = connect('zookeeper:2181'); "
+            f"n = z.read(['{path}'])[0]; d = n.data if n else b'null'; "
+            "sys.stdout.buffer.write(gzip.decompress(d) if d[:2] == b'\\x1f\\x8b' else d); z.stop()"
+        )
+        return json.loads(self.inside("controller", "python", "-c", program))
+
+    def hosts(self) -> dict[str, int]:
+        """Executors of `flights` by the host that they run on, as the plug-in wrote it; key "" for none."""
+        cluster = self.znode("/stormpilot/v1/cluster")
+        host = {s["id"]: s["host"] for s in cluster["supervisors"]}
+        snapshot = self.znode(f"/stormpilot/v1/topologies/{self.topology('flights')['id']}")
+        counts: dict[str, int] = {}
+        for e in snapshot["executors"]:
+            name = host.get(e.get("supervisor") or "", "")
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+    def supervisors(self) -> set[str]:
+        """Hosts of the supervisors that Nimbus knows."""
+        return {s["host"] for s in self.znode("/stormpilot/v1/cluster")["supervisors"]}
+
+    def workers(self) -> dict[str, list[str]]:
+        """Worker JVMs by service: pid and start time in ticks, which a restarted worker changes."""
+        program = (
+            'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline 2>/dev/null | '
+            'grep -q "org.apache.storm.daemon.worker.Worker " && '
+            '! tr "\\0" " " <$p/cmdline | grep -q LogWriter && echo "${p#/proc/} $(cut -d" " -f22 $p/stat)"; done; true'
+        )
+        return {
+            s: sorted(self.inside(s, "bash", "-c", program).split("\n")[:-1])
+            for s in ("supervisor-1", "supervisor-2", "supervisor-3")
+        }
