@@ -18,14 +18,7 @@ from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper import ZooKeeper
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.timeout(600),
-    pytest.mark.skip(
-        reason="not possible on one machine yet: a Nimbus binds its Thrift port on all addresses, and is looked for at "
-        "the same port as the others"
-    ),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
@@ -73,6 +66,12 @@ def zookeeper(cluster: LocalCluster) -> Iterator[ZooKeeper]:
 def test_nimbus_fails_over_without_restarting_a_worker(
     cluster: LocalCluster, controller: subprocess.Popen[bytes], zookeeper: ZooKeeper
 ) -> None:
+    def leads() -> bool:
+        assert controller.poll() is None, "the controller ended"
+        (node,) = zookeeper.read([PATHS.controller])
+        return node is not None
+
+    _until(leads, 90, "the controller to lead: the first plan is then its own")
     topology_id = _submitted(cluster)
 
     def status() -> StatusMessage | None:

@@ -44,6 +44,7 @@ def up(
         list[Path] | None, typer.Option(help="A jar for the classpath of daemons and workers; may be repeated.")
     ] = None,
     zookeepers: Annotated[int, typer.Option(help="ZooKeeper servers (odd).")] = 1,
+    nimbuses: Annotated[int, typer.Option(help="Nimbuses: one leads, the others wait for it to fail.")] = 1,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A key for storm.yaml; may be repeated.")
     ] = None,
@@ -69,6 +70,7 @@ def up(
         scheduler_jar=scheduler_jar,
         extlib=tuple(extlib or ()),
         zookeepers=zookeepers,
+        nimbuses=nimbuses,
         tuned=not defaults,
         conf=dict(_key_value(one) for one in conf or ()),
     )

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from stormpilot.errors import UsageError
-from stormpilot.local import state, zookeeper
+from stormpilot.local import forwarder, state, zookeeper
 from stormpilot.local.home import STORM_VERSION, StormHome
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
@@ -72,8 +72,16 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         daemons.append(Daemon(name, "zookeeper", host, zookeeper_port, argv, {}, log, output))
     for n, host in enumerate(nimbuses, start=1):
         name = f"nimbus-{n}" if spec.nimbuses > 1 else "nimbus"
-        conf = base | {"storm.local.hostname": host}
-        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, nimbus_port, conf, spec.conf))
+        # A Nimbus binds its port on all addresses, and Storm looks for all of them at one: a port of its own for each,
+        # and the common one leads there.
+        own_port = nimbus_port if len(nimbuses) == 1 else ports.take()[0]
+        conf = base | {"storm.local.hostname": host, "nimbus.thrift.port": own_port}
+        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, own_port, conf, spec.conf))
+    if len(nimbuses) > 1:
+        ways = [((d.host, nimbus_port), (d.host, d.port)) for d in daemons if d.kind == "nimbus"]
+        log, output = _logs(layout, "forwarder")
+        argv = forwarder.command(ways)
+        daemons.append(Daemon("forwarder", "forwarder", nimbuses[0], nimbus_port, argv, {}, log, output))
     for node, thrift_port in zip(supervisors, ports.take(spec.supervisors), strict=True):
         conf = base | _supervisor_conf(node, thrift_port)
         daemons.append(

@@ -340,6 +340,10 @@ class LocalCluster:
             majority = len(self.description.of_kind("zookeeper")) // 2 + 1
             running = sum(self.pid(d.id) is not None for d in self.description.of_kind("zookeeper"))
             return running < majority or zookeeper.answers(daemon.host, daemon.port)
+        if daemon.kind == "forwarder":
+            with suppress(OSError), socket.create_connection((daemon.host, daemon.port), timeout=1.0):
+                return True
+            return False
         try:
             if daemon.kind == "nimbus":
                 with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:

@@ -42,8 +42,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     zookeepers
         Servers of the ZooKeeper ensemble, 1 or an odd number above it.
     nimbuses
-        How many Nimbuses, 1 to 3: one leads, the others wait for it to fail. More than one cannot start on one machine
-        yet: each binds its Thrift port on all addresses, and Storm looks for all of them at the same port.
+        How many Nimbuses, 1 to 3: one leads, the others wait for it to fail. Clients find them at one port, as on
+        several machines (`forwarder`).
     tuned
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
     conf

@@ -95,7 +95,7 @@ class Daemon(msgspec.Struct, frozen=True):
     """
 
     id: str
-    kind: Literal["zookeeper", "nimbus", "supervisor"]
+    kind: Literal["zookeeper", "nimbus", "supervisor", "forwarder"]
     host: str
     port: int
     argv: list[str]

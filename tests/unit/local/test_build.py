@@ -13,6 +13,7 @@ import yaml
 from stormpilot.errors import UsageError
 from stormpilot.local import state
 from stormpilot.local.build import build, check_jars
+from stormpilot.local.forwarder import parse
 from stormpilot.local.home import StormHome
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
@@ -49,6 +50,12 @@ def test_every_supervisor_has_its_own_host_ports_folders_and_id(layout: Layout, 
     assert len(set(slots)) == 36
     ids = [c["stormpilot.local.supervisor.id"] for c in confs]
     assert not [(a, b) for a in ids for b in ids if a != b and b.startswith(a)], "Storm matches ids by their beginning"
+
+
+def test_a_single_nimbus_needs_no_forwarder(layout: Layout, ports: Reservation) -> None:
+    built = build_default(layout, ports)
+    assert built.of_kind("forwarder") == []
+    assert conf(layout, "nimbus")["nimbus.thrift.port"] == conf(layout, "supervisor-01")["nimbus.thrift.port"]
 
 
 def test_racks_and_sites_go_round(layout: Layout, ports: Reservation) -> None:
@@ -123,13 +130,18 @@ def test_ensemble_shares_a_client_port_on_different_hosts(layout: Layout, ports:
     assert len([line for line in config if line.startswith("server.")]) == 3
 
 
-def test_nimbuses_share_a_port_on_different_hosts_and_copy_topologies_to_each_other(
+def test_nimbuses_have_a_port_each_behind_a_common_one_and_copy_topologies_to_each_other(
     layout: Layout, ports: Reservation
 ) -> None:
     built = build_default(layout, ports, nimbuses=2)
     nimbuses = built.of_kind("nimbus")
     assert [d.id for d in nimbuses] == ["nimbus-1", "nimbus-2"]
     assert len({d.host for d in nimbuses}) == 2
+    assert len({d.port for d in nimbuses}) == 2
+    assert [conf(layout, d.id)["nimbus.thrift.port"] for d in nimbuses] == [d.port for d in nimbuses]
+    (forwarder,) = built.of_kind("forwarder")
+    common = conf(layout, "supervisor-01")["nimbus.thrift.port"]
+    assert parse(forwarder.argv[3:]) == [((d.host, common), (d.host, d.port)) for d in nimbuses]
     written = conf(layout, "nimbus-2")
     assert written["nimbus.seeds"] == [d.host for d in nimbuses]
     assert written["storm.local.hostname"] == nimbuses[1].host
