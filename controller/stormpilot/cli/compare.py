@@ -13,17 +13,22 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text, rate_text
-from stormpilot.cli.files import ModelOption, compiled_model, write
+from stormpilot.cli.files import ModelOption, compiled_model, left_out, write
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
+    from stormpilot.model.flow import FlowModel
     from stormpilot.model.values import Infeasible, Model, Plan
 
 PRESENT = "present"
+COST = "inter_node_tps"
+FLOW_COST = "flow_inter_node_tps"
 COLUMNS = {
-    "inter_node_tps": "inter-node\ntuples/s",
+    FLOW_COST: "by flow\ntuples/s",
+    COST: "inter-node\ntuples/s",
     "inter_worker_tps": "inter-worker\ntuples/s",
     "network_cost_tps": "network\ncost",
     "ras_network_metric": "RAS\nmetric",
@@ -47,14 +52,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     text: str = ""
     violations: list[str] = []
+    left_out: list[str] = []
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What inter-node traffic is compared with, tuples/s; `kind` says whether it is proved."""
+    """What inter-node traffic is compared with, tuples/s; `kind` says whether it is proved, `metric` which traffic."""
 
     kind: Literal["proved optimum", "proved bound", "least found"]
     inter_node_tps: float
     by: str
+    metric: str = COST
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     budget_s: float | None
+    traffic: Traffic = "measured"
     bound: Bound | None
     rows: list[Row]
     runs: list[Run]
@@ -88,6 +96,10 @@ def compare(
     seed: SeedOption = 0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="So many seeds, from --seed on; medians are shown.")] = 1,
     budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds for each planner and seed.")] = 10.0,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Where not all topologies fit, plan those that do and name the others.")
+    ] = False,
+    traffic: TrafficOption = None,
     format: FormatOption = Format.table,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write everything here as JSON too.")] = None,
 ) -> None:
@@ -95,8 +107,9 @@ def compare(
     inter-node traffic.
 
     The bound is what `exact` proves where it can do the model, else the least traffic found,
-    and is called so. A planner that finds no plan, or fails, is a row that says why. Exit code
-    0 also then.
+    and is called so. With --traffic flow (the default where anything is shuffled) best and
+    partition minimise what shuffles will send, and the gap is in that; nothing is proved of it.
+    A planner that finds no plan, or fails, is a row that says why. Exit code 0 also then.
     """
     from stormpilot.planner import PLANNERS, planner_named
 
@@ -104,17 +117,20 @@ def compare(
     for name in names:
         planner_named(name)
     compiled = compiled_model(model)
-    _warm_up(names)
+    flow = flow_of(compiled, traffic)
+    by: Traffic = "measured" if flow is None else "flow"
+    _warm_up(names, by)
     runs, proofs = [], []
     for name in names:
         for s in range(seed, seed + seeds):
             if console_err.is_terminal:
                 console_err.print(f"{name}, seed {s} ...", end="\r", highlight=False)
-            run, proof = run_one(compiled.model, name, s, budget)
+            run, proof = run_one(compiled.model, name, s, budget, by, partial=partial)
             runs.append(run)
             proofs += [] if proof is None else [proof]
             console_err.print(f"{_progress(run):<60}", highlight=False, markup=False)
-    found = summed_up(str(model), budget, compiled, runs, max(proofs, key=_strength, default=None))
+    proof = max(proofs, key=_strength, default=None)
+    found = summed_up(str(model), budget, compiled, runs, proof, flow)
     if output is not None:
         write(output, found, "comparison")
     if format is Format.json:
@@ -123,7 +139,9 @@ def compare(
         _show(found, seed, seeds)
 
 
-def run_one(model: Model, name: str, seed: int, budget_s: float) -> tuple[Run, Bound | None]:
+def run_one(
+    model: Model, name: str, seed: int, budget_s: float, traffic: Traffic = "measured", *, partial: bool = False
+) -> tuple[Run, Bound | None]:
     """One planner, one seed; nothing that it does wrong ends the comparison. `exact` returns what it proved too."""
     from stormpilot.model.values import Infeasible
     from stormpilot.planner.check import violations
@@ -131,7 +149,7 @@ def run_one(model: Model, name: str, seed: int, budget_s: float) -> tuple[Run, B
     started = time.monotonic()
     proof: Bound | None = None
     try:
-        answer, proof = _planned(model, name, seed, budget_s)
+        answer, proof = _planned(model, name, seed, budget_s, traffic, partial)
     except StormpilotError as e:
         return Run(planner=name, seed=seed, state="failed", time_s=time.monotonic() - started, text=str(e)), None
     except Exception as e:  # noqa: BLE001 (whatever a planner does wrong is its row)
@@ -142,7 +160,7 @@ def run_one(model: Model, name: str, seed: int, budget_s: float) -> tuple[Run, B
         known = "no plan exists" if answer.proved else "no plan was found"
         text = f"{known} ({answer.constraint}): {answer.text}"
         return Run(planner=name, seed=seed, state="infeasible", time_s=took_s, text=text), None
-    wrong = [f"{v.constraint}: {v.text}" for v in violations(model, answer)]
+    wrong = [f"{v.constraint}: {v.text}" for v in violations(model, answer, left_out=answer.left_out)]
     return Run(
         planner=name,
         seed=seed,
@@ -150,14 +168,16 @@ def run_one(model: Model, name: str, seed: int, budget_s: float) -> tuple[Run, B
         time_s=took_s,
         metrics=answer.metrics,
         notes=answer.notes,
-        text=f"its plan breaks a hard constraint: {wrong[0]}" if wrong else "",
+        text=f"its plan breaks a hard constraint: {wrong[0]}" if wrong else "; ".join(left_out(answer)),
         violations=wrong,
-    ), proof
+        left_out=sorted(answer.left_out),
+    ), None if answer.left_out else proof
 
 
-def _planned(model: Model, name: str, seed: int, budget_s: float) -> tuple[Plan | Infeasible, Bound | None]:
-    from stormpilot.planner import PLANNERS, exact
-    from stormpilot.planner.registry import run
+def _planned(
+    model: Model, name: str, seed: int, budget_s: float, traffic: Traffic, partial: bool
+) -> tuple[Plan | Infeasible, Bound | None]:
+    from stormpilot.planner import compute_with, exact, planner_named
     from stormpilot.planner.result import Result
 
     deadline = time.monotonic() + budget_s
@@ -172,20 +192,28 @@ def _planned(model: Model, name: str, seed: int, budget_s: float) -> tuple[Plan 
         proofs.append(Bound(kind=kind, inter_node_tps=found.bound, by="exact"))
         return Result(layout, (f"{kind}: {found.bound:,.6g} tuples/s between nodes",))
 
-    planner = PLANNERS[name]
+    planner = planner_named(name)
     if name == "exact":
         planner = dataclasses.replace(planner, place=place)
-    answer = run(planner, model, {}, seed, lambda: deadline - time.monotonic())
+    answer = compute_with(
+        planner, model, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial, traffic=traffic
+    )
     return answer, proofs[-1] if proofs else None
 
 
 def summed_up(
-    model: str, budget_s: float | None, compiled: Compiled, runs: list[Run], proof: Bound | None
+    model: str,
+    budget_s: float | None,
+    compiled: Compiled,
+    runs: list[Run],
+    proof: Bound | None,
+    flow: FlowModel | None = None,
 ) -> Comparison:
     """Medians by planner, the present placement as a row of its own, and every gap.
 
-    The present placement takes part in the bound only where it keeps every hard constraint. A proved bound of 0 that is
-    not the optimum says nothing, and is not used.
+    The present placement takes part in the bound only where it keeps every hard constraint, a plan only where it leaves
+    no topology out. A proved bound of 0 that is not the optimum says nothing, and is not used; nor is a bound of
+    measured pairs where plans are judged by flows.
     """
     from stormpilot.model.cost import metrics
     from stormpilot.planner.check import violations
@@ -199,21 +227,24 @@ def summed_up(
                 state="infeasible" if wrong else "planned",
                 seeds=0,
                 planned=0,
-                metrics=metrics(compiled, compiled.current),
+                metrics=metrics(compiled, compiled.current) | flow_metrics(flow, compiled.current),
                 text=f"it breaks a hard constraint now: {wrong[0].constraint}: {wrong[0].text}" if wrong else "",
             )
         )
     rows += [_row(name, [r for r in runs if r.planner == name]) for name in dict.fromkeys(r.planner for r in runs)]
-    least = _least(rows, runs)
-    bound = proof if proof is not None and (proof.inter_node_tps > 0 or proof.kind == "proved optimum") else least
+    bound = _least(rows, runs, COST if flow is None else FLOW_COST)
+    if flow is None and proof is not None and (proof.inter_node_tps > 0 or proof.kind == "proved optimum"):
+        bound = proof
     if bound is not None:
-        rows = [msgspec.structs.replace(r, gap=gap(r.metrics, bound)) for r in rows]
-    return Comparison(model=model, budget_s=budget_s, bound=bound, rows=rows, runs=runs)
+        short = {r.planner for r in runs if r.left_out}
+        rows = [r if r.planner in short else msgspec.structs.replace(r, gap=gap(r.metrics, bound)) for r in rows]
+    by: Traffic = "measured" if flow is None else "flow"
+    return Comparison(model=model, budget_s=budget_s, traffic=by, bound=bound, rows=rows, runs=runs)
 
 
 def gap(metrics: dict[str, float], bound: Bound) -> float | None:
     """(traffic - bound) / bound; None where there is no plan, or the bound is 0 and the plan is not there."""
-    value = metrics.get("inter_node_tps")
+    value = metrics.get(bound.metric)
     if value is None:
         return None
     over = value - bound.inter_node_tps
@@ -226,7 +257,7 @@ def _row(name: str, runs: list[Run]) -> Row:
     good = [r for r in runs if r.state == "planned"]
     bad = [r for r in runs if r.state != "planned"]
     metrics = {m: statistics.median(r.metrics[m] for r in good) for m in good[0].metrics} if good else {}
-    text = ""
+    text = next((r.text for r in good if r.left_out), "")
     if bad:
         text = bad[0].text if not good else f"{len(bad)} of {len(runs)} seeds gave no plan: {bad[0].text}"
     return Row(
@@ -240,33 +271,34 @@ def _row(name: str, runs: list[Run]) -> Row:
     )
 
 
-def _least(rows: list[Row], runs: list[Run]) -> Bound | None:
-    found = [(r.metrics["inter_node_tps"], r.planner) for r in runs if r.state == "planned"]
-    found += [(r.metrics["inter_node_tps"], r.planner) for r in rows if r.planner == PRESENT and r.state == "planned"]
+def _least(rows: list[Row], runs: list[Run], metric: str) -> Bound | None:
+    found = [(r.metrics[metric], r.planner) for r in runs if r.state == "planned" and not r.left_out]
+    found += [(r.metrics[metric], r.planner) for r in rows if r.planner == PRESENT and r.state == "planned"]
     if not found:
         return None
     value, by = min(found, key=lambda f: f[0])
-    return Bound(kind="least found", inter_node_tps=value, by=by)
+    return Bound(kind="least found", inter_node_tps=value, by=by, metric=metric)
 
 
 def _strength(bound: Bound) -> tuple[bool, float]:
     return bound.kind == "proved optimum", bound.inter_node_tps
 
 
-def _warm_up(names: list[str]) -> None:
+def _warm_up(names: list[str], traffic: Traffic) -> None:
     """What planners compile at their first use is no part of their time."""
-    from stormpilot.planners import TINY
     from stormpilot.planner import compute
+    from stormpilot.planners import TINY
 
     for name in names:
         try:
-            compute(TINY, name, {}, seed=0, left_s=lambda: 1.0)
+            compute(TINY, name, {}, seed=0, left_s=lambda: 1.0, traffic=traffic)
         except Exception:  # noqa: BLE001 (its row will say so)
             continue
 
 
 def _progress(run: Run) -> str:
-    what = f"{rate_text(run.metrics['inter_node_tps'])} tuples/s between nodes" if run.state == "planned" else run.state
+    traffic = run.metrics.get(FLOW_COST, run.metrics.get(COST, 0.0))
+    what = f"{rate_text(traffic)} tuples/s between nodes" if run.state == "planned" else run.state
     return f"{run.planner}, seed {run.seed}: {what}, {run.time_s:.1f} s"
 
 
@@ -275,15 +307,17 @@ def _show(found: Comparison, seed: int, seeds: int) -> None:
     said = f"{found.model}: {total:,.0f} tuples/s between executors; " if total is not None else f"{found.model}: "
     which = f"seed {seed}" if seeds == 1 else f"medians of seeds {seed} to {seed + seeds - 1}"
     say(f"{said}{which}, {found.budget_s:g} s each")
+    columns = {m: title for m, title in COLUMNS.items() if m != FLOW_COST or found.traffic == "flow"}
     rows = []
     for r in sorted(found.rows, key=_order):
-        cells = [metric_text(m, r.metrics.get(m)) for m in COLUMNS] if r.metrics else [None] * len(COLUMNS)
+        cells = [metric_text(m, r.metrics.get(m)) for m in columns] if r.metrics else [None] * len(columns)
         time_s = None if r.time_s is None else f"{r.time_s:.2f}"
         rows.append([r.planner, *cells, time_s, None if r.gap is None else f"{r.gap:.1%}"])
-    print_table(["\nplanner", *COLUMNS.values(), "time\ns", "gap"], rows, gap=1)
+    print_table(["\nplanner", *columns.values(), "time\ns", "gap"], rows, gap=1)
     if found.bound is not None:
         b = found.bound
-        say(f"gap: inter-node traffic above the {b.kind}, {rate_text(b.inter_node_tps)} tuples/s ({b.by})")
+        which = "inter-node traffic by flow" if b.metric == FLOW_COST else "inter-node traffic"
+        say(f"gap: {which} above the {b.kind}, {rate_text(b.inter_node_tps)} tuples/s ({b.by})")
     for r in found.rows:
         if r.text:
             say(f"{r.planner}: {r.text}")
@@ -295,4 +329,4 @@ def _order(row: Row) -> tuple[int, float, float]:
     if row.planner == PRESENT:
         return 0, 0.0, 0.0
     m = row.metrics
-    return (1, m["inter_node_tps"], m["inter_worker_tps"]) if m else (2, 0.0, 0.0)
+    return (1, m.get(FLOW_COST, m[COST]), m[COST]) if m else (2, 0.0, 0.0)

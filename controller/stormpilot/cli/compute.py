@@ -5,13 +5,14 @@ from __future__ import annotations
 import textwrap
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import ModelOption, compiled_model, read_model, write
+from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
 from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table, say
+from stormpilot.cli.traffic import FORESEEN, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ SHOWN = (
     "moved_executors",
     "restarted_workers",
 )
-FORESEEN = "as shuffles will send it"
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the only source of chance.")]
 
 
@@ -51,7 +51,7 @@ def compute(
         bool, typer.Option("--partial", help="Where not all topologies fit, plan those that do and name the others.")
     ] = False,
     traffic: Annotated[
-        Literal["measured", "flow"] | None,
+        Traffic | None,
         typer.Option(
             help="Minimise traffic on the measured pairs, or as shuffles will send it (the default if any do)."
         ),
@@ -71,6 +71,7 @@ def compute(
     from stormpilot.planner import compute as plan_model
     from stormpilot.planner import planner_named
     from stormpilot.planner.check import violations
+    from stormpilot.planner.flowplan import PREFIX
 
     params = _params(param or [])
     if exact_workers:
@@ -99,18 +100,18 @@ def compute(
             typer.echo(f"note: {note}", err=True)
         return
     write(output, answer, "plan")
-    before = metrics(compiled, compiled.current) if (compiled.current >= 0).all() else {}
+    part = without(compiled, answer.left_out)
+    before = metrics(part, part.current) if (part.current >= 0).all() else {}
+    after = answer.metrics
     rows = [
-        [name, metric_text(name, before.get(name)), metric_text(name, answer.metrics[name]), METRICS[name]]
-        for name in SHOWN
+        [name, metric_text(name, before.get(name)), metric_text(name, after[name]), METRICS[name]] for name in SHOWN
     ]
-    if follows and not answer.left_out:
-        flow = flow_model(compiled.model, compiled)
-        foreseen = flow.predict(compiled.slots_of(answer)).metrics()
-        now = flow.predict(compiled.current).metrics() if before else {}
+    if follows:
+        flow = flow_model(part.model, part)
+        now, foreseen = flow_metrics(flow, part.current), flow_metrics(flow, part.slots_of(answer))
         rows += [
-            [f"flow_{name}", metric_text(name, now.get(name)), metric_text(name, foreseen[name]), FORESEEN]
-            for name in SHOWN
+            [name, metric_text(name, now.get(name)), metric_text(name, foreseen[name]), FORESEEN]
+            for name in (PREFIX + n for n in SHOWN)
             if name in foreseen
         ]
     print_table(

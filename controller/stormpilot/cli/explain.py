@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stormpilot.cli.figures import rate_text
-from stormpilot.cli.files import ModelOption, compiled_model, placement
+from stormpilot.cli.files import ModelOption, compiled_model, left_out, placement
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.traffic import TrafficOption, flow_of
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from stormpilot.planner.explain import Choice, Explanation
 
 TOP = 20
+FORESEEN_HERE = "what shuffles will make of them under this placement"
 
 
 def explain(
@@ -35,17 +37,21 @@ def explain(
     topology: Annotated[str | None, typer.Option("--topology", "-t", help="Only this topology (id or name).")] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="So many, those with most traffic first.")] = TOP,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    traffic: TrafficOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Say of each executor why it is where the plan has it.
 
     What it keeps local and with whom; what the second choice (the cheapest other supervisor
     that is allowed) would cost; and, where another supervisor would be better, which
-    constraint forbids it. Each executor is judged alone, the others staying where they are.
+    constraint forbids it. Each executor is judged alone, the others staying where they are;
+    with --traffic flow by what all shuffles would send then. Topologies that a partial plan
+    leaves out are named.
     """
     from stormpilot.planner.explain import explain as explained
 
     compiled = compiled_model(model)
+    lacking: list[str] = []
     if plan is None:
         where = compiled.current
         if (missing := (where < 0).nonzero()[0]).size:
@@ -53,14 +59,22 @@ def explain(
                 f"{model}: {len(missing)} executors run nowhere now ({compiled.describe(missing)}); give --plan"
             )
     else:
-        where = placement(compiled, plan)[1]
+        given, compiled, where = placement(compiled, plan)
+        lacking = left_out(given)
+    flow = flow_of(compiled, traffic)
     chosen = _chosen(compiled, topology, component, executor or [])
     order = chosen[(-_traffic(compiled)[chosen]).argsort(kind="stable")]
     shown = order if everything or executor else order[:top]
-    found = explained(compiled, where, shown.tolist(), neighbours=8 if executor else 3)
+    found = explained(compiled, where, shown.tolist(), neighbours=8 if executor else 3, flow=flow)
     if format is Format.json:
+        for line in lacking:
+            typer.echo(line, err=True)
         print_json(found)
         return
+    for line in lacking:
+        say(line)
+    if flow is not None:
+        say(f"traffic and CPU are {FORESEEN_HERE}; --traffic measured takes the measured pairs")
     if executor:
         for i, e in enumerate(found):
             if i:

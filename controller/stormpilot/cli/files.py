@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -51,9 +52,14 @@ def compiled_model(path: Path) -> Compiled:
         raise UsageError(f"{path}: {e}; `stormpilot model validate` lists everything that is wrong") from e
 
 
-def placement(compiled: Compiled, path: Path) -> tuple[Plan, Ints]:
-    """A plan file and its placement; `UsageError` names executors that it leaves out and slots that are not there."""
+def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
+    """A plan file, the model of what it places, and the placement in that.
+
+    The model is without the topologies that a partial plan names as left out. `UsageError` names other executors that
+    the plan leaves out, and slots that are not there.
+    """
     plan = read_plan(path)
+    compiled = without(compiled, plan.left_out)
     slots = compiled.slot_numbers()
     for tp in plan.topologies:
         for w in tp.workers:
@@ -67,7 +73,28 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Ints]:
             f"{path}: {len(missing)} of {compiled.executors} executors of the model are not in the plan: "
             f"{compiled.describe(missing)}"
         )
-    return plan, found
+    return plan, compiled, found
+
+
+def without(compiled: Compiled, topology_ids: Collection[str]) -> Compiled:
+    """The model without these topologies; the same where it has none of them."""
+    from stormpilot.model.compiled import compile_model
+
+    model = compiled.model
+    if not any(t.id in topology_ids for t in model.topologies):
+        return compiled
+    return compile_model(
+        msgspec.structs.replace(
+            model,
+            topologies=[t for t in model.topologies if t.id not in topology_ids],
+            traffic=[e for e in model.traffic if e.topology not in topology_ids],
+        )
+    )
+
+
+def left_out(plan: Plan) -> list[str]:
+    """What a partial plan has no place for, a line each."""
+    return [f"left out: {topology}: {why}" for topology, why in plan.left_out.items()]
 
 
 def read(path: Path, what: str) -> bytes:

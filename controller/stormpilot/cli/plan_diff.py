@@ -6,13 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from stormpilot.cli import live_plan
 from stormpilot.cli.figures import change_text, metric_text
-from stormpilot.cli.files import compiled_model, placement
+from stormpilot.cli.files import compiled_model, left_out, placement
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def diff(
         str | None, typer.Option("--topology", "-t", help="Name or id of a running topology (needs no files).")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List every move, not only the first.")] = False,
+    traffic: TrafficOption = None,
     output: FormatOption = Format.table,
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
@@ -52,7 +55,8 @@ def diff(
     Of files: `plan diff --model model.json A.json B.json` from plan A to plan B, and without A
     from the present assignment of the model; no cluster is asked. Of a running topology: `plan
     diff --topology NAME`, from where its executors run now to the plan that the controller
-    published or advises.
+    published or advises. Files: metrics on measured pairs, and rows flow_... for what shuffles
+    will send; what a partial plan leaves out is named.
     """
     if topology is not None:
         if plans or model is not None:
@@ -65,16 +69,29 @@ def diff(
         )
     if len(plans) > 2:
         raise UsageError(f"plan diff: expected one or two plans, not {len(plans)}")
-    _files(model, plans, everything, output)
+    _files(model, plans, everything, traffic, output)
 
 
-def _files(model: Path, plans: list[Path], everything: bool, output: Format) -> None:
+def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | None, output: Format) -> None:
     from stormpilot.model.difference import difference
 
-    compiled = compiled_model(model)
-    after = placement(compiled, plans[-1])[1]
-    before = compiled.current if len(plans) == 1 else placement(compiled, plans[0])[1]
+    whole = compiled_model(model)
+    plan, compiled, after = placement(whole, plans[-1])
+    lacking = [f"{plans[-1]}: {line}" for line in left_out(plan)]
+    before = compiled.current
+    if len(plans) > 1:
+        first = placement(whole, plans[0])[0]
+        before = compiled.slots_of(first)
+        lacking += [f"{plans[0]}: {line}" for line in left_out(first)]
     found = difference(compiled, before, after)
+    flow = flow_of(compiled, traffic)
+    found = msgspec.structs.replace(
+        found,
+        before=found.before | flow_metrics(flow, before),
+        after=found.after | flow_metrics(flow, after),
+    )
+    for line in lacking:
+        typer.echo(line, err=output is Format.json)
     if output is Format.json:
         print_json(found)
         return
@@ -92,8 +109,10 @@ def _files(model: Path, plans: list[Path], everything: bool, output: Format) -> 
 
 
 def _metrics(found: Difference) -> None:
+    from stormpilot.planner.flowplan import PREFIX
+
     rows = []
-    for name in METRICS_SHOWN:
+    for name in (*METRICS_SHOWN, *(PREFIX + n for n in METRICS_SHOWN if PREFIX + n in found.after)):
         a, b = found.before.get(name), found.after[name]
         rows.append([name, metric_text(name, a), metric_text(name, b), change_text(a, b)])
     print_table(["metric", "before", "after", "change"], rows)

@@ -28,7 +28,7 @@ from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.flowplan import Traffic, on_flows
 from stormpilot.planner.registry import Planner, Value, params_of, run
 
-__all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
+__all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "compute_with", "planner_named"]
 
 PLANNERS: dict[str, Planner] = {
     p.name: p
@@ -139,7 +139,23 @@ def compute(
     order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
     `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flowplan.on_flows`).
     """
-    chosen, given = planner_named(planner), params or {}
+    return compute_with(
+        planner_named(planner), model, params, seed=seed, left_s=left_s, partial=partial, traffic=traffic
+    )
+
+
+def compute_with(
+    chosen: Planner,
+    model: Model,
+    params: Mapping[str, Value] | None = None,
+    *,
+    seed: int = 0,
+    left_s: LeftS = lambda: math.inf,
+    partial: bool = False,
+    traffic: Traffic = "measured",
+) -> Plan | Infeasible:
+    """`compute` with a planner that need not be in `PLANNERS`."""
+    given = params or {}
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         def plan(part: Model) -> Plan | Infeasible:
@@ -153,7 +169,7 @@ def compute(
 
     if traffic == "measured":
         return on_pairs(model, left_s)
-    return on_flows(model, planner, params_of(chosen, given), seed, left_s, on_pairs)
+    return on_flows(model, chosen.name, params_of(chosen, given), seed, left_s, on_pairs)
 
 
 def compute_on_flows(

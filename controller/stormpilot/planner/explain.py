@@ -3,24 +3,23 @@
 Every executor is judged alone, all others staying where they are: moving it to another supervisor takes its traffic
 with the executors of that host off the network and puts that with its present host on it. On the other supervisor it
 joins the worker of its topology with which it talks most, or a new one where the topology has one left to open.
+With a flow model a move is judged by what shuffles will send after it, by all executors of the topology.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
-from stormpilot.model.cost import node_load_mhz, node_memory_mb
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints, compile_model
+from stormpilot.model.flow import FlowModel, predicted
 from stormpilot.model.values import Value
+from stormpilot.planner.explain_moves import LEAST_PART, Moves, State, moves_by_flows, moves_of, state_of
 
 CHUNK = 2_000_000  # cells of executors x slots that are looked at at once
-SLACK = 1 + 1e-9
-LEAST_TPS = 1e-6  # of a difference, as a part of an executor's traffic: less is equal
 
 Verdict = Literal["fixed", "least", "tie", "blocked", "improvable"]
 VERDICTS: dict[Verdict, str] = {
@@ -46,7 +45,7 @@ class Neighbour(Value, frozen=True, kw_only=True):
 class Obstacle(Value, frozen=True, kw_only=True):
     """A hard constraint that forbids a move, with its numbers."""
 
-    constraint: Literal["pin", "site", "exclusion", "workers", "slots", "cpu", "memory", "fixed-worker"]
+    constraint: Literal["pin", "site", "exclusion", "workers", "slots", "cpu", "core", "memory", "fixed-worker"]
     text: str
 
 
@@ -96,14 +95,23 @@ class Explanation(Value, frozen=True, kw_only=True):
 
 
 def explain(
-    compiled: Compiled, placement: Ints, executors: Iterable[int] | None = None, *, neighbours: int = 3
+    compiled: Compiled,
+    placement: Ints,
+    executors: Iterable[int] | None = None,
+    *,
+    neighbours: int = 3,
+    flow: FlowModel | None = None,
 ) -> list[Explanation]:
     """Explain a complete placement (E slots): these executors (numbers; None: all), in the order given.
 
-    `neighbours`: how many are named, those with most traffic first.
+    `neighbours`: how many are named, those with most traffic first. `flow`, of the same model: traffic and CPU are
+    those that it predicts for the placement and for each move, else those measured.
     """
     chosen = np.arange(compiled.executors) if executors is None else np.array(list(executors), dtype=np.int64)
-    state = _state(compiled, placement)
+    seen = compiled
+    if flow is not None:
+        seen = compile_model(predicted(flow.compiled.model, compiled.plan_of(placement)))
+    state = state_of(seen, placement, flow)
     step = max(1, CHUNK // max(compiled.slots, compiled.nodes, 1))
     found: list[Explanation] = []
     for lo in range(0, len(chosen), step):
@@ -111,63 +119,7 @@ def explain(
     return found
 
 
-@dataclass(frozen=True)
-class _State:
-    """A placement with what all moves are judged by."""
-
-    compiled: Compiled
-    slot: Ints
-    node: Ints
-    load_mhz: Floats
-    memory_mb: Floats
-    free_slots: Ints  # N
-    slot_topology: Ints  # S -> topology of the worker there, or -1
-    open_slots: Bools  # S: its worker, if there is one, may be joined: it need not stay as it is
-    used_workers: Ints  # T
-    members: Ints  # S -> executors there
-    hosts: list[str]  # N
-    pins: list[str | None]  # E
-
-
-def _state(c: Compiled, placement: Ints) -> _State:
-    host = {x.id: x.host for x in c.model.supervisors}
-    slot_topology = np.full(c.slots, NOWHERE, dtype=np.int64)
-    slot_topology[placement] = c.topology
-    used = np.flatnonzero(slot_topology != NOWHERE)
-    open_slots = np.ones(c.slots, dtype=np.bool_)
-    open_slots[placement[c.fixed]] = False
-    return _State(
-        compiled=c,
-        slot=placement,
-        node=c.slot_node[placement],
-        load_mhz=node_load_mhz(c, placement),
-        memory_mb=node_memory_mb(c, placement),
-        free_slots=c.slots_per_node() - np.bincount(c.slot_node[used], minlength=c.nodes),
-        slot_topology=slot_topology,
-        open_slots=open_slots,
-        used_workers=np.bincount(slot_topology[used], minlength=c.topologies),
-        members=np.bincount(placement, minlength=c.slots),
-        hosts=[host[n] for n in c.node_ids],
-        pins=[e.pin for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)],
-    )
-
-
-@dataclass(frozen=True)
-class _Moves:
-    """What moving each of R executors to each of N supervisors would do (arrays R x N)."""
-
-    node_delta: Floats
-    worker_delta: Floats
-    joins: Bools
-    opens: Bools  # a worker may be opened (slot apart)
-    room_slot: Bools
-    room_cpu: Bools
-    room_memory: Bools
-    allowed: Bools
-    possible: Bools
-
-
-def _explained(s: _State, es: Ints, limit: int) -> list[Explanation]:
+def _explained(s: State, es: Ints, limit: int) -> list[Explanation]:
     c = s.compiled
     rows = np.arange(len(es))
     degree = np.diff(c.xadj)[es]
@@ -181,7 +133,9 @@ def _explained(s: _State, es: Ints, limit: int) -> list[Explanation]:
     by_host = _sums(row * hosts + host, tps, (len(es), hosts))
     in_worker = by_slot[rows, s.slot[es]]
     in_host = by_host[rows, c.node_host[s.node[es]]]
-    moves = _moves(s, es, by_slot, by_host, in_worker, in_host)
+    moves = moves_of(s, es, by_slot, by_host, in_worker, in_host)
+    if s.flow is not None:
+        moves = moves_by_flows(s, s.flow, es, moves, by_slot)
     second, better, verdicts = _choices(s, es, moves, total)
     order = np.lexsort((other, -tps, row))
     first = np.concatenate([[0], np.cumsum(degree)])
@@ -215,44 +169,15 @@ def _sums(index: Ints, weight: Floats, shape: tuple[int, ...]) -> Floats:
     return np.bincount(index, weight, math.prod(shape)).astype(np.float64).reshape(shape)
 
 
-def _moves(s: _State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Floats, in_host: Floats) -> _Moves:
-    c = s.compiled
-    topology = c.topology[es]
-    own = (s.slot_topology[None, :] == topology[:, None]) & s.open_slots  # R x S
-    with_worker = np.full((len(es), c.nodes), -1.0)
-    has = np.flatnonzero(c.slots_per_node() > 0)
-    if len(has):
-        with_worker[:, has] = np.maximum.reduceat(np.where(own, by_slot, -1.0), c.first_slot[has], axis=1)
-    joins = with_worker >= 0
-    alone = s.members[s.slot[es]] == 1
-    opens = alone | (s.used_workers[topology] < c.workers[topology])
-    room_slot = np.broadcast_to(s.free_slots > 0, joins.shape)
-    room_cpu = s.load_mhz + c.cpu_mhz[es, None] <= c.node_limit_mhz * SLACK
-    room_memory = s.memory_mb + c.memory_mb[es, None] <= c.node_memory_mb * SLACK
-    allowed = c.allowed[c.klass[es]]
-    possible = allowed & room_cpu & room_memory & (joins | (opens[:, None] & room_slot)) & ~c.fixed[es, None]
-    return _Moves(
-        node_delta=in_host[:, None] - by_host[:, c.node_host],
-        worker_delta=in_worker[:, None] - np.maximum(with_worker, 0.0),
-        joins=joins,
-        opens=np.broadcast_to(opens[:, None], joins.shape),
-        room_slot=room_slot,
-        room_cpu=room_cpu,
-        room_memory=room_memory,
-        allowed=allowed,
-        possible=possible,
-    )
-
-
-def _choices(s: _State, es: Ints, m: _Moves, total: Floats) -> tuple[Ints, Ints, list[Verdict]]:
+def _choices(s: State, es: Ints, m: Moves, total: Floats) -> tuple[Ints, Ints, list[Verdict]]:
     """Per executor: the cheapest other supervisor that is allowed, the best of all where it saves, and the verdict.
 
-    Less between nodes comes first, less between workers second; differences below `LEAST_TPS` are none.
+    Less between nodes comes first, less between workers second; differences below `LEAST_PART` are none.
     """
     c = s.compiled
     rows = np.arange(len(es))
     here = np.arange(c.nodes)[None, :] == s.node[es][:, None]
-    least = np.maximum(total * LEAST_TPS, 1e-12)
+    least = np.maximum(total * LEAST_PART, 1e-12)
     node = np.where(np.abs(m.node_delta) > least[:, None], m.node_delta, 0.0)
     second = _cheapest(node, m.worker_delta, m.possible & ~here)
     best = _cheapest(node, m.worker_delta, ~here)
@@ -279,7 +204,7 @@ def _cheapest(node_delta: Floats, worker_delta: Floats, may: Bools) -> Ints:
     return np.where(may.any(axis=1), column, NOWHERE)
 
 
-def _choice(s: _State, e: int, r: int, n: int, m: _Moves) -> Choice:
+def _choice(s: State, e: int, r: int, n: int, m: Moves) -> Choice:
     c = s.compiled
     return Choice(
         supervisor=c.node_ids[n],
@@ -291,7 +216,7 @@ def _choice(s: _State, e: int, r: int, n: int, m: _Moves) -> Choice:
     )
 
 
-def _obstacles(s: _State, e: int, r: int, n: int, m: _Moves) -> list[Obstacle]:
+def _obstacles(s: State, e: int, r: int, n: int, m: Moves) -> list[Obstacle]:
     c = s.compiled
     name = c.node_ids[n]
     found = [] if m.allowed[r, n] else _wishes(s, e, name)
@@ -311,19 +236,31 @@ def _obstacles(s: _State, e: int, r: int, n: int, m: _Moves) -> list[Obstacle]:
         )
         found.append(Obstacle(constraint="slots", text=text))
     if not m.room_cpu[r, n]:
-        text = _no_room(name, s.load_mhz[n], c.node_limit_mhz[n], c.cpu_mhz[e], "MHz")
-        found.append(Obstacle(constraint="cpu", text=text))
+        found.append(Obstacle(constraint="cpu", text=_no_cpu(s, e, r, n, m)))
+    if m.flows is not None and (full_mhz := float(m.flows.full_mhz[r, n])) > LEAST_PART * max(c.cpu_mhz[e], 1.0):
+        text = f"shuffles would want {full_mhz:,.0f} MHz more of executors near the sender than their one core gives"
+        found.append(Obstacle(constraint="core", text=text))
     if not m.room_memory[r, n]:
         text = _no_room(name, s.memory_mb[n], c.node_memory_mb[n], c.memory_mb[e], "MB")
         found.append(Obstacle(constraint="memory", text=text))
     return found
 
 
+def _no_cpu(s: State, e: int, r: int, n: int, m: Moves) -> str:
+    c = s.compiled
+    name, limit = c.node_ids[n], float(c.node_limit_mhz[n])
+    if s.flow is None or m.flows is None:
+        return _no_room(name, float(s.load_mhz[n]), limit, float(c.cpu_mhz[e]), "MHz")
+    if m.flows.lacking_mhz[r, n] > 0:
+        return f"with the tuples that would follow it a supervisor lacks {m.flows.lacking_mhz[r, n]:,.0f} MHz"
+    return _no_room(name, float(s.measured_mhz[n]), limit, float(s.flow.compiled.cpu_mhz[e]), "MHz") + " as measured"
+
+
 def _no_room(name: str, used: float, limit: float, need: float, unit: str) -> str:
     return f"{name} has {max(limit - used, 0.0):,.0f} {unit} left of {limit:,.0f}, it needs {need:,.0f}"
 
 
-def _wishes(s: _State, e: int, supervisor: str) -> list[Obstacle]:
+def _wishes(s: State, e: int, supervisor: str) -> list[Obstacle]:
     """Pin, site and exclusions that keep an executor off a supervisor."""
     c = s.compiled
     topology = c.model.topologies[int(c.topology[e])]
@@ -347,7 +284,7 @@ def _wishes(s: _State, e: int, supervisor: str) -> list[Obstacle]:
     return found
 
 
-def _neighbour(s: _State, e: int, other: int, rate_tps: float) -> Neighbour:
+def _neighbour(s: State, e: int, other: int, rate_tps: float) -> Neighbour:
     c = s.compiled
     a, b = int(s.node[e]), int(s.node[other])
     same = s.slot[e] == s.slot[other]
