@@ -25,6 +25,8 @@ MAX_TASK_TPS = 5e7
 MAX_TASK_CORES = 1024.0
 """More CPU than a process and its children can use."""
 MAX_COUNT = 2**53
+FRESHER_S = 20.0
+"""By how much one measurement of a task must be older than the other to be left aside."""
 SAMPLES_PER_WINDOW = 12
 """Readings closer together than this part of a window replace one another: counters are cumulative."""
 
@@ -35,6 +37,10 @@ class TaskRates:
 
     `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
     histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples.
+
+    `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
+    the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
+    executor, `sent_tps` by (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple.
     """
 
     task: int
@@ -51,6 +57,15 @@ class TaskRates:
     failed_tps: float = 0.0
     latency_ms: tuple[tuple[float, int], ...] = ()
     queue: int | None = None
+    in_jvm: bool = False
+    child_cores: float | None = None
+    shared_cores: float | None = None
+    sent_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    execute_ms: float | None = None
+
+
+Reading = tuple[int, bool]
+"""A task, and whether it was measured in the worker's JVM (else it measured itself): two sets of counters."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +100,8 @@ class LoadHistory:
 
     def __init__(self, window_s: float):
         self._window_ms = int(window_s * 1000)
-        self._samples: dict[str, dict[int, list[_Sample]]] = {}
-        self._suspects: dict[tuple[str, int], _Sample] = {}
+        self._samples: dict[str, dict[Reading, list[_Sample]]] = {}
+        self._suspects: dict[tuple[str, Reading], _Sample] = {}
         self.rejected: Counter[str] = Counter()
 
     def resize(self, window_s: float) -> None:
@@ -98,7 +113,7 @@ class LoadHistory:
         for report in reports:
             tasks = self._samples.setdefault(report.topology_id, {})
             for load in report.tasks:
-                self._take(report.topology_id, tasks, load, now_ms)
+                self._take(report.topology_id, tasks, (load.task, report.worker is not None), load, now_ms)
 
     def keep_only(self, topology_ids: Iterable[str]) -> None:
         """Forget every other topology."""
@@ -109,17 +124,19 @@ class LoadHistory:
     def rates(self, topology_id: str, since_ms: int, now_ms: int) -> dict[int, TaskRates]:
         """Rates of every task that ever reported, over what was first seen at or after `since_ms`.
 
-        A task with fewer than two readings of one process in that time has `covered_s` 0 and rates 0.
+        A task with fewer than two readings of one process in that time has `covered_s` 0 and rates 0. What measured
+        itself and was measured in its JVM too is counted once.
         """
-        return {
-            task: _rates(samples, since_ms, now_ms)
-            for task, samples in sorted(self._samples.get(topology_id, {}).items())
-            if samples
-        }
+        found: dict[int, TaskRates] = {}
+        for (task, in_jvm), samples in sorted(self._samples.get(topology_id, {}).items()):
+            if samples:
+                rates = _rates(samples, since_ms, now_ms, in_jvm)
+                found[task] = merged(found[task], rates) if task in found else rates
+        return found
 
     def tasks(self, topology_id: str) -> frozenset[int]:
         """Tasks that ever reported."""
-        return frozenset(self._samples.get(topology_id, {}))
+        return frozenset(task for task, _ in self._samples.get(topology_id, {}))
 
     def returns(self, topology_id: str, since_ms: int) -> dict[int, Return]:
         """Tasks of which a new process was first heard at or after `since_ms`.
@@ -128,15 +145,17 @@ class LoadHistory:
         which the new one must have worked to do what it had done by then at the rate before.
         """
         found = {}
-        for task, samples in self._samples.get(topology_id, {}).items():
+        for (task, _), samples in sorted(self._samples.get(topology_id, {}).items()):
             for i, (a, b) in enumerate(itertools.pairwise(samples)):
                 if b.seen_ms >= since_ms and not _same_process(a.load, b.load):
                     found[task] = Return(b.seen_ms, _stood_s(samples[: i + 1], b))
                     break
         return found
 
-    def _take(self, topology_id: str, tasks: dict[int, list[_Sample]], load: TaskLoad, now_ms: int) -> None:
-        samples = tasks.setdefault(load.task, [])
+    def _take(
+        self, topology_id: str, tasks: dict[Reading, list[_Sample]], reading: Reading, load: TaskLoad, now_ms: int
+    ) -> None:
+        samples = tasks.setdefault(reading, [])
         last = samples[-1] if samples else None
         if last is not None and _same_process(last.load, load) and load.seq <= last.load.seq:
             return  # the same report again, or one that was overtaken
@@ -154,7 +173,7 @@ class LoadHistory:
             self._append(samples, sample)
             return
         # A reading that does not go with the one before is put aside: the next one shows which of the two is wrong.
-        suspect = self._suspects.pop((topology_id, load.task), None)
+        suspect = self._suspects.pop((topology_id, reading), None)
         broken = _broken(last, sample)
         if not broken:
             self._append(samples, replace(sample, follows=True))
@@ -163,7 +182,7 @@ class LoadHistory:
             self._append(samples, replace(sample, follows=True))
         else:
             self.rejected[broken] += 1
-            self._suspects[topology_id, load.task] = sample
+            self._suspects[topology_id, reading] = sample
 
     def _append(self, samples: list[_Sample], sample: _Sample) -> None:
         spacing_ms = self._window_ms / SAMPLES_PER_WINDOW
@@ -181,6 +200,25 @@ class LoadHistory:
             samples.pop(0)
 
 
+def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
+    """One task's rates out of what it measured itself and what its worker's JVM measured.
+
+    The JVM sees all that the task does, so its numbers stand, but for what only the task knows better: latency, of
+    which Storm samples one tuple in twenty, and its own CPU where the JVM did not find its process. Measurements that
+    stopped (a controller that was told to, a worker without the hook) do not stand against ones that go on.
+    """
+    if own.covered_s > 0 and (jvm.covered_s <= 0 or jvm.age_s > own.age_s + FRESHER_S):
+        return own
+    if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
+        return jvm
+    unseen_cores = own.cpu_cores if jvm.child_cores is None else 0.0
+    return replace(
+        jvm,
+        cpu_cores=jvm.cpu_cores + unseen_cores,
+        latency_ms=own.latency_ms if any(n for _, n in own.latency_ms) else jvm.latency_ms,
+    )
+
+
 def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
     return a.pid == b.pid and a.start_ms == b.start_ms and a.host == b.host
 
@@ -188,10 +226,12 @@ def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
 def _implausible(load: TaskLoad, now_ms: int) -> str | None:
     """Why a reading cannot be true by itself, or None."""
     counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
-    counts += [n for _, _, n in load.received] + [n for _, n in load.latency_ms]
-    if load.task < 0 or load.cpu_s < 0 or any(n < 0 for n in counts) or any(t < 0 for t, _, _ in load.received):
+    counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
+    pairs = load.received + load.sent
+    seconds = [load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.timed_ms]
+    if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for t, _, _ in pairs):
         return "negative"
-    if any(n > MAX_COUNT for n in counts) or not math.isfinite(load.cpu_s):
+    if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):
         return "huge"
     if load.at_ms > now_ms + MAX_AHEAD_MS:
         return "future"
@@ -215,11 +255,17 @@ def _broken(a: _Sample, b: _Sample) -> str | None:
     most = max((count - before.get(name, 0) for name, count in after.items()), default=0)
     if most * 1000 / elapsed_ms > MAX_TASK_TPS:
         return "huge"
-    if b.load.cpu_s < a.load.cpu_s:
-        return "decreased"
-    if (b.load.cpu_s - a.load.cpu_s) * 1000 / elapsed_ms > MAX_TASK_CORES:
-        return "huge"
+    for before_s, after_s in zip(_seconds(a.load), _seconds(b.load), strict=True):
+        if after_s < before_s:
+            return "decreased"
+        if (after_s - before_s) * 1000 / elapsed_ms > MAX_TASK_CORES:
+            return "huge"
     return None
+
+
+def _seconds(load: TaskLoad) -> tuple[float, float, float]:
+    """CPU: of the task, of its child process, shared."""
+    return load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0
 
 
 def _counters(sample: _Sample) -> dict[object, int]:
@@ -229,9 +275,12 @@ def _counters(sample: _Sample) -> dict[object, int]:
         "emitted": load.emitted,
         "completed": load.completed,
         "failed": load.failed,
+        "timed": load.timed,
     }
     counters.update((("latency", bound), count) for bound, count in load.latency_ms)
     counters.update((pair, count) for pair, count in sample.received.items())
+    for task, stream, count in load.sent:
+        counters["sent", task, stream] = counters.get(("sent", task, stream), 0) + count
     return counters
 
 
@@ -251,17 +300,23 @@ def _work(sample: _Sample) -> int:
     return sum(sample.received.values()) + sample.load.emitted
 
 
-def _rates(samples: list[_Sample], since_ms: int, now_ms: int) -> TaskRates:
+def _rates(samples: list[_Sample], since_ms: int, now_ms: int, in_jvm: bool) -> TaskRates:
     """Sum what was counted between neighbouring readings, and divide by the time between them."""
     newest = samples[-1].load
     elapsed_ms = 0
-    cpu_s = 0.0
+    cpu_s, child_s, shared_s, timed_ms = 0.0, 0.0, 0.0, 0.0
     total: Counter[object] = Counter()
     for a, b in itertools.pairwise(samples):
         if not b.follows or a.seen_ms < since_ms:
             continue
         elapsed_ms += b.load.at_ms - a.load.at_ms
-        cpu_s += b.load.cpu_s - a.load.cpu_s
+        cpu_s, child_s, shared_s = (
+            total_s + after_s - before_s
+            for total_s, before_s, after_s in zip(
+                (cpu_s, child_s, shared_s), _seconds(a.load), _seconds(b.load), strict=True
+            )
+        )
+        timed_ms += max(0.0, b.load.timed_ms - a.load.timed_ms)
         before = _counters(a)
         for name, count in _counters(b).items():
             total[name] += count - before.get(name, 0)
@@ -282,4 +337,9 @@ def _rates(samples: list[_Sample], since_ms: int, now_ms: int) -> TaskRates:
         failed_tps=total["failed"] * per_second,
         latency_ms=tuple((bound, total[("latency", bound)]) for bound, _ in newest.latency_ms),
         queue=newest.queue,
+        in_jvm=in_jvm,
+        child_cores=None if newest.child_cpu_s is None else child_s * per_second,
+        shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,
+        sent_tps={(task, stream): total["sent", task, stream] * per_second for task, stream, _ in newest.sent},
+        execute_ms=timed_ms / total["timed"] if total["timed"] else None,
     )

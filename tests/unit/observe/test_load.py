@@ -134,7 +134,7 @@ def test_memory_does_not_grow_with_time() -> None:
     history = LoadHistory(60)
     for s in range(10, 5000):
         feed(history, task_load(4, s), s)
-    kept = history._samples[TOPOLOGY][4]
+    kept = history._samples[TOPOLOGY][4, False]
     assert len(kept) < 40
     assert rates(history, 4939, 4999).covered_s >= 50
     assert rates(history, 4939, 4999).acked_tps == 100.0

@@ -1,0 +1,159 @@
+"""What workers' JVMs report: read, merged with what tasks report of themselves, and believed without guesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.snapshots import COMPONENT_OF, T0_MS, cluster, everywhere, report, task_load, topology
+from stormpilot.config import LoadSection
+from stormpilot.model.messages import JvmPart, LoadReport, TopologySnapshot
+from stormpilot.observe.build import Belief, build
+from stormpilot.observe.load import LoadHistory, TaskRates
+
+TOPOLOGY = "flights-1-1763690000"
+PLACE = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})
+LOAD = LoadSection(window_s=60)
+
+
+def jvm_report(seconds: float, tasks: tuple[int, ...] = tuple(COMPONENT_OF), **fields: Any) -> LoadReport:
+    """All tasks as a worker's JVM sees them: more CPU than a task sees of itself, ackers too."""
+    acker = {
+        5: {
+            "received": [(1, "__ack_init", int(90 * seconds)), (4, "__ack_ack", int(110 * seconds))],
+            "sent": [(1, "__ack_ack", int(80 * seconds))],
+        }
+    }
+    values: dict[str, Any] = {"pid": 9, "cpu_s": 0.3 * seconds, "shared_cpu_s": 0.05 * seconds}
+    return LoadReport(
+        topology_id=TOPOLOGY,
+        reporter="node-6700",
+        seq=int(seconds),
+        written_at_ms=T0_MS,
+        worker=JvmPart(port=6700, cpu_s=4 * seconds),
+        tasks=[task_load(t, seconds, **{**values, **acker.get(t, {}), **fields}) for t in tasks],
+    )
+
+
+def history_of(*reports: tuple[float, LoadReport]) -> LoadHistory:
+    history = LoadHistory(60)
+    for seen_s, r in reports:
+        history.take([r], T0_MS + int(seen_s * 1000))
+    return history
+
+
+def rates(history: LoadHistory, now_s: float, task: int = 4) -> TaskRates:
+    return history.rates(TOPOLOGY, T0_MS, T0_MS + int(now_s * 1000))[task]
+
+
+def believe(history: LoadHistory, now_s: float = 40, snapshot: TopologySnapshot | None = None) -> Belief:
+    now_ms = T0_MS + int(now_s * 1000)
+    found = {TOPOLOGY: history.rates(TOPOLOGY, T0_MS, now_ms)}
+    return build(cluster("a", "b"), {TOPOLOGY: snapshot or topology(PLACE)}, found, LOAD, 0.8, now_ms)
+
+
+def both(**fields: Any) -> LoadHistory:
+    return history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s, **fields))))
+
+
+def test_tuple_that_both_counted_is_counted_once() -> None:
+    sink = rates(both(), 40)
+    assert sink.received_tps == {(2, "default"): 50.0, (3, "default"): 50.0}
+    assert sink.acked_tps == 100.0
+    assert sink.in_jvm
+
+
+def test_neither_report_looks_like_a_restart_of_the_other() -> None:
+    history = both()
+    assert rates(history, 40).covered_s == 30
+    assert history.returns(TOPOLOGY, T0_MS) == {}
+    assert history.tasks(TOPOLOGY) == set(COMPONENT_OF)
+    assert not history.rejected
+
+
+def test_cpu_of_the_python_process_is_counted_once_whoever_saw_it() -> None:
+    seen = rates(both(child_cpu_s=1.0), 40)
+    unseen = rates(both(child_cpu_s=None), 40)
+    assert seen.cpu_cores == pytest.approx(0.3)
+    assert unseen.cpu_cores == pytest.approx(0.3 + 0.1)
+
+
+def test_latency_is_that_of_the_spout_which_times_every_tuple() -> None:
+    sampled = both(latency_ms=[(5.0, 3)])
+    assert rates(sampled, 40, task=1).latency_ms == ((10.0, 2700), (-1.0, 300))
+    alone = history_of(*((s, jvm_report(s, latency_ms=[(5.0, int(s))])) for s in (10, 40)))
+    assert rates(alone, 40, task=1).latency_ms == ((5.0, 30),)
+
+
+@pytest.mark.parametrize("silent", ["hook", "task"])
+def test_measurement_that_stopped_does_not_stand_against_one_that_goes_on(silent: str) -> None:
+    goes_on, stopped = (report, jvm_report) if silent == "hook" else (jvm_report, report)
+    history = history_of((10, stopped(10)), (20, stopped(20)), *((s, goes_on(s)) for s in (10, 20, 30, 40, 50)))
+    assert rates(history, 50).in_jvm is (silent == "task")
+    assert rates(history, 50).age_s == 0
+
+
+def test_worker_that_starts_again_costs_the_time_between_and_no_more() -> None:
+    history = LoadHistory(2000)
+    for seen_s, seconds, process in ((10, 10, 0), (20, 20, 0), (1001, 1, 1), (1011, 11, 1)):
+        load = task_load(4, seconds, process=process, pid=9 + process)
+        message = LoadReport(
+            topology_id=TOPOLOGY, reporter="n", seq=1, written_at_ms=0, worker=JvmPart(port=1), tasks=[load]
+        )
+        history.take([message], T0_MS + seen_s * 1000)
+    assert rates(history, 1011).covered_s == 20
+    assert rates(history, 1011).acked_tps == 100.0
+    assert set(history.returns(TOPOLOGY, T0_MS)) == {4}
+
+
+def test_time_per_tuple_is_that_of_the_window() -> None:
+    first = jvm_report(10, timed=1000, timed_ms=50_000.0)
+    history = history_of((10, first), (40, jvm_report(40, timed=1100, timed_ms=50_400.0)))
+    assert rates(history, 40).execute_ms == 4.0
+
+
+def test_ackers_that_were_counted_are_not_derived_too() -> None:
+    traffic = {(e.from_, e.to, e.stream): e.rate for e in believe(both()).model.traffic}
+    at_acker = {pair: tps for pair, tps in traffic.items() if 5 in pair[:2]}
+    assert at_acker == {
+        (1, 5, "__ack_init"): pytest.approx(90),
+        (4, 5, "__ack_ack"): pytest.approx(110),
+        (5, 1, "__ack_ack"): pytest.approx(80),
+    }
+
+
+def test_cpu_that_was_measured_is_not_guessed() -> None:
+    """No constants per tuple on top: threads, child and share of the JVM are all that there is."""
+    executors = {e.start: e for e in believe(both(child_cpu_s=1.0)).model.topologies[0].executors}
+    assert {s: e.cpu_mhz for s, e in executors.items()} == pytest.approx(dict.fromkeys(COMPONENT_OF, 0.35 * 2000))
+    assert all(e.measured for e in executors.values())
+
+
+def test_topology_that_only_its_workers_measure_is_planned_like_any_other() -> None:
+    """Java components declare no load stream."""
+    java = topology(PLACE)
+    bare = [c.__class__(id=c.id, kind=c.kind, inputs=c.inputs) for c in java.components]
+    snapshot = topology(PLACE, components=bare)
+    history = history_of(*((s, jvm_report(s)) for s in (10, 40)))
+    readiness = believe(history, snapshot=snapshot).readiness[TOPOLOGY]
+    assert (readiness.ready, readiness.instrumented) == (True, True)
+    assert not believe(LoadHistory(60), snapshot=snapshot).readiness[TOPOLOGY].instrumented
+
+
+def test_worker_that_does_not_report_is_waited_for() -> None:
+    history = history_of(*((s, jvm_report(s, tasks=(1, 2, 5))) for s in (10, 40)))
+    readiness = believe(history).readiness[TOPOLOGY]
+    assert not readiness.ready
+    assert readiness.missing == (3, 4, 6)
+
+
+def test_reading_that_cannot_be_is_not_believed() -> None:
+    for field, value in {
+        "sent": [(-1, "x", 1)],
+        "shared_cpu_s": -1.0,
+        "timed": -5,
+        "child_cpu_s": float("nan"),
+    }.items():
+        history = history_of((10, jvm_report(10, **{field: value})))
+        assert history.rejected.total() == len(COMPONENT_OF), field
