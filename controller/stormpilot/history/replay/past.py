@@ -1,0 +1,83 @@
+"""What really happened, by the figures that runs are judged by; and how far the flow model is from the measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.worth import alone, as_it_runs
+from stormpilot.history.replay.loads import loads
+from stormpilot.history.replay.play import Rules, held_up_tps
+from stormpilot.history.replay.values import Move, Played, Step
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.cost import metrics
+from stormpilot.model.flow import flow_model
+from stormpilot.model.values import Topology
+
+
+def past(steps: Sequence[Step], topologies: Collection[str], rules: Rules) -> list[Played]:
+    """What was measured; a placement that is another than in the step before counts as a move at the end of that."""
+    played: list[Played] = []
+    last: dict[str, tuple[Topology, int]] = {}
+    for step in steps:
+        ratio, over = loads(step, step.model)
+        for t in step.model.topologies:
+            if t.id not in topologies or t.id in step.unmeasured:
+                continue
+            model = alone(step.model, t)
+            c = compile_model(model)
+            if (c.current == NOWHERE).any():
+                continue
+            if t.id in last:
+                _moved(last[t.id], t, step, rules, played)
+            figures = metrics(c, c.current)
+            at = {a.start: a.supervisor for a in t.assignment}
+            used = sorted(set(at.values()))
+            played.append(
+                Played(
+                    topology_id=t.id,
+                    from_ms=step.from_ms,
+                    length_s=step.length_s,
+                    inter_node_tps=figures["inter_node_tps"],
+                    network_cost_tps=figures["network_cost_tps"],
+                    total_tps=figures["total_tps"],
+                    busiest_load_ratio=max((ratio[s] for s in used), default=0.0),
+                    overloaded_node_s=sum(over[s] for s in used) * step.length_s,
+                    overloaded_tps=sum(e.rate * over[at[e.to]] for e in model.traffic if e.to in at),
+                )
+            )
+            last[t.id] = (t, len(played) - 1)
+    return played
+
+
+def _moved(before: tuple[Topology, int], now: Topology, step: Step, rules: Rules, played: list[Played]) -> None:
+    was, row = before
+    if [(e.start, e.end) for e in was.executors] != [(e.start, e.end) for e in now.executors]:
+        return
+    plan = as_it_runs(now)
+    workers = restarted_workers(was, plan)
+    if workers:
+        held_up = held_up_tps(was, plan, step.model.traffic) * rules.stands_s(now)
+        executors = len(moved_executors(was, plan))
+        move = Move(reason="", executors=executors, workers=workers, held_up_tuples=held_up)
+        played[row] = msgspec.structs.replace(played[row], move=move)
+
+
+def yardstick_error(steps: Sequence[Step], topology_id: str) -> float | None:
+    """How far the flow model is from the inter-node tuples of the placements that ran, all in all, as a part of them.
+
+    It is what a comparison of a run with what really happened can be wrong by; None where nothing went between nodes.
+    """
+    measured = foreseen = 0.0
+    for step in steps:
+        t = next((t for t in step.model.topologies if t.id == topology_id), None)
+        if t is None or topology_id in step.unmeasured:
+            continue
+        flow = flow_model(alone(step.model, t))
+        c = flow.compiled
+        if not (c.current == NOWHERE).any():
+            measured += metrics(c, c.current)["inter_node_tps"] * step.length_s
+            foreseen += flow.predict(c.current).inter_node_tps * step.length_s
+    return (foreseen - measured) / measured if measured else None

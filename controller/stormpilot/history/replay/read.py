@@ -1,0 +1,159 @@
+"""The traffic log summed up by step, with Spark: `DataFrame -> DataFrame`, then rows on the driver.
+
+A window belongs to the step that its middle lies in. Of the windows of a topology in a step those count that were
+measured whole under the last placement; rates are means over them, and a pair that is missing in one had 0 there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from stormpilot.errors import UsageError
+from stormpilot.history.mine.reading import Log
+from stormpilot.history.replay.rebuild import Rows, steps_of
+from stormpilot.history.replay.values import PACES, Step
+
+OWN_MOVES = 3
+"""So many moves of a topology are needed for a restart time of its own."""
+_STEP = ["step", "topology_id"]
+_WINDOW = ["topology_id", "window_to"]
+
+
+@dataclass(frozen=True)
+class Past:
+    """What was read: steps, how many rows of the log stand behind them, seconds that a restart takes by topology."""
+
+    steps: list[Step]
+    edge_rows: int
+    restart_s: dict[str, float]
+
+
+def past_of(log: Log, step_s: int) -> Past:
+    """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
+    step_ms = step_s * 1000
+    executors, windows = stepped(log.table("executors"), step_ms), stepped(log.table("windows"), step_ms)
+    kept = fn.broadcast(kept_windows(executors, windows).cache())
+    by_pair = pairs(log.table("edges"), kept).collect()
+    silent = kept.where(~fn.col("measured")).select(*_STEP).distinct()
+    rows = Rows(
+        edges=[r.asDict() for r in by_pair],
+        executors=[r.asDict() for r in members(executors, kept).collect()],
+        nodes=[r.asDict() for r in nodes(stepped(log.table("nodes"), step_ms)).collect()],
+        topologies=[r.asDict() for r in described(windows).collect()],
+        paces=[r.asDict() for r in paces(executors, kept, step_ms).collect()],
+        unmeasured=[(r.step, r.topology_id) for r in silent.collect()],
+    )
+    steps = steps_of(rows, step_ms)
+    if not steps:
+        raise UsageError(f"the traffic log {log.path} has no windows {log.selection}".rstrip())
+    return Past(steps, sum(r.rows for r in by_pair), restart_times(log.table("outcomes")))
+
+
+def stepped(frame: DataFrame, step_ms: int) -> DataFrame:
+    """Windows with their `step` (its number since the epoch) and how long they are, `length_s`."""
+    middle = fn.expr("(unix_millis(window_from) + unix_millis(window_to)) div 2")
+    length_ms = fn.unix_millis("window_to") - fn.unix_millis("window_from")
+    return frame.withColumn("step", fn.floor(middle / step_ms)).withColumn("length_s", length_ms / 1000)
+
+
+def kept_windows(executors: DataFrame, windows: DataFrame) -> DataFrame:
+    """Which windows count: step, topology_id, window_to, length_s, total_s (of all that count), measured.
+
+    Where no window of a step was measured whole all of the last placement are kept, with `measured` false.
+    """
+    seen = executors.groupBy(*_STEP, "window_to", "assigned_since").agg(fn.max("length_s").alias("length_s"))
+    whole = windows.groupBy(*_WINDOW).agg(fn.max("measured").alias("whole"))
+    told = seen.join(whole, _WINDOW, "left").withColumn("measured", fn.coalesce("whole", fn.lit(True)))
+    last = told.groupBy(*_STEP).agg(
+        fn.max("measured").alias("any"),
+        fn.max(fn.when(fn.col("measured"), fn.col("assigned_since"))).alias("measured_since"),
+        fn.max("assigned_since").alias("since"),
+    )
+    chosen = told.join(last, _STEP).where(
+        fn.when(
+            fn.col("any"), fn.col("measured") & fn.col("assigned_since").eqNullSafe(fn.col("measured_since"))
+        ).otherwise(fn.col("assigned_since").eqNullSafe(fn.col("since")))
+    )
+    total = chosen.groupBy(*_STEP).agg(fn.sum("length_s").alias("total_s"))
+    return chosen.join(total, _STEP).select(*_STEP, "window_to", "length_s", "total_s", "measured")
+
+
+def pairs(edges: DataFrame, kept: DataFrame) -> DataFrame:
+    """Mean rates: step, topology_id, from_executor, to_executor, stream, rate_tps, rows."""
+    return (
+        edges.join(kept, _WINDOW)
+        .groupBy(*_STEP, "from_executor", "to_executor", "stream")
+        .agg(
+            (fn.sum(fn.col("rate_tps") * fn.col("length_s")) / fn.max("total_s")).alias("rate_tps"),
+            fn.count(fn.lit(1)).alias("rows"),
+        )
+    )
+
+
+def members(executors: DataFrame, kept: DataFrame) -> DataFrame:
+    """One row per step and executor, as `rebuild.Rows` wants it."""
+    return (
+        executors.drop("step", "length_s")
+        .join(kept.drop("measured"), _WINDOW)
+        .groupBy(*_STEP, "executor")
+        .agg(
+            *(
+                fn.max_by(c, "window_to").alias(c)
+                for c in ("topology_name", "last_task", "component", "supervisor", "port", "memory_mb")
+            ),
+            fn.avg("cpu_mhz").alias("cpu_mhz"),
+            fn.max("measured").alias("measured"),
+            fn.avg("queue").alias("queue"),
+            (fn.coalesce(fn.max("emitted_tps"), fn.lit(0.0)) > 0).alias("spout"),
+        )
+    )
+
+
+def paces(executors: DataFrame, kept: DataFrame, step_ms: int) -> DataFrame:
+    """CPU of each topology in each of the equal parts of a step: step, topology_id, pace, cpu_mhz.
+
+    A window that is longer than such a part stands for itself only: the parts without one take the mean.
+    """
+    middle = fn.expr("(unix_millis(window_from) + unix_millis(window_to)) div 2")
+    return (
+        executors.drop("step", "length_s")
+        .join(kept.select("step", *_WINDOW), _WINDOW)
+        .groupBy(*_STEP, "window_from", "window_to")
+        .agg(fn.sum("cpu_mhz").alias("cpu_mhz"))
+        .withColumn("pace", fn.floor((middle - fn.col("step") * step_ms) * PACES / step_ms).cast("int"))
+        .groupBy(*_STEP, "pace")
+        .agg(fn.avg("cpu_mhz").alias("cpu_mhz"))
+    )
+
+
+def nodes(frame: DataFrame) -> DataFrame:
+    """The supervisors that were there in the last window of each step, as they were then."""
+    columns = [c for c in frame.columns if c not in ("step", "supervisor")]
+    last = frame.groupBy("step").agg((fn.max("window_to")).alias("end"), fn.max("length_s").alias("longest_s"))
+    return (
+        frame.groupBy("step", "supervisor")
+        .agg(*(fn.max_by(c, "window_to").alias(c) for c in columns))
+        .join(last, "step")
+        .where((fn.unix_millis("end") - fn.unix_millis("window_to")) / 1000 <= fn.col("longest_s"))
+        .drop("end", "longest_s")
+    )
+
+
+def described(windows: DataFrame) -> DataFrame:
+    """What is known of each topology in each step besides its executors."""
+    columns = ("workers", "owner", "priority", "loadaware", "components")
+    return windows.groupBy(*_STEP).agg(*(fn.max_by(c, "window_to").alias(c) for c in columns))
+
+
+def restart_times(outcomes: DataFrame) -> dict[str, float]:
+    """Median seconds that a restarted task stood still, by topology name, where enough moves were timed."""
+    found = (
+        outcomes.where(fn.col("stood_s").isNotNull() & (fn.col("restarted_tasks") > 0))
+        .groupBy("topology_name")
+        .agg(fn.median("stood_s").alias("stood_s"), fn.count(fn.lit(1)).alias("moves"))
+        .where(fn.col("moves") >= OWN_MOVES)
+    )
+    return {r.topology_name: r.stood_s for r in found.collect()}

@@ -1,0 +1,180 @@
+"""Rows of the traffic log, summed up by step, into planning models.
+
+What the log does not have: ports of nodes and groupings before version 2 (then nodes get the ports that were seen in
+use and made-up ones up to their number of slots, and every pair keeps its traffic), exclusions, pins and guarantees.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stormpilot.history.replay.values import PACES, Step
+from stormpilot.model.values import Assigned, Component, Edge, Executor, Model, Supervisor, Topology
+
+Row = Mapping[str, Any]
+FIRST_PORT = 6700
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The log by step (an int, its number since the epoch): one row per pair and stream, executor, node, topology.
+
+    `edges`: step, topology_id, from_executor, to_executor, stream, rate_tps. `executors`: step, topology_id,
+    topology_name, executor, last_task, component, supervisor, port, cpu_mhz, memory_mb, measured, queue, spout.
+    `nodes`: step and the columns of that table. `topologies`: step, topology_id, workers, owner, priority, loadaware,
+    components (nulls where not known). `paces`: step, topology_id, pace (which part of the step), cpu_mhz.
+    """
+
+    edges: Iterable[Row]
+    executors: Iterable[Row]
+    nodes: Iterable[Row]
+    topologies: Iterable[Row] = ()
+    paces: Iterable[Row] = ()
+    unmeasured: Iterable[tuple[int, str]] = field(default_factory=tuple)
+
+
+def steps_of(rows: Rows, step_ms: int) -> list[Step]:
+    """The steps in time order; those without nodes, or with nothing measured, are left out."""
+    nodes, executors, edges = (_by_step(r) for r in (rows.nodes, rows.executors, rows.edges))
+    known = {(r["step"], r["topology_id"]): r for r in rows.topologies}
+    missing: defaultdict[int, set[str]] = defaultdict(set)
+    for number, topology_id in rows.unmeasured:
+        missing[number].add(topology_id)
+    paces = _paces(rows.paces)
+    seen_ports = _ports(executors.values())
+    most_workers: dict[str, int] = {}
+    components: dict[str, list[Component]] = {}
+    steps = []
+    for number in sorted(nodes.keys() & executors.keys()):
+        supervisors = sorted((_supervisor(r, seen_ports) for r in nodes[number]), key=lambda s: s.id)
+        live = {s.id for s in supervisors}
+        own: defaultdict[str, list[Row]] = defaultdict(list)
+        for r in executors[number]:
+            own[r["topology_id"]].append(r)
+        topologies = []
+        for topology_id, members in sorted(own.items()):
+            row = known.get((number, topology_id))
+            used = len({(r["supervisor"], r["port"]) for r in members if r["supervisor"] is not None})
+            most_workers[topology_id] = max(used, 1, most_workers.get(topology_id, 1))
+            if row is not None and row["components"]:
+                components[topology_id] = msgspec.json.decode(row["components"], type=list[Component])
+            graph = components.get(topology_id)
+            topologies.append(_topology(topology_id, members, row, graph, live, most_workers[topology_id]))
+        there = {(t.id, e.start) for t in topologies for e in t.executors}
+        traffic = [
+            Edge(topology=t, from_=a, to=b, rate=r["rate_tps"], stream=r["stream"])
+            for r in edges.get(number, ())
+            for t, a, b in ((r["topology_id"], r["from_executor"], r["to_executor"]),)
+            if r["rate_tps"] > 0 and (t, a) in there and (t, b) in there
+        ]
+        traffic.sort(key=lambda e: (e.topology, e.from_, e.to, e.stream or ""))
+        model = Model(supervisors=supervisors, topologies=topologies, traffic=traffic)
+        steps.append(
+            Step(
+                from_ms=number * step_ms,
+                to_ms=(number + 1) * step_ms,
+                model=model,
+                unmeasured=sorted(missing[number] & own.keys()),
+                pace={t: paces[number, t] for t in own if (number, t) in paces},
+            )
+        )
+    return steps
+
+
+def _by_step(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: defaultdict[int, list[Row]] = defaultdict(list)
+    for r in rows:
+        found[r["step"]].append(r)
+    return found
+
+
+def _paces(rows: Iterable[Row]) -> dict[tuple[int, str], list[float]]:
+    """A part of a step without a window goes on at the mean."""
+    found: defaultdict[tuple[int, str], dict[int, float]] = defaultdict(dict)
+    for r in rows:
+        found[r["step"], r["topology_id"]][r["pace"]] = r["cpu_mhz"] or 0.0
+    means = {key: sum(parts.values()) / len(parts) for key, parts in found.items()}
+    return {
+        key: [parts.get(i, means[key]) / means[key] for i in range(PACES)]
+        for key, parts in found.items()
+        if means[key] > 0
+    }
+
+
+def _ports(executors: Iterable[Sequence[Row]]) -> dict[str, set[int]]:
+    ports: defaultdict[str, set[int]] = defaultdict(set)
+    for rows in executors:
+        for r in rows:
+            if r["supervisor"] is not None and r["port"] is not None:
+                ports[r["supervisor"]].add(r["port"])
+    return ports
+
+
+def _supervisor(r: Row, seen: Mapping[str, set[int]]) -> Supervisor:
+    ports = sorted(r["ports"] or ()) or _made_up(sorted(seen.get(r["supervisor"], ())), r["slots"])
+    return Supervisor(
+        id=r["supervisor"],
+        host=r["host"],
+        rack=r["rack"] or "/default-rack",
+        site=r["site"],
+        slots=ports,
+        cores=r["cores"],
+        mhz=r["mhz"],
+        memory_mb=r["memory_mb"] or 0.0,
+        cpu_limit_mhz=r["limit_mhz"],
+    )
+
+
+def _made_up(seen: list[int], slots: int) -> list[int]:
+    free = (p for p in range(FIRST_PORT, FIRST_PORT + slots + len(seen)) if p not in seen)
+    return sorted([*seen, *(next(free) for _ in range(slots - len(seen)))])
+
+
+def _topology(
+    topology_id: str,
+    members: Sequence[Row],
+    row: Row | None,
+    components: list[Component] | None,
+    live: set[str],
+    workers: int,
+) -> Topology:
+    members = sorted(members, key=lambda r: r["executor"])
+    known = {} if row is None else {k: v for k, v in row.items() if v is not None}
+    if components is None:
+        spouts = {r["component"] for r in members if r["spout"]}
+        components = [Component(id=c, kind=_kind(c, spouts)) for c in dict.fromkeys(r["component"] for r in members)]
+    return Topology(
+        id=topology_id,
+        name=members[0]["topology_name"],
+        workers=known.get("workers", workers),
+        components=components,
+        executors=[
+            Executor(
+                start=r["executor"],
+                end=r["last_task"],
+                component=r["component"],
+                cpu_mhz=r["cpu_mhz"] or 0.0,
+                memory_mb=r["memory_mb"] or 0.0,
+                measured=bool(r["measured"]),
+                queue_tuples=r["queue"],
+            )
+            for r in members
+        ],
+        assignment=[
+            Assigned(start=r["executor"], supervisor=r["supervisor"], port=r["port"])
+            for r in members
+            if r["supervisor"] in live and r["port"] is not None
+        ],
+        owner=known.get("owner"),
+        priority=known.get("priority", 29),
+        loadaware=known.get("loadaware", True),
+    )
+
+
+def _kind(component: str, spouts: set[str]) -> Any:
+    return "system" if component.startswith("__") else "spout" if component in spouts else "bolt"

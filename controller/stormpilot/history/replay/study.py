@@ -1,0 +1,174 @@
+"""A whole replay: read the log, play the settings, judge them; what `stormpilot history replay` does.
+
+With a planner given all topologies are planned together by it, as the controller would have: that answers what the past
+would have looked like. Without one every setting of the grid is tried for each topology by itself, the others standing
+as they really did: that finds the best setting of each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.history.mine.reading import Log
+from stormpilot.history.replay.choose import Tried, Verdict, choose, tried
+from stormpilot.history.replay.past import past, yardstick_error
+from stormpilot.history.replay.play import Coming, Rules
+from stormpilot.history.replay.read import past_of
+from stormpilot.history.replay.score import Weights
+from stormpilot.history.replay.spread import Job, spread
+from stormpilot.history.replay.values import Played, Run, Setting, Step
+from stormpilot.model.values import Topology, Value
+from stormpilot.planner import planner_named
+from stormpilot.planner.registry import params_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. The last `hold_out_s` of the time are not chosen by; `together`: plan all topologies as one."""
+
+    settings: Sequence[Setting]
+    together: bool
+    step_s: int = 3600
+    hold_out_s: float = 86_400.0
+    rules: Rules = field(default_factory=Rules)
+    weights: Weights = field(default_factory=Weights)
+
+
+class Replay(Value, frozen=True, kw_only=True):
+    """The answer: a verdict per topology, and what it rests on. `split_ms`: from then on steps are held out."""
+
+    log: str
+    from_ms: int
+    to_ms: int
+    split_ms: int | None
+    step_s: int
+    steps: int
+    edge_rows: int
+    together: bool
+    budget_s: float
+    weights: Weights
+    verdicts: list[Verdict]
+    took_s: float = 0.0
+    at_ms: int = 0
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
+Evidence = dict[str, list[Played]]
+"""Every step of every run by the name of its setting, and what really happened (no name)."""
+Say = Callable[[str], None]
+Progress = Callable[[int, int], None]
+
+
+def study(
+    log: Log,
+    question: Question,
+    coming: Callable[[Sequence[Step]], Coming] | None = None,
+    say: Say = lambda _: None,
+    progress: Progress | None = None,
+) -> tuple[Replay, Evidence]:
+    """Answer a question about a log. `coming` makes the forecast from the steps that are not held out."""
+    started_s = time.monotonic()
+    for s in question.settings:
+        params_of(planner_named(s.planner), s.params)
+        question.rules.of(s)
+    found = past_of(log, question.step_s)
+    steps = found.steps
+    names = {t.id: t.name for step in steps for t in step.model.topologies}
+    split_ms = _split(steps, question.hold_out_s)
+    say(
+        f"{len(steps)} steps of {question.step_s / 60:g} min from {found.edge_rows:,} rows of edges, "
+        f"{len(names)} topologies; {len(question.settings)} settings"
+    )
+    rules = question.rules
+    if rules.measured:
+        rules = dataclasses.replace(rules, restart_s=found.restart_s)
+    groups = [tuple(names)] if question.together else [(t,) for t in names]
+    jobs = [Job(g, s) for g in groups for s in question.settings]
+    runs = spread(log.spark, steps, jobs, rules, None if coming is None else coming(steps), progress)
+    last = {t.id: t for step in steps for t in step.model.topologies}
+    verdicts: list[Verdict] = []
+    evidence: Evidence = {}
+    for topology in last.values():
+        own = [r for r in runs if topology.id in r.topologies]
+        verdict, played = _judged(topology, own, steps, split_ms, rules, question)
+        verdicts.append(verdict)
+        for name, rows in played.items():
+            evidence.setdefault(name, []).extend(rows)
+    replay = Replay(
+        log=log.path,
+        from_ms=steps[0].from_ms,
+        to_ms=steps[-1].to_ms,
+        split_ms=split_ms,
+        step_s=question.step_s,
+        steps=len(steps),
+        edge_rows=found.edge_rows,
+        together=question.together,
+        budget_s=rules.budget_s,
+        weights=question.weights,
+        verdicts=verdicts,
+        took_s=time.monotonic() - started_s,
+        at_ms=time.time_ns() // 1_000_000,
+        notes=_notes(steps),
+    )
+    return replay, evidence
+
+
+def _split(steps: Sequence[Step], hold_out_s: float) -> int | None:
+    if hold_out_s <= 0:
+        return None
+    split_ms = steps[-1].to_ms - int(hold_out_s * 1000)
+    if split_ms <= steps[0].from_ms:
+        have = (steps[-1].to_ms - steps[0].from_ms) / 86_400_000
+        raise UsageError(
+            f"--hold-out is {hold_out_s / 86_400:g} days, expected less than the {have:.2g} days of the log"
+        )
+    return split_ms
+
+
+def _judged(
+    topology: Topology,
+    runs: Sequence[Run],
+    steps: Sequence[Step],
+    split_ms: int | None,
+    rules: Rules,
+    question: Question,
+) -> tuple[Verdict, dict[str, list[Played]]]:
+    t, restart_s, weights = topology.id, rules.stands_s(topology), question.weights
+    really = past(steps, {t}, rules)
+    played = {"": really}
+    tries = []
+    for run in runs:
+        rows = [p for p in run.played if p.topology_id == t]
+        tries.append(tried(run.setting, rows, split_ms, restart_s, weights, run))
+        played[run.setting.name] = rows
+    was = tried(None, really, split_ms, restart_s, weights)
+    error = yardstick_error(steps, t)
+    verdict = choose(t, topology.name, tries, was, restart_s, error)
+    return verdict, played
+
+
+def _notes(steps: Sequence[Step]) -> list[str]:
+    """What is not known about this log, for people."""
+    notes = []
+    blind = sorted({t.name for s in steps for t in s.model.topologies if not any(c.inputs for c in t.components)})
+    if blind:
+        notes.append(
+            f"the log does not know the groupings of {', '.join(blind)}: every pair is taken to keep its traffic "
+            "wherever it runs, also where a shuffle would follow the placement"
+        )
+    unmeasured = sum(len(s.unmeasured) for s in steps)
+    if unmeasured:
+        notes.append(f"{unmeasured} steps of topologies were not measured whole and do not count")
+    return notes
+
+
+def best_first(verdict: Verdict, limit: int) -> list[Tried]:
+    """The rows that a person wants to see: the best ones, and the default wherever it stands."""
+    rows = list(verdict.tried[:limit])
+    return rows if verdict.default in rows else [*rows, verdict.default]

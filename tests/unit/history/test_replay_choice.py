@@ -1,0 +1,174 @@
+"""What is tried, what is chosen, and how the log becomes models again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stormpilot.errors import UsageError
+from stormpilot.history.replay.choose import AS_IT_WAS, LEAST_STEPS, Tried, choose
+from stormpilot.history.replay.grid import DEFAULT_PLANNER, asked, grid
+from stormpilot.history.replay.play import Rules
+from stormpilot.history.replay.rebuild import Rows, steps_of
+from stormpilot.history.replay.score import Totals
+from stormpilot.history.replay.values import PACES, Setting
+from stormpilot.model.values import Component, Input
+from stormpilot.planner import PLANNERS, planner_named
+from stormpilot.planner.registry import params_of
+
+STEP_MS = 3_600_000
+
+
+def test_every_planner_is_tried_and_the_default_comes_first() -> None:
+    settings = grid()
+    assert settings[0] == Setting(planner=DEFAULT_PLANNER)
+    assert {s.planner for s in settings} == set(PLANNERS)
+    assert len({s.name for s in settings}) == len(settings)
+    for s in settings:  # all of them can be played
+        params_of(planner_named(s.planner), s.params)
+        Rules().of(s)
+
+
+def test_forecasts_are_tried_only_when_there_are_any() -> None:
+    assert not any(s.forecast for s in grid())
+    assert any(s.forecast for s in grid(forecast=True))
+
+
+def test_several_values_make_all_combinations() -> None:
+    names = [s.name for s in asked("offline", ["alpha=0,0.5", "beta=0.25"], ["consecutive_hits=1,2"])]
+    assert names == [
+        "offline alpha=0, beta=0.25, decide.consecutive_hits=1",
+        "offline alpha=0, beta=0.25, decide.consecutive_hits=2",
+        "offline alpha=0.5, beta=0.25, decide.consecutive_hits=1",
+        "offline alpha=0.5, beta=0.25, decide.consecutive_hits=2",
+    ]
+
+
+def test_words_and_switches_are_parameters_too() -> None:
+    (s,) = asked("best", ["objective=network_cost", "exact_workers=true"], [])
+    assert s.params == {"objective": "network_cost", "exact_workers": True}
+
+
+@pytest.mark.parametrize(("planner", "given", "said"), [("offline", "gamma=1", "gamma"), ("offline", "alpha", "alpha")])
+def test_what_a_planner_does_not_have_is_refused(planner: str, given: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        asked(planner, [given], [])
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+
+
+def entry(name: str, score: float, held_out: float | None, steps: int = LEAST_STEPS) -> Tried:
+    return Tried(setting=Setting(planner=name), chosen_by=Totals(steps=steps), score=score, held_out_score=held_out)
+
+
+def chosen(*tries: Tried) -> Any:
+    was = Tried(setting=None, chosen_by=Totals(), score=2.0)
+    return choose("t", "t", tries, was, 15.0, None)
+
+
+def test_best_is_recommended_when_it_also_wins_on_held_out_days() -> None:
+    verdict = chosen(entry("best", 1.0, 1.0), entry("online", 0.8, 0.9), entry("otd", 0.9, 0.5))
+    assert verdict.recommended.name == "online"
+    assert not verdict.kept_default
+    assert "-20.0%" in verdict.text and "-10.0%" in verdict.text
+    assert [t.name for t in verdict.tried] == ["online", "otd", "best"]
+
+
+def test_default_stays_when_the_best_loses_on_held_out_days() -> None:
+    verdict = chosen(entry("best", 1.0, 1.0), entry("online", 0.8, 1.1))
+    assert verdict.kept_default and verdict.recommended.name == "best"
+    assert "not on the held-out days" in verdict.text
+
+
+def test_default_stays_when_nothing_is_better_or_too_little_is_known() -> None:
+    assert chosen(entry("best", 1.0, 1.0), entry("online", 1.0, 0.5)).kept_default
+    verdict = chosen(entry("best", 1.0, 1.0, steps=LEAST_STEPS - 1), entry("online", 0.5, 0.5))
+    assert verdict.kept_default and "too little data" in verdict.text
+
+
+def test_without_held_out_days_it_says_that_it_is_not_confirmed() -> None:
+    verdict = chosen(entry("best", 1.0, None), entry("online", 0.8, None))
+    assert verdict.recommended.name == "online" and "not confirmed" in verdict.text
+    assert verdict.as_it_was.name == AS_IT_WAS
+
+
+# --- the log becomes models -------------------------------------------------------------------------------------------
+
+NODE: dict[str, Any] = {
+    "step": 5, "host": "h1", "rack": "/r", "site": None, "cores": 2.0, "mhz": 1000.0, "limit_mhz": 1600.0,
+    "memory_mb": 4096.0, "slots": 3,
+}  # fmt: skip
+
+
+def executor(start: int, component: str, supervisor: str | None, port: int | None, **more: Any) -> dict[str, Any]:
+    row = {
+        "step": 5, "topology_id": "t-1", "topology_name": "t", "executor": start, "last_task": start,
+        "component": component, "supervisor": supervisor, "port": port, "cpu_mhz": 100.0, "memory_mb": 64.0,
+        "measured": True, "queue": None, "spout": component == "a",
+    }  # fmt: skip
+    return row | more
+
+
+def rows(**more: Any) -> Rows:
+    base: dict[str, Any] = {
+        "nodes": [{**NODE, "supervisor": "s1", "ports": [6700, 6701, 6702]}],
+        "executors": [executor(1, "a", "s1", 6700), executor(2, "b", "s1", 6701), executor(3, "__acker", "gone", 6700)],
+        "edges": [
+            {"step": 5, "topology_id": "t-1", "from_executor": 1, "to_executor": 2, "stream": "x", "rate_tps": 7.0},
+            {"step": 5, "topology_id": "t-1", "from_executor": 1, "to_executor": 9, "stream": "x", "rate_tps": 7.0},
+        ],
+    }
+    return Rows(**(base | more))
+
+
+def test_model_has_placement_traffic_and_limits_of_the_log() -> None:
+    (step,) = steps_of(rows(), STEP_MS)
+    assert (step.from_ms, step.to_ms) == (5 * STEP_MS, 6 * STEP_MS)
+    (s,) = step.model.supervisors
+    assert (s.slots, s.limit_mhz, s.rack) == ([6700, 6701, 6702], 1600.0, "/r")
+    (t,) = step.model.topologies
+    assert [(a.start, a.supervisor, a.port) for a in t.assignment] == [(1, "s1", 6700), (2, "s1", 6701)]
+    assert [(e.from_, e.to, e.stream, e.rate) for e in step.model.traffic] == [(1, 2, "x", 7.0)]
+
+
+def test_what_old_logs_do_not_know_is_derived() -> None:
+    (step,) = steps_of(rows(nodes=[{**NODE, "supervisor": "s1", "ports": None}]), STEP_MS)
+    assert step.model.supervisors[0].slots == [6700, 6701, 6702]
+    (t,) = step.model.topologies
+    assert t.workers == 3
+    assert {c.id: c.kind for c in t.components} == {"a": "spout", "b": "bolt", "__acker": "system"}
+
+
+def test_what_the_log_knows_of_a_topology_is_used() -> None:
+    graph = [Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a", stream="x")])]
+    known = {
+        "step": 5, "topology_id": "t-1", "workers": 4, "owner": "o", "priority": 3, "loadaware": False,
+        "components": msgspec.json.encode(graph).decode(),
+    }  # fmt: skip
+    (step,) = steps_of(rows(topologies=[known]), STEP_MS)
+    (t,) = step.model.topologies
+    assert (t.workers, t.owner, t.priority, t.loadaware) == (4, "o", 3, False)
+    assert t.components == graph
+
+
+def test_paces_are_relative_and_missing_parts_are_steady() -> None:
+    found = [{"step": 5, "topology_id": "t-1", "pace": p, "cpu_mhz": c} for p, c in ((0, 100.0), (59, 300.0))]
+    (step,) = steps_of(rows(paces=found, unmeasured=[(5, "t-1"), (6, "t-1")]), STEP_MS)
+    pace = step.pace["t-1"]
+    assert len(pace) == PACES
+    assert (pace[0], pace[30], pace[59]) == (0.5, 1.0, 1.5)
+    assert step.unmeasured == ["t-1"]
+
+
+def test_evidence_is_written_and_read_again(tmp_path: Path) -> None:
+    from stormpilot.history.replay import evidence
+
+    with pytest.raises(UsageError, match="cannot be read"):
+        evidence.read(tmp_path)
+    (tmp_path / "replay.json").write_text("{}")
+    with pytest.raises(UsageError, match="history replay"):
+        evidence.read(tmp_path)
