@@ -1,0 +1,63 @@
+package io.stormpilot.worker;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.nimbus.DefaultTopologyValidator;
+import org.apache.storm.nimbus.ITopologyValidator;
+import org.apache.storm.utils.ReflectionUtils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Adds the hook to every topology that is submitted ({@code nimbus.topology.validator}), beside
+ * hooks of its own, unless it says {@code stormpilot.hook: false}. What the validator of before
+ * refuses stays refused: {@value #NEXT} names it.
+ *
+ * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted.
+ */
+public final class HookValidator implements ITopologyValidator {
+
+  public static final String NEXT = "stormpilot.topology.validator";
+
+  private static final Logger LOG = LoggerFactory.getLogger(HookValidator.class);
+
+  private ITopologyValidator next = new DefaultTopologyValidator();
+
+  @Override
+  public void prepare(Map<String, Object> conf) {
+    Object name = conf.get(NEXT);
+    if (name != null && !name.toString().isBlank()) {
+      // Checks that an operator asked for must not be skipped silently: without them, no Nimbus.
+      next = ReflectionUtils.newInstance(name.toString().strip());
+    }
+    next.prepare(conf);
+  }
+
+  @Override
+  public void validate(String name, Map<String, Object> conf, StormTopology topology)
+      throws InvalidTopologyException {
+    try {
+      addHook(name, conf);
+    } catch (RuntimeException e) {
+      LOG.warn("{} is submitted without the load hook", name, e);
+    }
+    next.validate(name, conf, topology);
+  }
+
+  private static void addHook(String name, Map<String, Object> conf) {
+    String hook = LoadHook.class.getName();
+    List<Object> hooks = new ArrayList<>();
+    if (conf.get(Config.TOPOLOGY_AUTO_TASK_HOOKS) instanceof List<?> own) {
+      hooks.addAll(own);
+    }
+    if (HookConfig.enabled(conf) && !hooks.contains(hook)) {
+      hooks.add(hook);
+      conf.put(Config.TOPOLOGY_AUTO_TASK_HOOKS, hooks);
+      LOG.info("{}: added the load hook", name);
+    }
+  }
+}

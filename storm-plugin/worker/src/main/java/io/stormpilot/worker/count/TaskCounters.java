@@ -1,0 +1,210 @@
+package io.stormpilot.worker.count;
+
+import org.apache.storm.daemon.Acker;
+import org.apache.storm.tuple.Tuple;
+
+/**
+ * What one task did since its worker started. The executor's thread counts; acks and fails are safe
+ * from any thread.
+ */
+public final class TaskCounters {
+
+  /** What a task is: it decides what its emits are counted for. */
+  public enum Kind {
+    SPOUT,
+    BOLT,
+    SHELL_SPOUT,
+    SHELL_BOLT,
+    ACKER;
+
+    boolean isSpout() {
+      return this == SPOUT || this == SHELL_SPOUT;
+    }
+
+    public boolean isShell() {
+      return this == SHELL_SPOUT || this == SHELL_BOLT;
+    }
+  }
+
+  private final int task;
+  private final String component;
+  private final Kind kind;
+  private final boolean spout;
+  private final boolean acker;
+  private final boolean shell;
+  private final boolean tracked;
+  private final Threads threads;
+  private final PairCounts received;
+  private final PairCounts sent;
+  private final LatencyBuckets latency;
+  private final OwnedCount acked = new OwnedCount();
+  private final OwnedCount emitted = new OwnedCount();
+  private final OwnedCount completed = new OwnedCount();
+  private final OwnedCount failed = new OwnedCount();
+  private final OwnedCount timed = new OwnedCount();
+  private volatile long timedMs;
+  private Thread own;
+  private Thread lastHelper;
+
+  /**
+   * Counters of a task.
+   *
+   * @param lastTask the highest task id of the topology
+   * @param tracked whether the topology has ackers, so that completing takes time
+   */
+  public TaskCounters(
+      int task, String component, Kind kind, int lastTask, boolean tracked, Threads threads) {
+    this.task = task;
+    this.component = component;
+    this.kind = kind;
+    this.spout = kind.isSpout();
+    this.acker = kind == Kind.ACKER;
+    this.shell = kind.isShell();
+    this.tracked = tracked;
+    this.threads = threads;
+    this.received = new PairCounts(spout ? -1 : lastTask);
+    this.sent = new PairCounts(acker ? lastTask : -1);
+    this.latency = spout ? new LatencyBuckets() : null;
+  }
+
+  // --- for every tuple ---------------------------------------------------------------------------
+
+  /** A bolt executed a tuple; {@code tookMs} is null or below 0 where Storm took no sample. */
+  public void executed(Tuple tuple, Long tookMs) {
+    if (own == null) {
+      learnOwn();
+    }
+    received.add(tuple.getSourceTask(), tuple.getSourceStreamId());
+    if (tookMs != null && tookMs >= 0) {
+      timedMs += tookMs; // this thread alone writes it, for one tuple in twenty
+      timed.increment(true);
+    }
+  }
+
+  /**
+   * Something was emitted. A receiver counts it, but for what goes to a spout: it executes nothing.
+   * Of a spout only the start of a tuple tree is counted here.
+   */
+  public void emitted(String stream, Iterable<Integer> outTasks) {
+    if (spout) {
+      if (own == null) {
+        learnOwn();
+      }
+      if (Acker.ACKER_INIT_STREAM_ID.equals(stream)) {
+        emitted.increment(byOwner());
+      }
+    } else if (acker) {
+      for (Integer to : outTasks) {
+        if (to != null) {
+          sent.add(to, stream);
+        }
+      }
+    } else if (shell) {
+      byOwner();
+    }
+  }
+
+  /** A bolt acked or failed a tuple, from whatever thread. */
+  public void acked() {
+    acked.increment(byOwner());
+  }
+
+  /** A spout tuple is complete; {@code tookMs} is null where Storm took no sample. */
+  public void completed(Long tookMs) {
+    boolean owner = byOwner();
+    completed.increment(owner);
+    if (owner && tracked && tookMs != null && tookMs >= 0) {
+      latency.add(tookMs);
+    }
+  }
+
+  /** A spout tuple failed, or took too long. */
+  public void failed() {
+    failed.increment(byOwner());
+  }
+
+  private void learnOwn() {
+    own = Thread.currentThread();
+    threads.setOwn(own);
+  }
+
+  /** Whether this is the executor's thread; who else works for a shell component is remembered. */
+  private boolean byOwner() {
+    Thread current = Thread.currentThread();
+    if (current == own) {
+      return true;
+    }
+    if (own == null && spout && !shell) {
+      learnOwn();
+      return true;
+    }
+    if (shell && current != lastHelper && current != threads.own()) {
+      lastHelper = current;
+      threads.addHelper(current);
+    }
+    return false;
+  }
+
+  // --- for reports -------------------------------------------------------------------------------
+
+  public int task() {
+    return task;
+  }
+
+  public String component() {
+    return component;
+  }
+
+  public Kind kind() {
+    return kind;
+  }
+
+  public Threads threads() {
+    return threads;
+  }
+
+  public PairCounts received() {
+    return received;
+  }
+
+  /** Tuples to spouts, which cannot count what they receive; ackers only. */
+  public PairCounts sent() {
+    return sent;
+  }
+
+  /** Null for what is no spout. */
+  public LatencyBuckets latency() {
+    return latency;
+  }
+
+  public long ackedCount() {
+    return acked.get();
+  }
+
+  public long emittedCount() {
+    return emitted.get();
+  }
+
+  public long completedCount() {
+    return completed.get();
+  }
+
+  public long failedCount() {
+    return failed.get();
+  }
+
+  public long timedCount() {
+    return timed.get();
+  }
+
+  public long timedMs() {
+    return timedMs;
+  }
+
+  /**
+   * What the task had to do with, in tuples: by this the CPU that no executor owns is shared out.
+   */
+  public long tuples() {
+    return received.total() + emitted.get() + completed.get() + sent.total();
+  }
+}

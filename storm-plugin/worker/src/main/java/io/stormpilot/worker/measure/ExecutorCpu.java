@@ -1,0 +1,94 @@
+package io.stormpilot.worker.measure;
+
+import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.count.Threads;
+import io.stormpilot.worker.measure.Proc.Child;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * CPU of one executor since its start: its threads in the JVM, and the processes that its thread
+ * started for shell components. Never goes back, whatever ends meanwhile.
+ */
+public final class ExecutorCpu {
+
+  private final JvmCpu jvm;
+  private final Proc proc;
+  private final List<TaskCounters> tasks = new ArrayList<>();
+  private final Map<Thread, Long> threadNanos = new HashMap<>();
+  private final Map<Child, Long> childNanos = new HashMap<>();
+
+  public ExecutorCpu(JvmCpu jvm, Proc proc) {
+    this.jvm = jvm;
+    this.proc = proc;
+  }
+
+  /** A task of this executor. */
+  public void add(TaskCounters task) {
+    tasks.add(task);
+  }
+
+  /** Its tasks. */
+  public List<TaskCounters> tasks() {
+    return tasks;
+  }
+
+  /** Read the clocks. */
+  public void read() {
+    Threads threads = threads();
+    if (threads.own() == null) {
+      Thread idle = JvmCpu.find(threadNameEnd());
+      if (idle != null) {
+        threads.setOwn(idle);
+      }
+    }
+    if (threads.own() != null) {
+      read(threads.own());
+    }
+    for (Thread helper : threads.helpers()) {
+      read(helper);
+    }
+    if (isShell() && threads.own() != null) {
+      if (childNanos.size() < tasks.size()) {
+        for (Child child : proc.childrenOf(threads.own().getName())) {
+          childNanos.putIfAbsent(child, 0L);
+        }
+      }
+      childNanos.replaceAll((child, before) -> Math.max(before, proc.cpuNanos(child)));
+    }
+  }
+
+  /** CPU in the JVM at the last reading. */
+  public long jvmNanos() {
+    return threadNanos.values().stream().mapToLong(Long::longValue).sum();
+  }
+
+  /** CPU of the child processes at the last reading, or null where none is known. */
+  public Long childNanos() {
+    return childNanos.isEmpty()
+        ? null
+        : childNanos.values().stream().mapToLong(Long::longValue).sum();
+  }
+
+  private void read(Thread thread) {
+    long now = jvm.nanos(thread);
+    threadNanos.merge(thread, Math.max(0, now), Math::max);
+  }
+
+  private Threads threads() {
+    return tasks.get(0).threads();
+  }
+
+  private boolean isShell() {
+    return tasks.get(0).kind().isShell();
+  }
+
+  /** How Storm names the thread of an executor. */
+  private String threadNameEnd() {
+    int first = tasks.stream().mapToInt(TaskCounters::task).min().orElse(-1);
+    int last = tasks.stream().mapToInt(TaskCounters::task).max().orElse(-1);
+    return "-" + tasks.get(0).component() + "-executor[" + first + ", " + last + "]";
+  }
+}

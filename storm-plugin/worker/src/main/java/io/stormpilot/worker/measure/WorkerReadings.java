@@ -1,0 +1,116 @@
+package io.stormpilot.worker.measure;
+
+import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.count.Threads;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** The tasks of a worker, and what is measured of them at one moment. Safe from any thread. */
+public final class WorkerReadings {
+
+  private static final double NANOS = 1e9;
+
+  private final ReceiveQueues queues;
+  private final JvmCpu jvm = new JvmCpu();
+  private final Proc proc = new Proc();
+  private final SharedCpu shared = new SharedCpu();
+  private final Map<Threads, ExecutorCpu> executors = new IdentityHashMap<>();
+  private final Set<TaskCounters> measured = new HashSet<>();
+  private final Set<TaskCounters> closed = new HashSet<>();
+
+  public WorkerReadings(int port) {
+    queues = new ReceiveQueues(port);
+  }
+
+  /** A task of this worker. */
+  public synchronized void add(TaskCounters task) {
+    measured.add(task);
+    executors.computeIfAbsent(task.threads(), threads -> new ExecutorCpu(jvm, proc)).add(task);
+  }
+
+  /** This one is not measured any longer. */
+  public synchronized void forget(TaskCounters task) {
+    measured.remove(task);
+  }
+
+  /** The worker closed this one; true if it was the last. */
+  public synchronized boolean close(TaskCounters task) {
+    closed.add(task);
+    return closed.containsAll(measured);
+  }
+
+  /**
+   * Read all clocks and counters.
+   *
+   * @param alone whether this worker has its JVM for itself, so that the process's CPU is its own
+   */
+  public synchronized Reading read(boolean alone) {
+    Map<Integer, Long> tuples = new HashMap<>();
+    long owned = 0;
+    for (ExecutorCpu executor : executors.values()) {
+      executor.read();
+      owned += executor.jvmNanos();
+      for (TaskCounters task : executor.tasks()) {
+        tuples.put(task.task(), task.tuples());
+      }
+    }
+    long process = alone ? jvm.processNanos() : -1;
+    if (process >= 0) {
+      shared.read(Math.max(0, process - owned), tuples);
+    }
+    Map<Integer, Long> depths = queues.depths();
+    List<TaskReading> tasks = new ArrayList<>();
+    for (ExecutorCpu executor : executors.values()) {
+      tasks.addAll(readings(executor, process >= 0, depths));
+    }
+    tasks.sort(Comparator.comparingInt(reading -> reading.counters().task()));
+    return new Reading(process < 0 ? null : process / NANOS, tasks);
+  }
+
+  /** The tasks of an executor have one thread and one queue: CPU in equal parts, the queue once. */
+  private List<TaskReading> readings(
+      ExecutorCpu executor, boolean withShared, Map<Integer, Long> depths) {
+    List<TaskReading> readings = new ArrayList<>();
+    double parts = executor.tasks().size() * NANOS;
+    Long child = executor.childNanos();
+    double cpuS = (executor.jvmNanos() + (child == null ? 0 : child)) / parts;
+    TaskCounters first = executor.tasks().get(0);
+    for (TaskCounters task : executor.tasks()) {
+      if (measured.contains(task)) {
+        readings.add(
+            new TaskReading(
+                task,
+                cpuS,
+                child == null ? null : child / parts,
+                withShared ? shared.nanos(task.task()) / NANOS : null,
+                task == first ? depths.get(task.task()) : null));
+      }
+    }
+    return readings;
+  }
+
+  /**
+   * A worker at one moment.
+   *
+   * @param cpuS CPU seconds of the JVM with all its threads, null where not known
+   */
+  public record Reading(Double cpuS, List<TaskReading> tasks) {}
+
+  /**
+   * A task at one moment: its counters, and what was measured around them.
+   *
+   * @param cpuS CPU seconds of the threads that work for it and of its child process
+   * @param childCpuS the child's part of it, null where there is none or it was not found
+   * @param sharedCpuS its part of the JVM's threads that belong to no executor, null where not
+   *     known
+   * @param queue tuples that wait for it, null where not known
+   */
+  public record TaskReading(
+      TaskCounters counters, double cpuS, Double childCpuS, Double sharedCpuS, Long queue) {}
+}

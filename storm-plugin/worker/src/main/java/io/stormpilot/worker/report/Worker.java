@@ -1,0 +1,44 @@
+package io.stormpilot.worker.report;
+
+import io.stormpilot.worker.measure.Proc;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.task.WorkerTopologyContext;
+
+/**
+ * Which worker this is.
+ *
+ * @param host {@code storm.local.hostname} of its supervisor, else the machine's name
+ * @param mhz of the fastest core, null where the machine does not tell
+ */
+record Worker(String topologyId, String host, int port, long pid, long startMs, Double mhz) {
+
+  static Worker of(Map<String, Object> conf, WorkerTopologyContext context) {
+    return new Worker(
+        context.getStormId(),
+        host(conf),
+        context.getThisWorkerPort(),
+        ProcessHandle.current().pid(),
+        System.currentTimeMillis(),
+        new Proc().mhz());
+  }
+
+  /** Its name below {@code load/<topology-id>}. */
+  String reporter() {
+    return host.replace('/', '_') + "-" + port;
+  }
+
+  static String host(Map<String, Object> conf) {
+    Object configured = conf.get(Config.STORM_LOCAL_HOSTNAME);
+    if (configured != null && !configured.toString().isBlank()) {
+      return configured.toString().strip();
+    }
+    try {
+      return InetAddress.getLocalHost().getHostName();
+    } catch (UnknownHostException e) {
+      return "unknown";
+    }
+  }
+}

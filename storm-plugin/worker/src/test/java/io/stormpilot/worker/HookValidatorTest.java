@@ -1,0 +1,75 @@
+package io.stormpilot.worker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.nimbus.ITopologyValidator;
+import org.junit.jupiter.api.Test;
+
+class HookValidatorTest {
+
+  private static final String HOOKS = "topology.auto.task.hooks";
+  private static final String OURS = "io.stormpilot.worker.LoadHook";
+
+  private static StormTopology topology() {
+    return new StormTopology(Map.of(), Map.of(), Map.of());
+  }
+
+  /** A validator that an operator had before. */
+  public static final class Strict implements ITopologyValidator {
+    @Override
+    public void prepare(Map<String, Object> conf) {}
+
+    @Override
+    public void validate(String name, Map<String, Object> conf, StormTopology topology)
+        throws InvalidTopologyException {
+      throw new InvalidTopologyException("not on my cluster");
+    }
+  }
+
+  private static Map<String, Object> validated(Map<String, Object> topologyConf) throws Exception {
+    HookValidator validator = new HookValidator();
+    validator.prepare(Map.of());
+    Map<String, Object> conf = new HashMap<>(topologyConf);
+    validator.validate("t", conf, topology());
+    return conf;
+  }
+
+  @Test
+  void everyTopologyGetsTheHook() throws Exception {
+    assertEquals(List.of(OURS), validated(Map.of()).get(HOOKS));
+  }
+
+  @Test
+  void hooksOfTheTopologyStayAndOursComesOnce() throws Exception {
+    assertEquals(
+        List.of("com.x.Own", OURS), validated(Map.of(HOOKS, List.of("com.x.Own"))).get(HOOKS));
+    assertEquals(List.of(OURS), validated(Map.of(HOOKS, List.of(OURS))).get(HOOKS));
+  }
+
+  @Test
+  void topologyThatSaysNoIsLeftAlone() throws Exception {
+    assertNull(validated(Map.of("stormpilot.hook", false)).get(HOOKS));
+  }
+
+  @Test
+  void validatorOfBeforeGoesOnRefusing() {
+    HookValidator validator = new HookValidator();
+    validator.prepare(Map.of(HookValidator.NEXT, Strict.class.getName()));
+    assertThrows(
+        InvalidTopologyException.class, () -> validator.validate("t", new HashMap<>(), topology()));
+  }
+
+  @Test
+  void topologyThatCannotBeChangedIsSubmittedAsItIs() throws Exception {
+    HookValidator validator = new HookValidator();
+    validator.prepare(Map.of());
+    validator.validate("t", Map.of(), topology()); // an unmodifiable configuration
+  }
+}

@@ -1,0 +1,155 @@
+package io.stormpilot.worker.count;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.worker.count.TaskCounters.Kind;
+import java.lang.management.ManagementFactory;
+import java.util.List;
+import org.apache.storm.daemon.Acker;
+import org.apache.storm.tuple.Tuple;
+import org.junit.jupiter.api.Test;
+
+class TaskCountersTest {
+
+  private final Threads threads = new Threads();
+
+  private TaskCounters counters(Kind kind) {
+    return new TaskCounters(4, "c", kind, 9, true, threads);
+  }
+
+  private static Tuple tuple(int source, String stream) {
+    return FakeTuples.tuple(source, stream);
+  }
+
+  @Test
+  void boltCountsWhatItExecutesAndTheTimesThatStormTook() {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.executed(tuple(2, "default"), -1L);
+    bolt.executed(tuple(2, "default"), 7L);
+    bolt.executed(tuple(-1, "__tick"), null);
+    assertEquals(2, bolt.received().total());
+    assertEquals(1, bolt.timedCount());
+    assertEquals(7, bolt.timedMs());
+    assertSame(Thread.currentThread(), threads.own());
+  }
+
+  @Test
+  void emitsOfABoltAreCountedByWhoReceivesThem() {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.emitted("default", List.of(5, 6));
+    assertEquals(0, bolt.tuples());
+  }
+
+  @Test
+  void spoutCountsTreesThatBeginCompleteAndFail() {
+    TaskCounters spout = counters(Kind.SPOUT);
+    spout.emitted("default", List.of(5));
+    spout.emitted(Acker.ACKER_INIT_STREAM_ID, List.of(7));
+    spout.completed(12L);
+    spout.completed(null);
+    spout.failed();
+    assertEquals(1, spout.emittedCount());
+    assertEquals(2, spout.completedCount());
+    assertEquals(1, spout.failedCount());
+    long[] timed = {0};
+    spout.latency().forEach((upperMs, tuples) -> timed[0] += tuples);
+    assertEquals(1, timed[0]);
+  }
+
+  @Test
+  void withoutAckersCompletingTakesNoTimeAndSaysNothing() {
+    TaskCounters spout = new TaskCounters(4, "c", Kind.SPOUT, 9, false, threads);
+    spout.completed(0L);
+    spout.latency().forEach((upperMs, tuples) -> assertEquals(0, tuples));
+    assertEquals(1, spout.completedCount());
+  }
+
+  @Test
+  void ackerCountsWhatItSendsForSpoutsExecuteNothing() {
+    TaskCounters acker = counters(Kind.ACKER);
+    acker.emitted(Acker.ACKER_ACK_STREAM_ID, List.of(3));
+    acker.emitted(Acker.ACKER_ACK_STREAM_ID, java.util.Collections.singletonList(null));
+    acker
+        .sent()
+        .forEach(
+            (task, stream, tuples) ->
+                assertEquals("3 __ack_ack 1", task + " " + stream + " " + tuples));
+    assertEquals(1, acker.sent().total());
+  }
+
+  @Test
+  void acksFromManyThreadsAreAllCounted() throws InterruptedException {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.executed(tuple(2, "default"), null); // so this thread is the executor's
+    Thread[] others = new Thread[4];
+    for (int k = 0; k < others.length; k++) {
+      others[k] = new Thread(() -> acks(bolt));
+      others[k].start();
+    }
+    acks(bolt);
+    for (Thread other : others) {
+      other.join();
+    }
+    assertEquals(5 * 100_000, bolt.ackedCount());
+  }
+
+  private static void acks(TaskCounters bolt) {
+    for (int k = 0; k < 100_000; k++) {
+      bolt.acked();
+    }
+  }
+
+  @Test
+  void threadThatAcksForAShellBoltWorksForIt() throws InterruptedException {
+    TaskCounters shell = counters(Kind.SHELL_BOLT);
+    shell.executed(tuple(2, "default"), null);
+    Thread reader =
+        new Thread(
+            () -> {
+              shell.emitted("default", List.of(6));
+              shell.acked();
+            });
+    reader.start();
+    reader.join();
+    assertArrayEquals(new Thread[] {reader}, threads.helpers());
+    assertSame(Thread.currentThread(), threads.own());
+  }
+
+  @Test
+  void threadsThatAJavaBoltAcksFromBelongToNobody() throws InterruptedException {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.executed(tuple(2, "default"), null);
+    Thread pool = new Thread(bolt::acked);
+    pool.start();
+    pool.join();
+    assertEquals(0, threads.helpers().length);
+  }
+
+  @Test
+  void countingAllocatesNothing() {
+    TaskCounters bolt = counters(Kind.BOLT);
+    TaskCounters acker = new TaskCounters(5, "a", Kind.ACKER, 9, true, new Threads());
+    TaskCounters spout = new TaskCounters(6, "s", Kind.SPOUT, 9, true, new Threads());
+    Tuple[] tuples = {tuple(1, "default"), tuple(2, "default"), tuple(2, "other")};
+    List<Integer> targets = List.of(3);
+    com.sun.management.ThreadMXBean memory =
+        (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
+    long least = Long.MAX_VALUE;
+    for (int attempt = 0; attempt < 5; attempt++) { // the first ones make cells, classes, code
+      long before = memory.getCurrentThreadAllocatedBytes();
+      for (int k = 0; k < 300_000; k++) {
+        bolt.executed(tuples[k % 3], k % 20 == 0 ? 1L : -1L);
+        bolt.emitted("default", targets);
+        bolt.acked();
+        spout.emitted(Acker.ACKER_INIT_STREAM_ID, targets);
+        spout.completed(3L);
+        acker.executed(tuples[k % 3], null);
+      }
+      least = Math.min(least, memory.getCurrentThreadAllocatedBytes() - before);
+    }
+    assertTrue(least < 1_000, least + " bytes for 300,000 tuples");
+  }
+}

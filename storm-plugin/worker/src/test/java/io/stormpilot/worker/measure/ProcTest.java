@@ -1,0 +1,124 @@
+package io.stormpilot.worker.measure;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.worker.measure.Proc.Child;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ProcTest {
+
+  @TempDir Path root;
+
+  private Proc proc() {
+    return new Proc(root);
+  }
+
+  private void thread(int tid, String comm, String children) throws IOException {
+    Path folder = Files.createDirectories(root.resolve("self/task/" + tid));
+    Files.writeString(folder.resolve("comm"), comm + "\n");
+    Files.writeString(folder.resolve("children"), children);
+  }
+
+  private void process(int pid, String name, int utime, int reaped, long start) throws IOException {
+    Files.createDirectories(root.resolve("" + pid));
+    Files.writeString(
+        root.resolve(pid + "/stat"),
+        pid
+            + " ("
+            + name
+            + ") S 1 1 1 0 -1 4194304 9 9 0 0 "
+            + utime
+            + " 5 "
+            + reaped
+            + " 0 20 0 1 0 "
+            + start
+            + " 1 1 1\n");
+  }
+
+  @Test
+  void childOfAThreadIsFoundByTheNameThatTheKernelKeepsOfIt() throws IOException {
+    thread(10, "Thread-19-split", "77 ");
+    thread(11, "Thread-20-split", "88");
+    process(77, "python) a (b", 100, 20, 4242);
+    List<Child> found = proc().childrenOf("Thread-19-split-executor[3, 3]");
+    assertEquals(List.of(new Child(77, 4242)), found);
+    assertEquals(1_250_000_000L, proc().cpuNanos(found.get(0)));
+  }
+
+  @Test
+  void threadsThatCannotBeToldApartHaveNoChildren() throws IOException {
+    thread(10, "same", "77");
+    thread(11, "same", "88");
+    process(77, "python", 1, 1, 1);
+    assertEquals(List.of(), proc().childrenOf("same"));
+  }
+
+  @Test
+  void processOfTheSameIdThatStartedLaterIsAnother() throws IOException {
+    process(77, "python", 100, 0, 4242);
+    assertEquals(-1, proc().cpuNanos(new Child(77, 1)));
+    assertEquals(-1, proc().cpuNanos(new Child(99, 1)));
+  }
+
+  @Test
+  void machineThatTellsNothingIsNoError() {
+    assertEquals(List.of(), proc().childrenOf("x"));
+    assertNull(proc().mhz());
+  }
+
+  @Test
+  void fastestCoreCounts() throws IOException {
+    Files.writeString(
+        root.resolve("cpuinfo"), "cpu MHz\t\t: 2100.5\nmodel name : x\ncpu MHz : 2900.0\n");
+    assertEquals(2900.0, proc().mhz());
+  }
+
+  @Test
+  void realChildOfARealThreadIsFoundAndItsCpuGrows() throws Exception {
+    Assumptions.assumeTrue(Files.exists(Path.of("/proc/self/task")), "no /proc here");
+    CountDownLatch started = new CountDownLatch(1);
+    CountDownLatch done = new CountDownLatch(1);
+    Process[] process = new Process[1];
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                process[0] = new ProcessBuilder("sh", "-c", "while :; do :; done").start();
+                started.countDown();
+                done.await();
+              } catch (IOException | InterruptedException e) {
+                throw new IllegalStateException(e);
+              }
+            },
+            "Thread-77-split-executor[3, 3]");
+    thread.start();
+    assertTrue(started.await(20, TimeUnit.SECONDS));
+    try {
+      Assumptions.assumeTrue(
+          Files.exists(Path.of("/proc/self/task/" + ProcessHandle.current().pid() + "/children")),
+          "this kernel does not tell children");
+      Proc proc = new Proc();
+      List<Child> found = proc.childrenOf(thread.getName());
+      assertEquals(List.of(process[0].pid()), found.stream().map(Child::pid).toList());
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+      while (proc.cpuNanos(found.get(0)) < 50_000_000L) {
+        assertTrue(System.nanoTime() < deadline, "the child used no CPU");
+        Thread.onSpinWait();
+      }
+    } finally {
+      process[0].destroyForcibly();
+      done.countDown();
+      thread.join();
+    }
+  }
+}

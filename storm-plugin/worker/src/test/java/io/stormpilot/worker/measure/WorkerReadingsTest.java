@@ -1,0 +1,124 @@
+package io.stormpilot.worker.measure;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.codahale.metrics.Gauge;
+import com.codahale.metrics.MetricRegistry;
+import com.codahale.metrics.SharedMetricRegistries;
+import io.stormpilot.worker.count.FakeTuples;
+import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.count.TaskCounters.Kind;
+import io.stormpilot.worker.count.Threads;
+import io.stormpilot.worker.measure.WorkerReadings.Reading;
+import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
+import org.apache.storm.Constants;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class WorkerReadingsTest {
+
+  private final WorkerReadings readings = new WorkerReadings(6700);
+
+  @AfterEach
+  void removeGauges() {
+    SharedMetricRegistries.remove(Constants.WORKER_METRICS_REGISTRY);
+  }
+
+  private static TaskCounters task(int id, Threads threads) {
+    return new TaskCounters(id, "mid", Kind.BOLT, 9, true, threads);
+  }
+
+  private static void burn(TaskCounters task, long nanos) {
+    long end = System.nanoTime() + nanos;
+    while (System.nanoTime() < end) {
+      task.executed(FakeTuples.tuple(1, "default"), null);
+    }
+  }
+
+  @Test
+  void cpuOfTheThreadThatExecutesIsTheTasks() {
+    TaskCounters busy = task(3, new Threads());
+    TaskCounters idle = task(4, new Threads());
+    readings.add(busy);
+    readings.add(idle);
+    burn(busy, 50_000_000);
+    Reading reading = readings.read(true);
+    assertTrue(reading.tasks().get(0).cpuS() > 0.01, "" + reading);
+    assertEquals(0.0, reading.tasks().get(1).cpuS());
+    assertNull(reading.tasks().get(0).childCpuS());
+    assertTrue(reading.cpuS() >= reading.tasks().get(0).cpuS());
+  }
+
+  @Test
+  void tasksOfOneExecutorSplitItsThreadAndShowItsQueueOnce() {
+    MetricRegistry metrics = new MetricRegistry();
+    for (int task : new int[] {3, 4}) {
+      gauge(metrics, task + ".6700-receive-queue-population", 40);
+      gauge(metrics, task + ".6700-receive-queue-overflow", 2);
+    }
+    gauge(metrics, "3.6701-receive-queue-population", 1000); // another worker's
+    SharedMetricRegistries.add(Constants.WORKER_METRICS_REGISTRY, metrics);
+    Threads shared = new Threads();
+    TaskCounters first = task(3, shared);
+    readings.add(first);
+    readings.add(task(4, shared));
+    burn(first, 20_000_000);
+    Reading reading = readings.read(true);
+    TaskReading a = reading.tasks().get(0);
+    TaskReading b = reading.tasks().get(1);
+    assertEquals(a.cpuS(), b.cpuS());
+    assertEquals(42, a.queue());
+    assertNull(b.queue());
+  }
+
+  private static void gauge(MetricRegistry metrics, String end, int value) {
+    metrics.register("storm.worker.t-1-1.host_a.mid." + end, (Gauge<Integer>) () -> value);
+  }
+
+  @Test
+  void threadOfAnIdleExecutorIsFoundByStormsNameForIt() throws InterruptedException {
+    Threads threads = new Threads();
+    readings.add(task(7, threads));
+    Thread executor =
+        new Thread(
+            () -> {
+              try {
+                Thread.sleep(60_000);
+              } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+              }
+            },
+            "Thread-19-mid-executor[7, 7]");
+    executor.start();
+    readings.read(true);
+    assertEquals(executor, threads.own());
+    executor.interrupt();
+    executor.join();
+    readings.read(true); // a thread that ended costs nothing more, and nothing is lost
+  }
+
+  @Test
+  void cpuOfAJvmThatWorkersShareIsNobodys() {
+    readings.add(task(3, new Threads()));
+    Reading reading = readings.read(false);
+    assertNull(reading.cpuS());
+    assertNull(reading.tasks().get(0).sharedCpuS());
+  }
+
+  @Test
+  void closingIsOverWithTheLastTaskThatIsStillMeasured() {
+    TaskCounters a = task(3, new Threads());
+    TaskCounters b = task(4, new Threads());
+    TaskCounters gaveUp = task(5, new Threads());
+    readings.add(a);
+    readings.add(b);
+    readings.add(gaveUp);
+    readings.forget(gaveUp);
+    assertEquals(2, readings.read(true).tasks().size());
+    assertFalse(readings.close(a));
+    assertTrue(readings.close(b));
+  }
+}

@@ -1,0 +1,104 @@
+package io.stormpilot.worker.report;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.stormpilot.worker.count.FakeTuples;
+import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.measure.WorkerReadings.Reading;
+import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.zip.GZIPInputStream;
+import org.junit.jupiter.api.Test;
+
+class ReportEncoderTest {
+
+  private static final Path CONTRACT = Path.of("..", "..", "tests", "contract", "load.json");
+
+  private final ReportEncoder encoder = new ReportEncoder(Samples.WORKER);
+
+  private static TaskReading reading(TaskCounters task) {
+    return new TaskReading(task, 1.25, 0.5, 0.125, 3L);
+  }
+
+  private static JsonObject parse(byte[] data) throws IOException {
+    byte[] plain = data;
+    if (data[0] == 0x1f) {
+      plain = new GZIPInputStream(new ByteArrayInputStream(data)).readAllBytes();
+    }
+    return JsonParser.parseString(new String(plain, StandardCharsets.UTF_8)).getAsJsonObject();
+  }
+
+  @Test
+  void messageIsTheOneOfTheContract() throws IOException {
+    JsonObject example = parse(Files.readAllBytes(CONTRACT));
+    Reading readings =
+        new Reading(
+            9.5,
+            List.of(
+                reading(Samples.spout(1)), reading(Samples.bolt(3, 4)), reading(Samples.acker(5))));
+    JsonObject written = parse(encoder.encode(12, 1_763_690_102_000L, readings).get("node-1-6700"));
+    assertEquals(example.keySet(), written.keySet());
+    assertEquals(
+        example.getAsJsonObject("worker").keySet(), written.getAsJsonObject("worker").keySet());
+    for (JsonElement task : written.getAsJsonArray("tasks")) {
+      assertEquals(
+          example.getAsJsonArray("tasks").get(0).getAsJsonObject().keySet(),
+          task.getAsJsonObject().keySet());
+    }
+    JsonObject bolt = written.getAsJsonArray("tasks").get(1).getAsJsonObject();
+    assertEquals("[[1,\"default\",4]]", bolt.get("received").toString());
+    assertEquals(1.25, bolt.get("cpuS").getAsDouble());
+    assertEquals(0.5, bolt.get("childCpuS").getAsDouble());
+    assertEquals(4, bolt.get("timed").getAsLong());
+    assertEquals(12, bolt.get("timedMs").getAsLong());
+    JsonObject acker = written.getAsJsonArray("tasks").get(2).getAsJsonObject();
+    assertEquals("[[1,\"__ack_ack\",1]]", acker.get("sent").toString());
+  }
+
+  @Test
+  void whatIsNotKnownIsNull() throws IOException {
+    TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null);
+    JsonObject task =
+        parse(encoder.encode(1, 1, new Reading(null, List.of(bare))).get("node-1-6700"))
+            .getAsJsonArray("tasks")
+            .get(0)
+            .getAsJsonObject();
+    for (String field : List.of("childCpuS", "sharedCpuS", "queue")) {
+      assertTrue(task.get(field).isJsonNull(), field);
+    }
+  }
+
+  @Test
+  void reportThatOutgrowsAZnodeIsSplitAndNothingIsLost() throws IOException {
+    List<TaskReading> many = new ArrayList<>();
+    for (int id = 1; id <= 300; id++) {
+      TaskCounters task = Samples.bolt(id, 0);
+      for (int source = 0; source < 4000; source++) {
+        String stream = "stream-" + Integer.toHexString((id * 31 + source) * 0x9E3779B1);
+        task.executed(FakeTuples.tuple(source, stream), null);
+      }
+      many.add(reading(task));
+    }
+    Map<String, byte[]> znodes = encoder.encode(1, 1, new Reading(1.0, many));
+    assertTrue(znodes.size() > 1);
+    int tasks = 0;
+    for (Map.Entry<String, byte[]> znode : znodes.entrySet()) {
+      assertTrue(znode.getValue().length <= ReportEncoder.MAX_BYTES);
+      JsonObject part = parse(znode.getValue());
+      assertEquals(znode.getKey(), part.get("reporter").getAsString());
+      tasks += part.getAsJsonArray("tasks").size();
+    }
+    assertEquals(300, tasks);
+  }
+}

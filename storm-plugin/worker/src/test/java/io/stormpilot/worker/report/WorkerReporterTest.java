@@ -1,0 +1,156 @@
+package io.stormpilot.worker.report;
+
+import static io.stormpilot.worker.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.worker.count.FakeTuples;
+import io.stormpilot.worker.count.TaskCounters;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.Test;
+
+class WorkerReporterTest {
+
+  private static final Duration SOON = Duration.ofSeconds(20);
+
+  private final Map<String, byte[]> znodes = new ConcurrentHashMap<>();
+  private volatile boolean away;
+  private volatile boolean closed;
+  private final CountDownLatch answer = new CountDownLatch(1);
+  private volatile boolean hangs;
+
+  private final class MemoryStore implements ReportStore {
+    @Override
+    public void write(String reporter, byte[] data) throws Exception {
+      if (hangs) {
+        answer.await();
+      }
+      if (away) {
+        throw new IOException("away");
+      }
+      znodes.put(reporter, data);
+    }
+
+    @Override
+    public void delete(String reporter) {
+      znodes.remove(reporter);
+    }
+
+    @Override
+    public List<String> reporters() {
+      return List.copyOf(znodes.keySet());
+    }
+
+    @Override
+    public void close() {
+      closed = true;
+    }
+  }
+
+  private WorkerReporter reporter(long periodMs) {
+    WorkerReporter reporter = new WorkerReporter(Samples.WORKER, periodMs, MemoryStore::new);
+    reporter.start();
+    return reporter;
+  }
+
+  private String text() {
+    byte[] data = znodes.get("node-1-6700");
+    return data == null ? "" : new String(data, StandardCharsets.UTF_8);
+  }
+
+  @Test
+  void lastTaskThatLeavesLeavesALastReport() throws Exception {
+    WorkerReporter reporter = reporter(3_600_000);
+    TaskCounters a = Samples.bolt(3, 5);
+    TaskCounters b = Samples.bolt(4, 7);
+    reporter.add(a);
+    reporter.add(b);
+    reporter.leave(a);
+    assertEquals("", text());
+    reporter.leave(b);
+    eventually("the store to be closed", SOON, () -> closed); // at once, but on a busy machine
+    assertTrue(text().contains("[[1,\"default\",5]]"), text());
+    assertTrue(text().contains("[[1,\"default\",7]]"), text());
+  }
+
+  @Test
+  void whileTheStoreIsAwayNothingPilesUpAndTheNewestIsWrittenWhenItIsBack() throws Exception {
+    away = true;
+    WorkerReporter reporter = reporter(10);
+    TaskCounters bolt = Samples.bolt(3, 5);
+    reporter.add(bolt);
+    Thread.sleep(100); // several reports that fail
+    bolt.executed(FakeTuples.tuple(1, "default"), null);
+    away = false;
+    eventually("the newest report", SOON, () -> text().contains("[[1,\"default\",6]]"));
+    reporter.leave(bolt);
+  }
+
+  @Test
+  void storeThatHangsHoldsUpNeitherTasksNorTheEndOfTheWorker() throws Exception {
+    hangs = true;
+    WorkerReporter reporter = reporter(10);
+    TaskCounters bolt = Samples.bolt(3, 5);
+    reporter.add(bolt);
+    Thread.sleep(50); // a write that waits
+    TaskCounters late = Samples.bolt(4, 1);
+    reporter.add(late); // as a task that is prepared meanwhile
+    reporter.leave(bolt);
+    reporter.leave(late); // would hang here
+    answer.countDown();
+  }
+
+  @Test
+  void storeThatCannotBeOpenedIsTriedAgain() throws Exception {
+    int[] attempts = {0};
+    WorkerReporter reporter =
+        new WorkerReporter(
+            Samples.WORKER,
+            10,
+            () -> {
+              if (attempts[0]++ < 3) {
+                throw new IOException("no such host");
+              }
+              return new MemoryStore();
+            });
+    reporter.start();
+    TaskCounters bolt = Samples.bolt(3, 5);
+    reporter.add(bolt);
+    eventually("a report", SOON, () -> text().contains("[[1,\"default\",5]]"));
+    reporter.leave(bolt);
+  }
+
+  @Test
+  void partsThatAnEarlierProcessInThisSlotLeftAreRemoved() throws Exception {
+    for (String left : List.of("node-1-6700", "node-1-6700-0", "node-1-6700-17", "node-1-67001")) {
+      znodes.put(left, new byte[0]);
+    }
+    WorkerReporter reporter = reporter(10);
+    TaskCounters bolt = Samples.bolt(3, 5);
+    reporter.add(bolt);
+    eventually(
+        "only the others to stay",
+        SOON,
+        () -> znodes.keySet().equals(java.util.Set.of("node-1-6700", "node-1-67001")));
+    reporter.leave(bolt);
+  }
+
+  @Test
+  void taskThatIsNoLongerMeasuredIsLeftOut() throws Exception {
+    WorkerReporter reporter = reporter(10);
+    TaskCounters a = Samples.bolt(3, 5);
+    TaskCounters b = Samples.bolt(4, 7);
+    reporter.add(a);
+    reporter.add(b);
+    reporter.forget(a);
+    eventually("one task", SOON, () -> text().contains("7]]") && !text().contains("5]]"));
+    reporter.leave(b);
+    eventually("the store to be closed", SOON, () -> closed);
+  }
+}

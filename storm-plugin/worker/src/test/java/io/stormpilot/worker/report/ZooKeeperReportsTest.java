@@ -1,0 +1,92 @@
+package io.stormpilot.worker.report;
+
+import static io.stormpilot.worker.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.worker.TestZookeeper;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.junit.jupiter.api.Test;
+
+class ZooKeeperReportsTest {
+
+  private static final Duration SOON = Duration.ofSeconds(30);
+  private static final byte[] DATA = {1, 2, 3};
+
+  @Test
+  void writesOverAndRemovesBelowParentsThatItMakes() throws Exception {
+    try (TestZookeeper server = new TestZookeeper();
+        CuratorFramework other = server.client();
+        ReportStore store = new ZooKeeperReports(server.conf(), "t-1-1")) {
+      assertEquals(List.of(), store.reporters());
+      store.write("node-1-6700", new byte[] {9});
+      store.write("node-1-6700", DATA);
+      assertArrayEquals(DATA, other.getData().forPath("/stormpilot/v1/load/t-1-1/node-1-6700"));
+      assertEquals(List.of("node-1-6700"), store.reporters());
+      store.delete("node-1-6700");
+      store.delete("node-1-6700");
+      assertEquals(List.of(), store.reporters());
+    }
+  }
+
+  @Test
+  void withoutAConnectionItFailsAtOnceAndGoesOnWhenItIsBack() throws Exception {
+    try (TestZookeeper server = new TestZookeeper();
+        ReportStore store = new ZooKeeperReports(server.conf(), "t-1-1")) {
+      store.write("r", DATA);
+      server.stop();
+      eventually("the connection to be missed", SOON, () -> fails(store));
+      long before = System.nanoTime();
+      assertThrows(IOException.class, () -> store.write("r", DATA));
+      assertTrue(System.nanoTime() - before < Duration.ofSeconds(2).toNanos());
+      server.startAgain();
+      eventually("writes again", SOON, () -> !fails(store));
+    }
+  }
+
+  private static boolean fails(ReportStore store) {
+    try {
+      store.write("r", DATA);
+      return false;
+    } catch (Exception e) {
+      return true;
+    }
+  }
+
+  @Test
+  void withAnAccountOnlyTheTopologyMayChangeItsReportsAndAnyoneReads() throws Exception {
+    try (TestZookeeper server = new TestZookeeper()) {
+      Map<String, Object> conf = server.conf();
+      conf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_SCHEME, "digest");
+      conf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, "topology:secret");
+      Map<String, Object> another = server.conf();
+      another.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_SCHEME, "digest");
+      another.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, "another:secret");
+      try (ReportStore store = new ZooKeeperReports(conf, "t-1-1");
+          ReportStore beside = new ZooKeeperReports(another, "t-2-2");
+          CuratorFramework anyone = server.client()) {
+        store.write("r", DATA);
+        beside.write("r", DATA); // the parents are not the first one's own
+        assertArrayEquals(DATA, anyone.getData().forPath("/stormpilot/v1/load/t-1-1/r"));
+        assertThrows(
+            KeeperException.NoAuthException.class,
+            () -> anyone.setData().forPath("/stormpilot/v1/load/t-1-1/r", DATA));
+      }
+    }
+  }
+
+  @Test
+  void configurationWithoutServersIsRefused() {
+    Map<String, Object> conf = TestZookeeper.conf(1);
+    conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of());
+    assertThrows(IllegalArgumentException.class, () -> new ZooKeeperReports(conf, "t-1-1"));
+  }
+}
