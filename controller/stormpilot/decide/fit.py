@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stormpilot.decide.foresee import Foresight, with_cpu
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import Model, TopologyPlan
 
 
 def hold_what_does_not_fit(
-    model: Model, decisions: Mapping[str, Decision], plans: Mapping[str, TopologyPlan]
+    model: Model,
+    decisions: Mapping[str, Decision],
+    plans: Mapping[str, TopologyPlan],
+    foreseen: Mapping[str, Foresight],
 ) -> dict[str, Decision]:
     """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until what is left fits.
 
-    The plans of all topologies together fit; it is holding one of them that can spoil another.
+    The plans of all topologies together fit; it is holding one of them that can spoil another. CPU must suffice twice:
+    for what is measured, since a plan begins with that, and for what is foreseen.
     """
     result = dict(decisions)
     names = {t.id: t.name for t in model.topologies}
@@ -25,8 +30,9 @@ def hold_what_does_not_fit(
         if len(moving) == len(model.topologies):
             return result
         kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
-        load_mhz = planned_load_mhz(model, moving)
-        full = {s for s, mhz in load_mhz.items() if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)}
+        then = with_cpu(model, {t: foreseen[t] for t in moving})
+        loads = [planned_load_mhz(m, moving).items() for m in (model, then)]
+        full = {s for load in loads for s, mhz in load if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)}
         refused = next((r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, full))), None)
         if refused is None:
             return result

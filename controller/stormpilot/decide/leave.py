@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import ANSWER_MS, Subject, blacked_out, forbidden, held, on_its_way
+from stormpilot.decide.foresee import Traffic, foresee
 from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.part import part
 from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.values import Model, Plan
@@ -91,19 +92,14 @@ def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Dec
     return hold(topology_id, reason, f"{why}, but they cannot: {text}")
 
 
-def decide_leaving(model: Model, subject: Subject, plan: Plan, reason: Reason, why: str) -> Decision:
+def decide_leaving(
+    model: Model, subject: Subject, plan: Plan, reason: Reason, why: str, traffic: Traffic = "measured"
+) -> Decision:
     """The decision for a plan of this topology alone, by which they leave."""
-    alone = part(model, {subject.topology.id})
-    running = current_plan(alone)
-    planned = evaluate(alone, plan)
-    now_tps = None if running is None else evaluate(alone, running)["inter_node_tps"]
+    seen = foresee(part(model, {subject.topology.id}), plan, traffic)
+    action: Literal["publish", "advise"] = "publish" if subject.mode == "act" else "advise"
     return Decision(
-        subject.topology.id,
-        "publish" if subject.mode == "act" else "advise",
-        reason,
-        why,
-        moved_executors=int(planned["moved_executors"]),
-        inter_node_tps=(now_tps, planned["inter_node_tps"]),
+        subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject, forbidden, on_its_way
+from stormpilot.decide.foresee import Traffic, foresee
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.messages import HistoryEntry
 from stormpilot.model.part import part
 from stormpilot.model.settings import Hold, Request
@@ -49,6 +49,7 @@ def answer(
     known: int,
     config: DecideSection,
     now_ms: int,
+    traffic: Traffic = "measured",
 ) -> Answer:
     """Decide about the request for the topology of `subject` (None: one that cannot be read)."""
     if request is None:
@@ -66,7 +67,7 @@ def answer(
         return Answer(done=False, decision=waiting)
     if request.verb == "plan":
         return Answer(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, model, wrong, config, now_ms)
+    return _publish(request, subject, model, wrong, config, now_ms, traffic)
 
 
 def unfit(entry: HistoryEntry, subject: Subject, model: Model, wrong: Wrong) -> list[str]:
@@ -104,7 +105,13 @@ def plan_of_entry(entry: HistoryEntry) -> Plan:
 
 
 def _publish(
-    request: Request, subject: Subject, model: Model, wrong: Wrong, config: DecideSection, now_ms: int
+    request: Request,
+    subject: Subject,
+    model: Model,
+    wrong: Wrong,
+    config: DecideSection,
+    now_ms: int,
+    traffic: Traffic,
 ) -> Answer:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
@@ -126,12 +133,10 @@ def _publish(
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return _refused(f"plan {plan_id} does not fit any more: {'; '.join(problems[:SHOWN_PROBLEMS])}{more}")
     plan = plan_of_entry(entry)
-    alone = part(model, {t.id})
-    running, planned = current_plan(alone), evaluate(alone, plan)
-    moved = int(planned["moved_executors"])
+    seen = foresee(part(model, {t.id}), plan, traffic)
+    moved = seen.moved
     if not moved:
         return _refused(f"plan {plan_id} is what runs now")
-    now_tps = None if running is None else evaluate(alone, running)["inter_node_tps"]
     why = f" ({request.why})" if request.why else ""
     if request.verb == "approve":
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"
@@ -142,9 +147,7 @@ def _publish(
             f"to {plan_id}, {request.steps} back, by {request.by}{why}{f'; {note}' if note else ''}",
         )
         result = f"published what {plan_id} was, {moved} executors move"
-    decision = Decision(
-        t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=(now_tps, planned["inter_node_tps"])
-    )
+    decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=seen.inter_node_tps)
     return Answer(
         done=True,
         result=result,

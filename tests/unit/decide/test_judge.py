@@ -325,3 +325,36 @@ def test_costly_restart_says_where_its_number_is_from() -> None:
     held = one(judged([subject()], PAIRED, config=config, restarts=slow))
     assert (held.reason, held.threshold) == (Reason.GAIN_BELOW_COST, 30_000.0)
     assert "30 s, measured in 3 moves of this topology" in held.text
+
+
+def uneven(slots: Slots = CROSSED) -> Model:
+    """Target 3 gets 800 tuples/s and uses 800 MHz for them, target 4 200 of each: by a shuffle, as both are apart."""
+    t = shuffled(slots).topology
+    executors = [msgspec.structs.replace(e, cpu_mhz={3: 800.0, 4: 200.0}.get(e.start, 10.0)) for e in t.executors]
+    return model(msgspec.structs.replace(t, executors=executors), limit_mhz=500.0)
+
+
+def test_relief_that_only_measured_cpu_promises_is_none() -> None:
+    """Target 3 leaves the overloaded node, but the targets share the tuples anew: its load comes after it."""
+    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
+    moved: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
+    on = uneven(running)
+    memory = Memory().look(on, NOW_MS - 100_000)
+    who = subject(on.topologies[0])
+    by_pairs = one(judged([who], moved, on=on, memory=memory, traffic="measured"))
+    assert by_pairs.reason is Reason.OVERLOAD
+    by_flows = one(judged([who], moved, on=on, memory=memory, traffic="flow"))
+    assert by_flows.reason is not Reason.OVERLOAD
+
+
+def test_relief_is_foreseen_where_tuples_will_go() -> None:
+    """Beside target 3 both sources send to it alone; when the busier one leaves, most of the load does."""
+    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
+    on = uneven(running)
+    memory = Memory().look(on, NOW_MS - 100_000)
+    relieved = one(
+        judged([subject(on.topologies[0])], {("a", 1): (2, 3), ("b", 1): (1, 4)}, on=on, memory=memory, traffic="flow")
+    )
+    assert relieved.reason is Reason.OVERLOAD
+    assert relieved.promise is not None
+    assert relieved.promise.predicted < relieved.promise.before
