@@ -38,6 +38,8 @@ COLUMNS = {
     "moved_executors": "moved\nexec.",
     "restarted_workers": "restarted\nworkers",
 }
+NOT_BY_FLOW = ("inter_worker_tps", "ras_network_metric")
+"""Columns that make room for the flow's; they are in the JSON."""
 State = Literal["planned", "infeasible", "failed"]
 
 
@@ -307,7 +309,8 @@ def _show(found: Comparison, seed: int, seeds: int) -> None:
     said = f"{found.model}: {total:,.0f} tuples/s between executors; " if total is not None else f"{found.model}: "
     which = f"seed {seed}" if seeds == 1 else f"medians of seeds {seed} to {seed + seeds - 1}"
     say(f"{said}{which}, {found.budget_s:g} s each")
-    columns = {m: title for m, title in COLUMNS.items() if m != FLOW_COST or found.traffic == "flow"}
+    hidden = NOT_BY_FLOW if found.traffic == "flow" else (FLOW_COST,)
+    columns = {m: title for m, title in COLUMNS.items() if m not in hidden}
     rows = []
     for r in sorted(found.rows, key=_order):
         cells = [metric_text(m, r.metrics.get(m)) for m in columns] if r.metrics else [None] * len(columns)

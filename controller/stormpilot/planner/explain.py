@@ -252,7 +252,8 @@ def _no_cpu(s: State, e: int, r: int, n: int, m: Moves) -> str:
     if s.flow is None or m.flows is None:
         return _no_room(name, float(s.load_mhz[n]), limit, float(c.cpu_mhz[e]), "MHz")
     if m.flows.lacking_mhz[r, n] > 0:
-        return f"with the tuples that would follow it a supervisor lacks {m.flows.lacking_mhz[r, n]:,.0f} MHz"
+        worst = c.node_ids[int(m.flows.lacking_node[r, n])]
+        return f"with the tuples that would follow it {worst} lacks {m.flows.lacking_mhz[r, n]:,.0f} MHz"
     return _no_room(name, float(s.measured_mhz[n]), limit, float(s.flow.compiled.cpu_mhz[e]), "MHz") + " as measured"
 
 

@@ -25,13 +25,14 @@ SLACK = 1e-9
 class Judged:
     """Moves of R executors to N supervisors (arrays R x N); `inf` where a supervisor was not looked at.
 
-    `lacking_mhz`: what nodes lack after it against their limits, beyond what they lack now, `full_mhz`: what shuffles
-    want of near executors beyond their one core, likewise.
+    `lacking_mhz`: what the node that is worst off after it (`lacking_node`) lacks against its limit, beyond what it
+    lacks now, `full_mhz`: what shuffles want of near executors beyond their one core, likewise.
     """
 
     node_delta: Floats
     worker_delta: Floats
     lacking_mhz: Floats
+    lacking_node: Ints
     full_mhz: Floats
     seen: Bools
 
@@ -48,6 +49,7 @@ def judged(flow: FlowModel, placement: Ints, executors: Ints, slot: Ints, order:
         node_delta=np.full(shape, np.inf),
         worker_delta=np.full(shape, np.inf),
         lacking_mhz=np.zeros(shape),
+        lacking_node=np.zeros(shape, dtype=np.int64),
         full_mhz=np.zeros(shape),
         seen=np.zeros(shape, dtype=np.bool_),
     )
@@ -63,7 +65,9 @@ def judged(flow: FlowModel, placement: Ints, executors: Ints, slot: Ints, order:
             found.worker_delta[r, n] = totals[arrays.WORKERS] - now.totals[t][arrays.WORKERS]
             found.full_mhz[r, n] = max(totals[arrays.FULL] - now.totals[t][arrays.FULL], 0.0)
             lacking = np.maximum(load_mhz - c.node_limit_mhz * (1 + SLACK), 0.0) - now.lacking_mhz
-            found.lacking_mhz[r, n] = max(float(lacking.max(initial=0.0)), 0.0)
+            worst = int(lacking.argmax())
+            found.lacking_node[r, n] = worst
+            found.lacking_mhz[r, n] = max(float(lacking[worst]), 0.0)
             found.seen[r, n] = True
     return found
 

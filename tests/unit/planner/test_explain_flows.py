@@ -54,7 +54,7 @@ def test_cpu_that_follows_the_tuples_forbids_a_move() -> None:
     assert found.verdict == "blocked"
     assert found.better is not None
     assert [o.constraint for o in found.better.obstacles] == ["cpu"]
-    assert "lacks 1,500 MHz" in found.better.obstacles[0].text
+    assert "n1 lacks 1,500 MHz" in found.better.obstacles[0].text
 
 
 def test_in_large_topologies_only_the_supervisors_that_promise_most_are_looked_at(
