@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 import msgspec
 import structlog
@@ -17,11 +17,12 @@ from stormpilot.decide.effect import published
 from stormpilot.decide.events import Event
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Reason, hold
+from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.decide.restarts import restart_time
 from stormpilot.decide.worth import OwnTerms, Terms, as_it_runs
 from stormpilot.desk import Desk
 from stormpilot.follow import Follower
+from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.messages import BasedOn, HistoryEntry, WorkerPart
 from stormpilot.model.moves import MoveState
 from stormpilot.model.part import evened, part, with_plans
@@ -112,7 +113,7 @@ class Cycle:
                 self._publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
         for group in self._admitted(subjects, model, account):
-            verdict = with_approval(self._decide(group, model, account, in_use), subjects)
+            verdict = with_approval(self._decide(group, model, account, observation), subjects)
             account.decisions.update(verdict.decisions)
             self._publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
@@ -203,23 +204,33 @@ class Cycle:
                 groups.setdefault((subject.mode != "act", not subject.new), {})[t] = subject
         return [groups[key] for key in sorted(groups)]
 
-    def _decide(self, group: Mapping[str, Subject], model: Model, account: Account, in_use: InUse) -> Verdict:
+    def _decide(self, group: Mapping[str, Subject], model: Model, account: Account, seen: Observation) -> Verdict:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
-        standing = part(model, group)
+        foreseen = self._foreseen(model, seen)
+        standing = part(foreseen.model, group)
         account.models.update(dict.fromkeys(group, standing))
         first = all(s.new for s in group.values())
         plan = self.planners.plan(standing, first=True) if first else self.planners.repair(standing)
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
-            terms = self._terms(account.at_ms, {t: own_terms(in_use, self.config, t) for t in group})
+            terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t) for t in group})
             verdict = judge(standing, group, plan, self.memory, terms)
             if terms.arrived and not verdict.plans and not first:
                 verdict = self._refill(standing, group, terms) or verdict
             self.memory = verdict.memory
         else:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
+        if foreseen.moved:
+            verdict = replace(verdict, decisions={t: _explained(d, foreseen) for t, d in verdict.decisions.items()})
         account.decisions.update(verdict.decisions)
         return verdict
+
+    def _foreseen(self, model: Model, seen: Observation) -> Foreseen:
+        """The model for the window that comes, where that is wanted; else the one that was measured."""
+        history = self.config.history
+        if not history.proactive:
+            return Foreseen(model)
+        return foresee(model, seen.profiles, seen.mined, seen.at_ms, history.lead_s, history.max_forecast_error_ratio)
 
     def _terms(self, now_ms: int, own: Mapping[str, OwnTerms]) -> Terms:
         config, period_s = self.config, self.config.cycle.period_s
@@ -303,6 +314,11 @@ class Cycle:
             former=_parts(as_it_runs(topology)),
             promise=decision.promise,
         )
+
+
+def _explained(decision: Decision, foreseen: Foreseen) -> Decision:
+    t = decision.topology_id
+    return replace(decision, text=f"{decision.text}; {foreseen.said[t]}") if t in foreseen.moved else decision
 
 
 def own_terms(in_use: InUse, config: Config, topology_id: str) -> OwnTerms:

@@ -8,7 +8,7 @@ from doubles.snapshots import T0_MS
 from doubles.world import World
 from stormpilot.model.messages import encode
 from stormpilot.model.settings import ThresholdSetting
-from stormpilot.model.thresholds import ThresholdEntry, Thresholds
+from stormpilot.model.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
@@ -97,3 +97,50 @@ def test_mined_limit_of_a_node_is_what_planners_see() -> None:
     seen.clear()
     w.tell(10)
     assert {round(s, 6) for s in seen} == {0.8}
+
+
+def profile_of(topology_id: str, error: float) -> Profile:
+    """The hour that comes has three times the tuples of any other."""
+    now = hour_of_week(T0_MS)
+    rates: list[float | None] = [300.0 if h in ((now + 2) % 168, (now + 3) % 168) else 100.0 for h in range(168)]
+    edges = [
+        EdgeProfile(from_=a, stream="default", to=b, rate_tps=rates)
+        for a, b in (("source", "parse"), ("parse", "sink"))
+    ]
+    return Profile(
+        topology_id=topology_id,
+        topology_name="flights",
+        mined_at_ms=T0_MS,
+        from_ms=0,
+        to_ms=T0_MS,
+        forecast_error_ratio=error,
+        edges=edges,
+    )
+
+
+def planned_rates(settings: str, error: float) -> tuple[float, str]:
+    """All tuples/s of the model that the planner got, and the decision's text."""
+    w, t = measured_world(settings)
+    mine(w, t)
+    w.zookeeper.put(w.paths.profile(t), encode(profile_of(t, error)))
+    seen: list[float] = []
+    w.wanted = {t: NEAR}
+    plan = w.planner
+
+    def look(model):  # type: ignore[no-untyped-def]
+        seen.append(sum(e.rate for e in model.traffic))
+        return plan(model)
+
+    w.planner = look
+    w.tell(10)
+    return seen[-1], w.decision(t).text
+
+
+def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_foretold_well() -> None:
+    ahead = "history: {proactive: true, lead_s: 9000}\n"
+    measured, text = planned_rates("", 0.05)
+    assert "profile" not in text
+    assert planned_rates(ahead, 0.5)[0] == measured
+    foreseen, text = planned_rates(ahead, 0.05)
+    assert foreseen > measured * 2
+    assert "planned for the rates in 150 min" in text

@@ -10,14 +10,17 @@ from stormpilot.config import Config, LoadSection
 from stormpilot.model.constrain import constrained
 from stormpilot.model.guess import with_guesses_that_fit
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.build import Belief, Rates, build
 from stormpilot.observe.load import LoadHistory, Return
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.observe.settings import Settings
-from stormpilot.observe.thresholds import InUse, choose
+from stormpilot.observe.thresholds import InUse, choose, thresholds_of
 
 RESOURCE_AWARE = ".ResourceAwareScheduler"
 """Storm's scheduler that takes declared CPU and memory at their word."""
+
+PROFILES_KEPT_MS = 600_000
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Observation:
 
     `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement had settled.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
-    followed, both by topology id.
+    followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
+    topology id.
     """
 
     at_ms: int
@@ -37,6 +41,8 @@ class Observation:
     reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
     returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
     in_use: InUse = field(default_factory=InUse)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    mined: Mapping[str, Thresholds] = field(default_factory=dict)
 
     @property
     def signature(self) -> object:
@@ -74,6 +80,7 @@ class Observer:
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
+        self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
     def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
         """Go on with other settings; the reports that were read stay."""
@@ -118,7 +125,21 @@ class Observer:
             reporting={t: self._history.tasks(t) for t in followed},
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
             in_use=in_use,
+            profiles=self._profiles(seen, now_ms),
+            mined={i: m for i, s in seen.topologies.items() if (m := thresholds_of(s, seen.thresholds)) is not None},
         )
+
+    def _profiles(self, seen: Seen, now_ms: int) -> Mapping[str, Profile]:
+        """By topology id, where they are wanted; they are large and change seldom, so they are read now and then."""
+        if self._config is None or not self._config.history.proactive:
+            return {}
+        mined = {i: thresholds_of(s, seen.thresholds) for i, s in seen.topologies.items()}
+        key = tuple(sorted((i, m.topology_id, m.mined_at_ms) for i, m in mined.items() if m is not None))
+        if self._kept_profiles is None or self._kept_profiles[0] != key or now_ms >= self._kept_profiles[1]:
+            known = self._reader.read_profiles([was for _, was, _ in key])
+            profiles = {i: known[was] for i, was, _ in key if was in known}
+            self._kept_profiles = key, now_ms + PROFILES_KEPT_MS, profiles
+        return self._kept_profiles[2]
 
     def _believe(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -19,7 +20,7 @@ from stormpilot.model.messages import (
     decode,
 )
 from stormpilot.model.moves import MoveState
-from stormpilot.model.thresholds import Thresholds
+from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.paths import Paths
 from stormpilot.zookeeper import Node, Watch, ZooKeeper
@@ -134,6 +135,16 @@ class Reader:
             },
             problems=problems,
         )
+
+    def read_profiles(self, topology_ids: list[str]) -> dict[str, Profile]:
+        """What weeks of these topologies are like, by id; what is not there or cannot be read is left out."""
+        paths = [self._paths.profile(i) for i in topology_ids]
+        found = {}
+        for i, path, node in zip(topology_ids, paths, self._zookeeper.read(paths), strict=True):
+            with contextlib.suppress(UsageError):
+                if node is not None:
+                    found[i] = decode(node.data, Profile, path)
+        return found
 
     def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
         """Read the load reports of these topologies; also what could not be read (path -> reason)."""

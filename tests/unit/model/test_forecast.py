@@ -1,0 +1,115 @@
+"""The model of the hour that comes: rates along the profile, CPU along the mined law, and no guess without a test."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stormpilot.model.forecast import foresee, rate_at
+from stormpilot.model.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
+from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+
+NOON_MS = 1_735_560_000_000 + 30 * 60_000  # Monday 2024-12-30 12:30 UTC, the middle of an hour
+HOUR_S = 3600.0
+
+
+def model() -> Model:
+    return Model(
+        supervisors=[Supervisor(id="a", host="a", slots=[1], cores=4.0, mhz=1000.0, memory_mb=0.0)],
+        topologies=[
+            Topology(
+                id="t",
+                name="t",
+                workers=1,
+                components=[Component(id="s", kind="spout"), Component(id="b", inputs=[Input(component="s")])],
+                executors=[
+                    Executor(start=1, end=1, component="s", cpu_mhz=100.0),
+                    Executor(start=2, end=2, component="b", cpu_mhz=230.0),
+                    Executor(start=3, end=3, component="__acker", cpu_mhz=10.0),
+                ],
+            )
+        ],
+        traffic=[
+            Edge(topology="t", from_=1, to=2, rate=100.0, stream="default"),
+            Edge(topology="t", from_=2, to=3, rate=100.0, stream="__ack_ack"),
+        ],
+    )
+
+
+def profile(error: float | None = 0.05, then: float = 150.0) -> Profile:
+    rates: list[float | None] = [100.0] * 168
+    rates[13] = then
+    edge = EdgeProfile(from_="s", stream="default", to="b", rate_tps=rates, weeks=4)
+    return Profile(
+        topology_id="t", topology_name="t", mined_at_ms=0, from_ms=0, to_ms=1, forecast_error_ratio=error, edges=[edge]
+    )
+
+
+def law(source: str = "mined") -> Thresholds:
+    entry = ThresholdEntry(name="cpu_mhz_per_tps", scope="component", of=["b"], value=2.0, source=source)  # type: ignore[arg-type]
+    return Thresholds(topology_id="t", topology_name="t", mined_at_ms=0, from_ms=0, to_ms=1, entries=[entry])
+
+
+def cpu(m: Model) -> list[float]:
+    return [e.cpu_mhz for e in m.topologies[0].executors]
+
+
+def test_hours_of_the_week_begin_on_monday_in_utc() -> None:
+    assert hour_of_week(1_735_516_800_000) == 0
+    assert hour_of_week(NOON_MS) == 12
+    assert hour_of_week(0) == 72  # 1970-01-01 was a Thursday
+
+
+def test_edges_grow_as_the_profile_says_and_those_of_ackers_as_all_tuples() -> None:
+    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
+    assert found.moved == {"t"}
+    assert found.said["t"] == "planned for the rates in 60 min: +50% tuples/s by the profile (tested error 5%)"
+
+
+def test_cpu_follows_the_mined_law_and_without_one_the_rate() -> None:
+    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    assert cpu(found.model) == pytest.approx([150.0, 230.0 + 2.0 * 50, 10.0])
+    guessed = foresee(model(), {"t": profile()}, {"t": law("default")}, NOON_MS, HOUR_S, 0.15)
+    assert cpu(guessed.model) == pytest.approx([150.0, 345.0, 10.0])
+
+
+def test_cpu_without_a_law_does_not_fall_with_the_rate() -> None:
+    found = foresee(model(), {"t": profile(then=50.0)}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    assert cpu(found.model) == pytest.approx([100.0, 130.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (None, "no profile was mined"),
+        (profile(None), "the profile was never tested"),
+        (profile(0.3), "the profile's error is 30%, over 15%"),
+    ],
+)
+def test_without_a_good_profile_the_model_stays_as_measured(given: Profile | None, why: str) -> None:
+    profiles = {} if given is None else {"t": given}
+    found = foresee(model(), profiles, {}, NOON_MS, HOUR_S, 0.15)
+    assert (found.model, found.said, found.moved) == (model(), {"t": why}, frozenset())
+
+
+def test_rate_between_two_hours_is_on_the_line_between_their_middles() -> None:
+    (edge,) = profile().edges
+    assert rate_at(edge, NOON_MS + 1_800_000) == pytest.approx(125.0)
+    assert rate_at(edge, NOON_MS) == pytest.approx(100.0)
+    rates = list(edge.rate_tps)
+    rates[13] = None
+    assert rate_at(msgspec.structs.replace(edge, rate_tps=rates), NOON_MS + 1_000) == 100.0
+    assert rate_at(msgspec.structs.replace(edge, rate_tps=rates), NOON_MS + 3_600_000) is None
+
+
+def test_week_goes_round() -> None:
+    rates: list[float | None] = [10.0] * 167 + [30.0]
+    edge = EdgeProfile(from_="s", stream="default", to="b", rate_tps=rates)
+    monday_ms = 1_735_516_800_000
+    assert rate_at(edge, monday_ms) == pytest.approx(20.0)
+
+
+def test_no_edge_changes_by_more_than_ten_times() -> None:
+    found = foresee(model(), {"t": profile(then=1e9)}, {}, NOON_MS, HOUR_S, 0.15)
+    assert max(e.rate for e in found.model.traffic) == 1000.0
