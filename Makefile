@@ -9,7 +9,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name pom.xml)
 
-.PHONY: help setup build demo test test-unit test-java test-integration test-faults check format lock tools clean
+.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist check format lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +43,10 @@ build/.planners: $(wildcard controller/stormpilot/planner/*.py controller/stormp
 demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)
 	@PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
 
-test: check test-unit test-java test-integration ## everything: checks, unit, contract, functional, Java, integration
+test: check test-unit test-java test-integration test-containers ## everything: checks, unit, contract, functional, Java, integration, containers
 
 test-unit: setup ## unit, contract and functional tests (no cluster)
-	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper" tests
+	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker" tests
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test
@@ -60,16 +60,25 @@ test-integration: build ## tests on a real ZooKeeper and a real local Storm clus
 test-faults: build ## parts of a real cluster broken one by one, 12 minutes (docs/reliability.md); `test` runs four of them
 	$(BIN)/pytest -v -m faults tests/e2e
 
+dist: build ## what is shipped, in dist/: jar, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
+	@$(BIN)/python -m deploy.release
+
+test-containers: dist ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
+	$(BIN)/pytest -q --reruns 1 tests/docker/test_zookeeper.py tests/docker/test_compose.py
+
+test-docker: dist ## everything in containers: also a cut network, the install pages word for word, Spark; about 20 minutes
+	$(BIN)/pytest -v tests/docker
+
 check: setup ## ruff, mypy --strict, Java formatting (the import rule is a unit test)
-	$(BIN)/ruff check controller tests topologies benchmarks
-	$(BIN)/ruff format --check controller tests topologies benchmarks
+	$(BIN)/ruff check controller tests topologies benchmarks deploy
+	$(BIN)/ruff format --check controller tests topologies benchmarks deploy
 	$(BIN)/mypy
 	$(MVN) -q spotless:check
 	$(MVN_SCHEDULERS) -q spotless:check
 
 format: setup ## format Python and Java
-	$(BIN)/ruff format controller tests topologies benchmarks
-	$(BIN)/ruff check --fix-only controller tests topologies benchmarks
+	$(BIN)/ruff format controller tests topologies benchmarks deploy
+	$(BIN)/ruff check --fix-only controller tests topologies benchmarks deploy
 	$(MVN) -q spotless:apply
 	$(MVN_SCHEDULERS) -q spotless:apply
 

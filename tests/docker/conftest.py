@@ -32,6 +32,7 @@ def why_not() -> str | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this folder is marked `docker`, and skipped where Docker does not run."""
     mine = [i for i in items if Path(i.path).is_relative_to(Path(__file__).parent)]

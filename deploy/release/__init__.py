@@ -1,0 +1,1 @@
+"""`make dist`: what is shipped, with checksums, an SBOM and the licences."""

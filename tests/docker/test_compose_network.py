@@ -1,0 +1,32 @@
+"""A supervisor that the network cuts off: some minutes, so `make test-docker` runs it and `make test` does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from docker_stack import Stack
+from scene import until
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_a_supervisor_without_network_is_done_without_and_comes_back(stack: Stack) -> None:
+    until(lambda: stack.applied("flights"), 180, "a plan to be in force")
+    lost = max(("supervisor-1", "supervisor-2", "supervisor-3"), key=lambda s: stack.hosts().get(s, 0))
+    container = stack.container(lost)
+    (network,) = json.loads(docker("inspect", container))[0]["NetworkSettings"]["Networks"]
+    docker("network", "disconnect", network, container)
+    try:
+        until(lambda: lost not in stack.supervisors(), 180, f"Nimbus to miss {lost}")
+        until(lambda: not {lost, ""} & set(stack.hosts()), 120, "its executors to run elsewhere")
+    finally:
+        docker("network", "connect", "--alias", lost, network, container)
+    until(lambda: lost in stack.supervisors(), 180, f"{lost} to be back")
+    until(lambda: stack.applied("flights"), 180, "a plan to be in force")

@@ -1,0 +1,92 @@
+"""What `make dist` knows of what it ships: pins, licences, and the libraries inside the jar."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.release import parts, sbom
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PINS = parts.pinned(REPOSITORY / "constraints.txt")
+SCHEDULER = REPOSITORY / "storm-plugin" / "scheduler"
+
+
+def names(*extras: str) -> set[str]:
+    return {p.name for p in parts.python_packages(extras, PINS)}
+
+
+def test_a_worker_host_needs_little_and_no_development_tool_is_shipped() -> None:
+    worker, controller, history = names(), names("controller"), names("controller", "history")
+    assert {"streamparse", "kazoo", "setuptools"} <= worker < controller < history
+    assert not {"numpy", "pyspark", "litestar"} & worker
+    assert not {"pytest", "ruff", "mypy", "pip-audit", "cyclonedx-bom"} & history
+    assert "pyspark" in history - controller
+
+
+def test_every_package_is_pinned_with_hashes_and_says_its_licence() -> None:
+    for p in parts.python_packages(("controller", "history"), PINS):
+        assert f"=={p.version}" in p.pins.splitlines()[0]
+        assert "--hash=sha256:" in p.pins
+        assert p.licence != "not said", p.name
+
+
+def test_another_version_than_the_pinned_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"kazoo .* constraints.txt pins another"):
+        parts.python_packages((), PINS | {"kazoo": "kazoo==0.1 \\\n    --hash=sha256:00"})
+
+
+def jar(path: Path, *classes: str) -> Path:
+    with zipfile.ZipFile(path, "w") as z:
+        for name in classes:
+            z.writestr(name, b"")
+    return path
+
+
+def test_what_is_shaded_is_read_from_the_pom_and_nothing_else_may_be_in_the_jar(tmp_path: Path) -> None:
+    good = jar(tmp_path / "a.jar", "io/stormpilot/PilotScheduler.class", "io/stormpilot/shade/gson/Gson.class")
+    (gson,) = parts.shaded(SCHEDULER, good)
+    assert (gson.name, gson.licence) == ("com.google.code.gson/gson", "Apache-2.0")
+    assert gson.version[0].isdigit()
+    with pytest.raises(ValueError, match="org/other"):
+        parts.shaded(SCHEDULER, jar(tmp_path / "b.jar", "org/other/X.class"))
+
+
+def test_the_bill_of_materials_keeps_its_schema_and_names_everything(tmp_path: Path) -> None:
+    file = jar(tmp_path / "stormpilot-scheduler-0.1.0.jar", "io/stormpilot/PilotScheduler.class")
+    packages = parts.python_packages((), PINS)
+    sbom.write(tmp_path / "sbom.json", "0.1.0", file, packages, parts.shaded(SCHEDULER, file))
+    bill = json.loads((tmp_path / "sbom.json").read_text())
+    purls = {c["purl"] for c in bill["components"]}
+    assert any(p.startswith("pkg:maven/com.google.code.gson/gson@") for p in purls)
+    assert {f"pkg:pypi/{p.name}@{p.version}" for p in packages} <= purls
+    assert all(c.get("licenses") for c in bill["components"])
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    compose = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
+    import stormpilot
+
+    ours = {s["image"] for s in compose["services"].values() if s["image"].startswith("stormpilot/")}
+    assert {i.rpartition(":")[2] for i in ours} == {stormpilot.__version__}
+    assert f"stormpilot-{stormpilot.__version__}-" in (REPOSITORY / "docs" / "install.md").read_text()
+
+
+def test_nothing_in_the_compose_file_listens_beyond_this_machine_or_floats() -> None:
+    services = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())["services"]
+    for name, service in services.items():
+        assert all(p.startswith("127.0.0.1:") for p in service.get("ports", [])), name
+        assert not service["image"].endswith(":latest"), name
+        assert ":" in service["image"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_the_example_unit_gives_up_root_and_what_it_does_not_need() -> None:
+    unit = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text().splitlines()
+    for line in ("User=stormpilot", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="):
+        assert line in unit
