@@ -40,6 +40,7 @@ def up(
     scheduler_jar: Annotated[
         Path | None, typer.Option(help="Jar with our scheduler. [default: what make build made]")
     ] = None,
+    hook: Annotated[bool, typer.Option("--hook", help="Measure every topology in its workers, Java ones too.")] = False,
     extlib: Annotated[
         list[Path] | None, typer.Option(help="A jar for the classpath of daemons and workers; may be repeated.")
     ] = None,
@@ -68,6 +69,7 @@ def up(
         memory_mb=memory_mb,
         scheduler="pilot" if scheduler == "pilot" else "default",
         scheduler_jar=scheduler_jar,
+        hook=hook,
         extlib=tuple(extlib or ()),
         zookeepers=zookeepers,
         nimbuses=nimbuses,

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -23,6 +23,7 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
 
 PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
+LOAD_HOOK = "io.stormpilot.worker.LoadHook"
 _RACKS_CLASS = "io.stormpilot.local.ConfiguredRacks"
 _SUPERVISOR_MAIN = "io.stormpilot.local.NamedSupervisor"
 _NIMBUS_MAIN = "org.apache.storm.daemon.nimbus.Nimbus"
@@ -52,6 +53,8 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     # Copies: a rebuilt jar must not change under a running JVM.
     for jar in spec.extlib:
         shutil.copy(jar, layout.extlib)
+    if spec.hook:
+        shutil.copy(hook_jar(spec), layout.extlib)
     if spec.scheduler == "pilot":
         shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
 
@@ -110,21 +113,42 @@ def check_jars(spec: ClusterSpec) -> None:
         _existing(jar, "extlib")
     if spec.scheduler == "pilot":
         scheduler_jar(spec)
+    if spec.hook:
+        hook_jar(spec)
 
 
 def scheduler_jar(spec: ClusterSpec) -> Path:
     """The jar for Nimbus: the spec's, or the one that `make build` left in the source tree."""
     if spec.scheduler_jar is not None:
         return _existing(spec.scheduler_jar, "scheduler_jar")
-    for folder in Path(__file__).parents:
-        target = folder / "storm-plugin" / "scheduler" / "target"
-        built = [j for j in target.glob("stormpilot-scheduler-*.jar") if not j.stem.endswith(("-sources", "-javadoc"))]
-        if built:
-            return max(built, key=lambda jar: jar.stat().st_mtime)
-    raise UsageError(
+    return _built("scheduler") or _refuse(
         "the scheduler's jar is not built: run `make build` in the source tree, name one with --scheduler-jar, "
         "or use Storm's own scheduler (--scheduler default)"
     )
+
+
+def hook_jar(spec: ClusterSpec) -> Path:
+    """The jar for workers: the spec's, or the one that `make build` left in the source tree."""
+    if spec.hook_jar is not None:
+        return _existing(spec.hook_jar, "hook_jar")
+    return _built("worker") or _refuse(
+        "the jar for workers is not built: run `make build` in the source tree, or start without --hook"
+    )
+
+
+def _built(module: str) -> Path | None:
+    """The newest jar of a Maven module of the source tree."""
+    for folder in Path(__file__).parents:
+        target = folder / "storm-plugin" / module / "target"
+        jars = target.glob(f"stormpilot-{module}-*.jar")
+        built = [j for j in jars if not j.stem.endswith(("-sources", "-javadoc", "-topologies"))]
+        if built:
+            return max(built, key=lambda jar: jar.stat().st_mtime)
+    return None
+
+
+def _refuse(text: str) -> NoReturn:
+    raise UsageError(text)
 
 
 def _existing(jar: Path, field: str) -> Path:
@@ -178,6 +202,8 @@ def _storm_conf(
         conf |= _SEVERAL_NIMBUSES | {"topology.min.replication.count": len(nimbuses)}
     if spec.scheduler == "pilot":
         conf["storm.scheduler"] = PILOT_SCHEDULER
+    if spec.hook:
+        conf["topology.auto.task.hooks"] = [LOAD_HOOK]
     return conf | (_TUNED if spec.tuned else {})
 
 

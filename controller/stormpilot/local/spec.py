@@ -37,8 +37,12 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         `pilot` (ours, from `scheduler_jar`) or `default` (Storm's).
     scheduler_jar
         The jar for Nimbus; None: the one that `make build` made.
+    hook
+        Whether every topology is measured in its workers' JVMs: our jar for workers in `extlib`, the hook configured.
+    hook_jar
+        The jar for workers; None: the one that `make build` made.
     extlib
-        Jars for the classpath of daemons and workers (hooks, groupings).
+        Further jars for the classpath of daemons and workers.
     zookeepers
         Servers of the ZooKeeper ensemble, 1 or an odd number above it.
     nimbuses
@@ -59,6 +63,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     memory_mb: float | None = None
     scheduler: Literal["pilot", "default"] = "pilot"
     scheduler_jar: Path | None = None
+    hook: bool = False
+    hook_jar: Path | None = None
     extlib: tuple[Path, ...] = ()
     zookeepers: int = 1
     nimbuses: int = 1

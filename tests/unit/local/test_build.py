@@ -104,11 +104,29 @@ def test_our_scheduler_is_copied_for_nimbus_alone(layout: Layout, ports: Reserva
     assert list(layout.extlib.iterdir()) == []
 
 
-@pytest.mark.parametrize("field", ["scheduler_jar", "extlib"])
+def test_hook_is_for_workers_and_in_every_storm_yaml(layout: Layout, ports: Reservation, tmp_path: Path) -> None:
+    jar = tmp_path / "stormpilot-worker-1.jar"
+    jar.write_bytes(b"jar")
+    build_default(layout, ports, supervisors=1, hook=True, hook_jar=jar)
+    assert (layout.extlib / jar.name).read_bytes() == b"jar"
+    for daemon in ("nimbus", "supervisor-01"):
+        assert conf(layout, daemon)["topology.auto.task.hooks"] == ["io.stormpilot.worker.LoadHook"]
+
+
+def test_without_the_hook_nothing_of_it_is_there(layout: Layout, ports: Reservation) -> None:
+    build_default(layout, ports, supervisors=1)
+    assert "topology.auto.task.hooks" not in conf(layout, "nimbus")
+    assert list(layout.extlib.iterdir()) == []
+
+
+@pytest.mark.parametrize("field", ["scheduler_jar", "hook_jar", "extlib"])
 def test_jar_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
     gone = tmp_path / "gone.jar"
+    named: dict[str, Any] = {field: (gone,) if field == "extlib" else gone}
+    if field == "hook_jar":
+        named |= {"hook": True, "scheduler": "default"}
     with pytest.raises(UsageError, match=rf"{field}: .*gone\.jar does not exist"):
-        check_jars(ClusterSpec(**{field: gone if field == "scheduler_jar" else (gone,)}))
+        check_jars(ClusterSpec(**named))
 
 
 def test_description_can_be_read_back_and_is_private(layout: Layout, ports: Reservation) -> None:
