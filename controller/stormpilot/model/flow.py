@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from stormpilot.model import flow_arrays as arrays
-from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, compile_model
+from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
 from stormpilot.model.cost import DEFAULT_DISTANCES, Distances
 from stormpilot.model.flow_arrays import Flows
 from stormpilot.model.flow_kernel import follow
@@ -164,19 +164,6 @@ def predicted(model: Model, plan: Plan) -> Model:
         executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
         topologies.append(msgspec.structs.replace(t, executors=executors))
     return msgspec.structs.replace(placed, topologies=topologies, traffic=traffic)
-
-
-def inter_node_by_flows(model: Model, plan: Plan) -> tuple[float | None, float] | None:
-    """Inter-node tuples/s that are predicted for the present placement (None: incomplete) and for a complete plan.
-
-    None where nothing follows the placement: then the measured pairs are the prediction.
-    """
-    if not follows_placement(model):
-        return None
-    flow = flow_model(model)
-    c = flow.compiled
-    now = None if (c.current == NOWHERE).any() else flow.predict(c.current).inter_node_tps
-    return now, flow.predict(c.slots_of(plan)).inter_node_tps
 
 
 class _Rules:
