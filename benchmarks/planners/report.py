@@ -72,8 +72,8 @@ def _shared(rows: Sequence[Row]) -> list[str]:
         f"{shared:,} of {len(rows):,} figures were taken while other work used the machine (`--shared`). Their seconds "
         "are **CPU seconds of all threads**, and so are the budgets of the planners that ran in the benchmark's own "
         "process: what a planner on several threads gets is less than on the clock of an idle machine. The budget of a "
-        "whole process is on the clock. Milliseconds of Storm's schedulers, and those of partitioners alone, are on "
-        "the clock.",
+        "whole process is on the clock, as are milliseconds of Storm's schedulers and of partitioners alone. A target "
+        "on time that CPU seconds miss is left open: the clock of an idle machine may keep it.",
         "",
     ]
 

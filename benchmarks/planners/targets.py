@@ -147,10 +147,12 @@ def _large(table: Table) -> list[Target]:
     for contestant, limit in (("online", 5.0), ("partition", 5.0), (BEST, 10.0)):
         seconds = _of_size(table, contestant, 20_000, lambda r: r.process_s if r.held else None)
         attempts = _of_size(table, contestant, 20_000, lambda r: r.process_s)
-        figure = f"{median(seconds):.1f} s (median)" if seconds else "no plan"
-        met = bool(seconds) and len(seconds) == len(attempts) and round(median(seconds), 1) <= limit
+        shared = any(r.shared for rs in table.rows("planted", contestant).values() for r in rs)
+        figure = f"{median(seconds):.1f} {_unit(shared)} (median)" if seconds else "no plan"
+        whole = bool(seconds) and len(seconds) == len(attempts)
         what = f"20,000 executors, 200,000 pairs, 500 nodes: `{contestant}`, whole process"
-        found.append(_target(what, f"under {limit:g} s", figure, met, len(attempts)))
+        in_time = _in_time(round(median(seconds), 1) <= limit, shared) if whole else False
+        found.append(_target(what, f"under {limit:g} s", figure, in_time, len(attempts)))
     peaks = [p for c in ("online", "partition", BEST) for p in _of_size(table, c, 20_000, lambda r: r.peak_mb)]
     figure = f"{max(peaks, default=0.0):,.0f} MB at most"
     found.append(_target("the same: memory", "under 2 GB", figure, max(peaks, default=0.0) < 2048, len(peaks)))
@@ -162,7 +164,7 @@ def _large(table: Table) -> list[Target]:
         met = power is not None and power <= 1.2
         found.append(_target(what, "exponent at most 1.2", shown, met, len(sizes) if power else 0))
     rows = [r for rs in table.rows("planted", "partition").values() for r in rs if r.executors == 100_000]
-    figure = ", ".join(f"{r.process_s:.1f} s, {r.peak_mb:,.0f} MB" for r in rows if r.held)
+    figure = ", ".join(f"{r.process_s:.1f} {_unit(r.shared)}, {r.peak_mb:,.0f} MB" for r in rows if r.held)
     found.append(_target("100,000 executors: `partition`", "finishes", figure or "no plan", bool(figure), len(rows)))
     return found
 
@@ -188,16 +190,18 @@ def _production(table: Table) -> list[Target]:
     for cluster in CLUSTERS:
         medians = {}
         attempts = 0
-        failed = False
+        failed = shared = False
         for contestant in ("online", "partition", "best 8 s"):
             rows = [r for i, rs in table.rows("production", contestant).items() if i.startswith(cluster) for r in rs]
             attempts += len(rows)
             failed |= any(not r.held for r in rows)
+            shared |= any(r.shared for r in rows)
             if rows:
                 medians[contestant] = median([r.process_s or 0.0 for r in rows])
-        figure = ", ".join(f"{c} {s:.1f} s" for c, s in medians.items()) + (", not all held" if failed else "")
-        met = not failed and max(medians.values(), default=99.0) < 10.0
-        found.append(_target(f"production cluster {cluster} planned", "under 10 s", figure, met, attempts))
+        figure = ", ".join(f"{c} {s:.1f} {_unit(shared)}" for c, s in medians.items())
+        figure += ", not all held" if failed else ""
+        in_time = False if failed else _in_time(max(medians.values(), default=99.0) < 10.0, shared)
+        found.append(_target(f"production cluster {cluster} planned", "under 10 s", figure, in_time, attempts))
     return found
 
 
@@ -271,8 +275,17 @@ def _moves(table: Table) -> Target:
     )
 
 
-def _target(what: str, target: str, figure: str, met: bool, samples: int) -> Target:
+def _target(what: str, target: str, figure: str, met: bool | None, samples: int) -> Target:
     return Target(what, target, figure, met, samples) if samples else Target(what, target, "not measured", None, 0)
+
+
+def _in_time(enough: bool, shared: bool) -> bool | None:
+    """CPU seconds of all threads that are few enough are so on the clock too; too many say nothing of it."""
+    return None if shared and not enough else enough
+
+
+def _unit(shared: bool) -> str:
+    return "CPU s" if shared else "s"
 
 
 def _of_size(table: Table, contestant: str, executors: int, value: Callable[[Row], float | None]) -> list[float]:

@@ -126,6 +126,16 @@ def test_growth_is_the_exponent_between_large_sizes(power, met):
     assert f"^{power:.2f}" in found.figure
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shared", "met"), [(4.0, False, True), (6.0, False, False), (4.0, True, True), (6.0, True, None)]
+)
+def test_too_many_cpu_seconds_on_a_shared_machine_say_nothing_of_the_clock(seconds, shared, met):
+    rows = [row("planted", "planted-20000-0", "partition", executors=20_000, process_s=seconds, shared=shared)]
+    found = target(rows, "`partition`, whole process")
+    assert found.met is met
+    assert ("CPU s" in found.figure) is shared
+
+
 def test_rows_of_older_sources_are_not_shown_and_measured_again(tmp_path):
     store = Store(tmp_path / "rows.jsonl")
     mine = row("small", "small-0", "online", 3.0)
