@@ -1,0 +1,139 @@
+"""Pairs of runs of a fast Java topology with and without the hook, in turn, each in a worker process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.hook import table
+from benchmarks.hook.runs import Measured, Phase, run
+from stormpilot.errors import StormpilotError, UsageError
+from stormpilot.local.build import hook_jar
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.nimbus import Nimbus
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BENCH = REPOSITORY / "build" / "bench"
+RESULTS = REPOSITORY / "docs" / "results" / "hook.md"
+FLAT_OUT = "flat out"
+LIMITS = {(FLAT_OUT, "throughput"): 10.0}
+RATE_LIMIT = 3.0
+
+console = Console(stderr=True, highlight=False)
+
+
+def main() -> int:
+    """Run the pairs; 0 when every cost is below its limit."""
+    parser = argparse.ArgumentParser(prog="make bench-hook", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=6, help="runs with and without the hook")
+    parser.add_argument("--warm-s", type=float, default=8.0, help="flat out before anything is measured")
+    parser.add_argument("--phase-s", type=float, default=8.0, help="length of each measured phase")
+    parser.add_argument("--rate", type=float, default=100_000.0, help="tuples/s of the phase at a rate")
+    parser.add_argument("--publish", action="store_true", help="write docs/results/hook.md too")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    at_rate = f"{arguments.rate:,.0f} tuples/s"
+    phases = [
+        Phase(arguments.warm_s, 0),
+        Phase(arguments.phase_s, 0, FLAT_OUT),
+        Phase(2.0, arguments.rate),
+        Phase(arguments.phase_s, arguments.rate, at_rate),
+    ]
+    pairs = measure(arguments.pairs, phases)
+    limits = {**LIMITS, (at_rate, "throughput"): RATE_LIMIT, (at_rate, "CPU per tuple"): RATE_LIMIT}
+    found = table.rows(pairs, limits)
+    write(found, pairs, arguments)
+    table.show(found, Console(width=130))
+    return 0 if all(row.good for row in found) else 1
+
+
+def measure(count: int, phases: list[Phase]) -> dict[str, list[table.Pair]]:
+    """The pairs by phase; which of the two runs comes first changes from pair to pair."""
+    pairs: dict[str, list[table.Pair]] = {p.name: [] for p in phases if p.name}
+    spec = ClusterSpec(
+        name="bench-hook", supervisors=1, slots=1, scheduler="default", extlib=(hook_jar(ClusterSpec()),)
+    )
+    cluster = LocalCluster.up(spec, lambda _: None)
+    try:
+        with Nimbus.connect_leader(cluster.nimbus_address) as nimbus:
+            jar = nimbus.upload([topologies().read_bytes()])
+        for number in range(count):
+            done: dict[bool, dict[str, Measured]] = {}
+            for hook in (False, True) if number % 2 == 0 else (True, False):
+                done[hook] = run(cluster, jar, f"fast-{number}-{'hook' if hook else 'plain'}", hook, phases)
+            for name, of_phase in pairs.items():
+                plain, hooked = done[False][name], done[True][name]
+                of_phase.append((plain, hooked))
+                console.print(
+                    f"pair {number + 1} of {count}, {name}: {plain.tuples_tps:,.0f} tuples/s at {plain.cpu_us:.2f} µs "
+                    f"without, {hooked.tuples_tps:,.0f} at {hooked.cpu_us:.2f} µs with the hook"
+                )
+        return pairs
+    finally:
+        cluster.down()
+
+
+def topologies() -> Path:
+    """The jar with the fast topology."""
+    built = sorted((REPOSITORY / "storm-plugin" / "worker" / "target").glob("stormpilot-worker-*-topologies.jar"))
+    if not built:
+        raise UsageError("the topologies' jar is not built: run `make build`")
+    return built[-1]
+
+
+def write(found: list[table.Row], pairs: dict[str, list[table.Pair]], arguments: argparse.Namespace) -> None:
+    """`build/bench/hook.json`, and the page where asked for."""
+    machine = {"cores": os.cpu_count(), "cpu": cpu_name(), "load": os.getloadavg()[0]}
+    result: dict[str, Any] = {
+        "benchmark": "hook",
+        "machine": {**machine, "python": platform.python_version()},
+        "parameters": {"pairs": arguments.pairs, "warm_s": arguments.warm_s, "phase_s": arguments.phase_s},
+        "rows": table.as_json(found),
+        "pairs": {name: [[asdict(m) for m in pair] for pair in of_phase] for name, of_phase in pairs.items()},
+    }
+    BENCH.mkdir(parents=True, exist_ok=True)
+    (BENCH / "hook.json").write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.publish:
+        RESULTS.write_text("\n".join(page(found, arguments, machine)) + "\n")
+
+
+def page(found: list[table.Row], arguments: argparse.Namespace, machine: dict[str, Any]) -> list[str]:
+    """`docs/results/hook.md`."""
+    return [
+        "# What the hook costs",
+        "",
+        f"`make bench-hook`, Storm 2.8.3, a shared virtual machine of {machine['cores']} cores ({machine['cpu']}).",
+        "A spout, a relay and a sink in one worker do nothing with a tuple, without ackers: the most that a hook can",
+        "cost. Tuples are counted at the sink; CPU is that of the worker's JVM, all threads.",
+        f"{arguments.pairs} pairs of runs with and without the hook, the order changing from pair to pair, each run",
+        f"in a JVM of its own: {arguments.warm_s:g} s flat out to warm up, then {arguments.phase_s:g} s per phase.",
+        "The cost is that of each pair; its median and quartiles are shown.",
+        "",
+        *table.markdown(found),
+    ]
+
+
+def cpu_name() -> str:
+    """The processor as the kernel names it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except StormpilotError as e:
+        console.print(f"[bold red]bench-hook:[/] {e}", soft_wrap=True)
+        sys.exit(e.exit_code)

@@ -1,0 +1,167 @@
+"""What the hook counts in workers' JVMs is what components count themselves: Java, Python, ackers, after a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.exceptions import NoNodeError
+
+from scene import until
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.model.messages import LoadReport, TaskLoad, decode
+from stormpilot.nimbus import Nimbus
+from stormpilot.paths import Paths
+from stormpilot.submit.submission import prepare, send
+from stormpilot.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+PROJECT = Path(__file__).parent / "project"
+NUMBERS = 120
+SPOUTS = ("numbers", "python_numbers")
+TASKS = {"numbers": 2, "python_numbers": 1, "mid": 3, "python": 2, "end": 2, "__acker": 2}
+DEADLINE_S = 240.0
+
+
+class Measured:
+    """A running `mixed`, what its workers report, and its own ledgers."""
+
+    def __init__(self, cluster: LocalCluster, zookeeper: ZooKeeper, topology_id: str, ledgers: Path):
+        self.cluster, self.zookeeper, self.topology_id, self.ledgers = cluster, zookeeper, topology_id, ledgers
+
+    def reports(self) -> list[LoadReport]:
+        client, paths = self.zookeeper.client, Paths()
+        try:
+            names = client.get_children(paths.load(self.topology_id))
+        except NoNodeError:
+            return []
+        nodes = [(paths.load(self.topology_id, n)) for n in names]
+        return [decode(client.get(path)[0], LoadReport, path) for path in nodes]
+
+    def tasks(self) -> dict[int, TaskLoad]:
+        """The newest process's load of every task, of those that a JVM measured."""
+        newest: dict[int, TaskLoad] = {}
+        for load in (t for r in self.reports() if r.worker is not None for t in r.tasks):
+            if load.task not in newest or newest[load.task].start_ms < load.start_ms:
+                newest[load.task] = load
+        return newest
+
+    def ledger(self, task: int) -> dict[str, int]:
+        """What the newest process of a task wrote."""
+        files = sorted(self.ledgers.glob(f"{task}-*.json"), key=lambda f: f.stat().st_mtime_ns)
+        return dict(json.loads(files[-1].read_text())) if files else {}
+
+    def settled(self) -> dict[int, TaskLoad]:
+        """Loads once every task reports, every spout has emitted all, and nothing changes for three more reports."""
+        last: list[object] = [None, 0.0]
+
+        def still() -> bool:
+            tasks = self.tasks()
+            counts = {t: (sorted(load.received), load.emitted, load.acked, load.start_ms) for t, load in tasks.items()}
+            spouts = [load for load in tasks.values() if load.component in SPOUTS]
+            if (
+                len(tasks) < sum(TASKS.values())
+                or any(load.emitted < NUMBERS for load in spouts)
+                or counts != last[0]
+                or any(load.at_ms / 1000 < time.time() - 5 for load in tasks.values())
+            ):
+                last[:] = [counts, time.monotonic()]
+                return False
+            return time.monotonic() - float(str(last[1])) > 4
+
+        until(still, DEADLINE_S, "the topology to come to rest")
+        return self.tasks()
+
+    def check(self, tasks: dict[int, TaskLoad]) -> None:
+        """Every pair that the hook counted against the ledgers; ackers against what the others must have sent them."""
+        for task, load in tasks.items():
+            ledger = self.ledger(task)
+            if load.component in SPOUTS:
+                assert (load.emitted, load.failed) == (ledger["emitted"], ledger.get("failed", 0))
+                assert load.completed == ledger.get("acked", 0)
+            elif load.component != "__acker":
+                counted = {f"{source} {stream}": n for source, stream, n in load.received}
+                assert counted == ledger, f"task {task} of {load.component}"
+                assert load.acked == sum(ledger.values())
+
+
+@pytest.fixture
+def measured(hooked: LocalCluster, jar: Path, tmp_path: Path) -> Iterator[Callable[..., Measured]]:
+    """Submits `mixed` and kills it after the test."""
+    zookeeper = ZooKeeper(hooked.zookeeper_hosts)
+    zookeeper.start()
+    assert zookeeper.wait_connected(20.0)
+    names: list[str] = []
+
+    def submit(name: str, instrument: bool, **options: object) -> Measured:
+        names.append(name)
+        submission = prepare(
+            PROJECT,
+            "mixed",
+            options={"test.ledger": str(tmp_path), "test.numbers": NUMBERS, **options},
+            nimbus=str(hooked.nimbus_address),
+            instrument=instrument,
+            override_name=name,
+            jar=jar,
+        )
+        return Measured(hooked, zookeeper, send(submission), tmp_path)
+
+    yield submit
+    with Nimbus.connect_leader(hooked.nimbus_address) as nimbus:
+        for name in filter(nimbus.find, names):
+            nimbus.kill(name, wait_s=0)
+        until(lambda: not any(nimbus.find(name) for name in names), DEADLINE_S, "the topologies to be gone")
+    zookeeper.stop()
+
+
+def test_pairs_are_exact_in_java_and_python_and_after_a_worker_ended(measured: Callable[..., Measured]) -> None:
+    run = measured("exact", instrument=False)
+    tasks = run.settled()
+    run.check(tasks)
+    components = [load.component for load in tasks.values()]
+    assert {c: components.count(c) for c in components} == TASKS
+    # Nothing was lost, so ackers saw every tree: once from its spout, and each ack of each bolt.
+    ackers = [load for load in tasks.values() if load.component == "__acker"]
+    heard = {(s, stream): 0 for a in ackers for s, stream, _ in a.received}
+    for acker in ackers:
+        for source, stream, n in acker.received:
+            heard[source, stream] += n
+    for task, load in tasks.items():
+        if load.component in SPOUTS:
+            assert heard[task, "__ack_init"] == NUMBERS
+            assert sum(n for a in ackers for to, _, n in a.sent if to == task) == NUMBERS
+        elif load.component != "__acker":
+            assert heard[task, "__ack_ack"] == load.acked
+    for load in tasks.values():
+        assert load.cpu_s > 0
+        assert load.shared_cpu_s is not None
+        assert load.queue == 0
+        assert (load.child_cpu_s is not None) == load.component.startswith("python")
+        assert load.child_cpu_s is None or 0 < load.child_cpu_s < load.cpu_s
+
+    slot, pid = next((w.port, w.pid) for w in run.cluster.workers() if w.topology_id == run.topology_id)
+    gone = {
+        t for r in run.reports() if r.worker is not None and r.worker.port == slot for t in (x.task for x in r.tasks)
+    }
+    os.kill(pid, signal.SIGKILL)
+
+    def anew() -> bool:
+        now = run.tasks()
+        return all(now[t].start_ms > tasks[t].start_ms for t in gone)
+
+    until(anew, DEADLINE_S, "reports of the new worker")
+    again = run.settled()
+    run.check(again)
+    assert {t for t in again if again[t].pid != tasks[t].pid} == gone
+
+
+def test_topology_that_says_no_is_not_measured(measured: Callable[..., Measured]) -> None:
+    run = measured("unmeasured", instrument=False, **{"stormpilot.hook": False})
+    until(lambda: len(list(run.ledgers.glob("*.json"))) >= 5, DEADLINE_S, "its components to run")
+    assert run.reports() == []
