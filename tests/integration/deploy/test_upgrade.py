@@ -1,0 +1,109 @@
+"""A controller beside a plug-in of another version: it refuses politely, and what runs keeps its place.
+
+The other way round, a plan that is newer than the plug-in, is tried on a real cluster in e2e/faults/test_plans.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from doubles.shim import ShimDouble, until
+from doubles.snapshots import cluster, everywhere, topology
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.messages import ClusterSnapshot, encode
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(500)]
+
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+SLOTS = {("a", 6700): (1, 4, 5), ("b", 6700): (2, 3, 6)}
+SETTINGS = """\
+zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
+cycle: {{period_s: 1, poll_s: 0.2}}
+load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
+planner: {{name: online}}
+decide: {{mode: act, consecutive_hits: 1, reschedule_timeout_s: 1, restart_s: 0}}
+traffic_log: {{dir: ''}}
+api: {{enabled: false}}
+"""
+
+
+@pytest.fixture
+def shim(zookeeper: LocalZooKeeper) -> Iterator[ShimDouble]:
+    made = ShimDouble(zookeeper.hosts, cluster("a", "b"))
+    made.submit(topology(everywhere(SLOTS)))
+    yield made
+    made.close()
+
+
+def status(hosts: str) -> dict[str, object]:
+    done = subprocess.run(
+        [STORMPILOT, "status", "-f", "json", "--zookeeper", hosts], check=True, capture_output=True, timeout=60
+    )
+    shown: dict[str, object] = json.loads(done.stdout)
+    return shown
+
+
+def test_a_controller_older_than_the_plug_in_says_so_and_moves_nothing(
+    zookeeper: LocalZooKeeper, shim: ShimDouble, tmp_path: Path
+) -> None:
+    """It starts beside snapshots of schema 2; when the plug-in goes back to schema 1, it goes on."""
+    newer: ClusterSnapshot = msgspec.structs.replace(cluster("a", "b"), schema=2)
+    shim.change_cluster(newer)
+    (tmp_path / "c.yaml").write_text(SETTINGS.format(hosts=zookeeper.hosts))
+    with (tmp_path / "log").open("wb") as log:
+        controller = subprocess.Popen([STORMPILOT, "run", tmp_path / "c.yaml"], stdout=log, stderr=log)
+    try:
+
+        def refuses() -> bool:
+            shown = status(zookeeper.hosts)
+            up = isinstance(shown["controller"], dict) and int(shown["controller"].get("cycles", 0)) >= 3
+            return up and "schema 2 is newer than 1" in json.dumps(shown["problems"])
+
+        until(refuses, "three cycles that name the newer schema", 180)
+        assert shim.applied == []
+        assert controller.poll() is None
+        doctor = subprocess.run(
+            [STORMPILOT, "doctor", "--zookeeper", zookeeper.hosts],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert doctor.returncode == 1
+        assert "upgrade the older one" in doctor.stdout
+
+        shim.change_cluster(cluster("a", "b"))
+        until(lambda: bool(shim.applied), "a plan when the versions fit again", 180)
+    finally:
+        controller.terminate()
+        controller.wait(30)
+
+
+def test_a_znode_above_our_schema_is_left_as_it_is(zookeeper: LocalZooKeeper, shim: ShimDouble, tmp_path: Path) -> None:
+    """A topology that a newer plug-in wrote holds its slots and gets no plan from this controller."""
+    newer = json.loads(encode(topology(everywhere(SLOTS), name="next"))) | {"schema": 2}
+    path = shim.paths.topology("next-1-1763690000")
+    shim.client.create(path, json.dumps(newer).encode(), makepath=True)
+    before = shim.client.get(path)
+    (tmp_path / "c.yaml").write_text(SETTINGS.format(hosts=zookeeper.hosts))
+    with (tmp_path / "log").open("wb") as log:
+        controller = subprocess.Popen([STORMPILOT, "run", tmp_path / "c.yaml"], stdout=log, stderr=log)
+    try:
+
+        def cycled() -> bool:
+            shown = status(zookeeper.hosts)["controller"]
+            return isinstance(shown, dict) and int(shown.get("cycles", 0)) >= 3
+
+        until(cycled, "three cycles", 180)
+        assert not shim.client.exists(shim.paths.plan("next-1-1763690000"))
+        assert shim.client.get(path) == before
+    finally:
+        controller.terminate()
+        controller.wait(30)
