@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 
@@ -46,8 +45,8 @@ class Recorder:
     def __post_init__(self) -> None:
         settings = self.config.traffic_log
         if settings.dir is not None:
-            self._traffic_log = TrafficLog(Path(settings.dir))
-            self._guarded(lambda: retention.remove_leftovers(Path(settings.dir or "")))
+            self._traffic_log = kept = TrafficLog(settings.dir)
+            self._guarded(lambda: retention.remove_leftovers(kept.place))
 
     def record(
         self,
@@ -114,16 +113,17 @@ class Recorder:
             self._keep_house(now_ms)
 
     def _keep_model(self, plan_id: str, model: Model) -> None:
-        folder = Path(self.config.traffic_log.dir or "")
-        self._guarded(lambda: planmodels.keep(folder, plan_id, model))
+        folder = None if self._traffic_log is None else self._traffic_log.place.local
+        if folder is not None:
+            self._guarded(lambda: planmodels.keep(folder, plan_id, model))
 
     def _keep_house(self, now_ms: int) -> None:
-        settings = self.config.traffic_log
-        folder = Path(settings.dir or "")
-        self._guarded(lambda: retention.merge_one(folder, now_ms))
+        assert self._traffic_log is not None
+        settings, place = self.config.traffic_log, self._traffic_log.place
+        self._guarded(lambda: retention.merge_one(place, now_ms))
         if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
             self._housekeeping_ms = now_ms
-            self._guarded(lambda: retention.enforce(folder, now_ms, settings.retention_days, settings.max_mb))
+            self._guarded(lambda: retention.enforce(place, now_ms, settings.retention_days, settings.max_mb))
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:

@@ -76,7 +76,11 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
     changed = {}
     for name, fields in PATHS.items():
         section = getattr(config, name)
-        given = {f: str(folder / value) for f in fields if (value := getattr(section, f)) is not None}
+        given = {
+            f: value if "://" in value else str(folder / value)
+            for f in fields
+            if (value := getattr(section, f)) is not None
+        }
         changed[name] = msgspec.structs.replace(section, **given)
     return msgspec.structs.replace(config, **changed)
 

@@ -102,7 +102,11 @@ class TrafficLogSection(Section, frozen=True, kw_only=True):
     """Where measured windows and decisions are kept."""
 
     dir: Annotated[
-        str | None, Meta(description="folder of measured windows and decisions as Parquet; none: nothing is kept")
+        str | None,
+        Meta(
+            description="folder (or file://, hdfs://, s3a://, gs://) of measured windows and decisions as Parquet; "
+            "none: nothing is kept"
+        ),
     ] = None
     retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long they are kept")] = 30.0
     max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest goes first")] = 2048.0

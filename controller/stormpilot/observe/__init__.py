@@ -5,5 +5,6 @@
 - `acker.py`: the traffic of Storm's ackers, derived from what bolts and spouts count.
 - `build.py`: snapshots and rates into the planning model, and what is missing for it.
 - `observer.py`: all of these together, look after look.
-- `trafficlog.py`, `rows.py`, `retention.py`: measured windows and decisions as Parquet, and its housekeeping.
+- `trafficlog.py`, `logplace.py`, `rows.py`, `retention.py`: measured windows and decisions as Parquet, housekeeping.
+- `thresholds.py`: which number a threshold has, and where it comes from.
 """

@@ -28,8 +28,8 @@ FILE = "audit.jsonl"
 
 
 def path_in(directory: str | None) -> Path | None:
-    """The file in the traffic log's directory; None where none is kept."""
-    return None if directory is None else Path(directory) / FILE
+    """The file in the traffic log's folder; None where none is kept, or where that is on no disk of this machine."""
+    return None if directory is None or "://" in directory else Path(directory) / FILE
 
 
 def read(path: Path) -> Iterator[AuditRecord]:

@@ -1,15 +1,12 @@
 """The traffic log: measured windows and decisions as Parquet, for people, for replay and for Spark.
 
 Tables, columns and layout are in `history/schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
-A file is written under a hidden name, synced and renamed, so that a reader only ever sees whole ones; a crash loses
-what was not flushed yet, at most the open window. A disk that fails or is full costs rows, never a cycle: they are
-counted, and said once.
+Readers only ever see whole files (`logplace.py`); a crash loses what was not flushed yet, at most the open window. A
+disk that fails or is full costs rows, never a cycle: they are counted, and said once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import structlog
 
 from stormpilot.history.schema import file_schema, partition_name
+from stormpilot.observe.logplace import LogPlace, place_of
 
 log = structlog.get_logger(__name__)
 
@@ -40,8 +37,8 @@ class TrafficLog:
         Counters since the start.
     """
 
-    def __init__(self, directory: Path, writer: str | None = None):
-        self.directory = directory
+    def __init__(self, directory: Path | str | LogPlace, writer: str | None = None):
+        self.place = directory if isinstance(directory, LogPlace) else place_of(directory)
         self.rows_written = 0
         self.rows_lost = 0
         self._writer = writer or uuid.uuid4().hex[:8]
@@ -73,39 +70,19 @@ class TrafficLog:
     def _write(self, table: str, topology_id: str | None, rows: list[Row], now_ms: int) -> None:
         data = pa.Table.from_pylist([dict(r) for r in rows], schema=file_schema(table))
         hour = datetime.fromtimestamp(now_ms / 1000, UTC)
-        folder = partition(self.directory, table, hour, topology_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(data, folder / f"{hour:%Y%m%dT%H}-{now_ms}-{self._writer}.parquet")
+        folder = partition_name(table, f"{hour:%Y-%m-%d}", topology_id)
+        path = f"{folder}/{hour:%Y%m%dT%H}-{now_ms}-{self._writer}.parquet"
+        self.place.write(path, data.schema, iter(data.to_batches()))
 
     def _fail(self, rows: int, error: Exception) -> None:
         self.rows_lost += rows
         if not self._failing:
             log.warning(
-                "traffic log cannot be written, the controller goes on without it", dir=self.directory, why=error
+                "traffic log cannot be written, the controller goes on without it", dir=self.place.name, why=error
             )
         self._failing = True
 
     def _recovered(self) -> None:
         if self._failing:
-            log.info("traffic log is written again", dir=self.directory, rows_lost=self.rows_lost)
+            log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
         self._failing = False
-
-
-def partition(directory: Path, table: str, when: datetime, topology_id: str | None) -> Path:
-    """The folder of a table's rows of a day."""
-    return directory / partition_name(table, f"{when:%Y-%m-%d}", topology_id)
-
-
-def write_whole(data: pa.Table, path: Path) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    hidden = path.with_name(f".{path.name}.tmp")
-    try:
-        with hidden.open("wb") as f:
-            pq.write_table(data, f, compression="zstd")
-            f.flush()
-            os.fsync(f.fileno())
-        hidden.rename(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            hidden.unlink(missing_ok=True)
-        raise

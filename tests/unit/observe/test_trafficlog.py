@@ -9,13 +9,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
 from doubles.snapshots import T0_MS
-from stormpilot.history.schema import TABLES
+from stormpilot.errors import UsageError
+from stormpilot.history.schema import TABLES, VERSION, version_of
 from stormpilot.observe import retention
+from stormpilot.observe.logplace import LogPlace, place_of
 from stormpilot.observe.trafficlog import TrafficLog
 
 HOUR_MS = 3_600_000
@@ -141,19 +145,19 @@ def test_files_of_a_past_hour_become_one_with_the_same_rows(tmp_path: Path) -> N
     for i in range(5):
         write(tmp_path, T0_MS + i, rate=i)
     write(tmp_path, T0_MS + HOUR_MS, rate=9)
-    assert not retention.merge_one(tmp_path, T0_MS + 1000)  # the hour is not over
-    assert retention.merge_one(tmp_path, T0_MS + HOUR_MS + 1000)
+    assert not retention.merge_one(place_of(tmp_path), T0_MS + 1000)  # the hour is not over
+    assert retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS + 1000)
     assert files(tmp_path) == ["20251121T01-all.parquet", f"20251121T02-{T0_MS + HOUR_MS}-w.parquet"]
     assert rates(tmp_path) == [0, 1, 2, 3, 4, 9]
-    assert not retention.merge_one(tmp_path, T0_MS + HOUR_MS + 1000)
+    assert not retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS + 1000)
 
 
 def test_file_that_comes_late_joins_the_merged_one(tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path, T0_MS + i, rate=i)
-    retention.merge_one(tmp_path, T0_MS + HOUR_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
     write(tmp_path, T0_MS + 5, rate=7, writer="other")
-    assert retention.merge_one(tmp_path, T0_MS + HOUR_MS)
+    assert retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
     assert rates(tmp_path) == [0, 1, 2, 7]
 
 
@@ -163,19 +167,19 @@ def test_crash_after_merging_leaves_no_row_twice(tmp_path: Path, monkeypatch: py
     for i in range(3):
         write(tmp_path, T0_MS + i, rate=i)
     left = deleted
-    unlink = Path.unlink
+    remove = LogPlace.remove
 
-    def dying(self: Path, missing_ok: bool = False) -> None:
+    def dying(self: LogPlace, path: str) -> None:
         nonlocal left
         if left == 0:
             raise KeyboardInterrupt
         left -= 1
-        unlink(self, missing_ok=missing_ok)
+        remove(self, path)
 
     with monkeypatch.context() as m, pytest.raises(KeyboardInterrupt):
-        m.setattr(Path, "unlink", dying)
-        retention.merge_one(tmp_path, T0_MS + HOUR_MS)
-    retention.remove_leftovers(tmp_path)
+        m.setattr(LogPlace, "remove", dying)
+        retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    retention.remove_leftovers(place_of(tmp_path))
     assert rates(tmp_path) == [0, 1, 2]
     assert files(tmp_path) == ["20251121T01-all.parquet"]
 
@@ -185,14 +189,14 @@ def test_half_written_file_of_a_crash_is_invisible_and_removed(tmp_path: Path) -
     folder = next(tmp_path.rglob("*.parquet")).parent
     (folder / ".20251121T01-1-w.parquet.tmp").write_bytes(b"PAR1 half")
     assert rates(tmp_path) == [1.0]
-    retention.remove_leftovers(tmp_path)
+    retention.remove_leftovers(place_of(tmp_path))
     assert len(files(tmp_path)) == 1
 
 
 def test_old_days_go(tmp_path: Path) -> None:
     for days in (40, 31, 29, 0):
         write(tmp_path, T0_MS - days * DAY_MS, rate=days)
-    assert retention.enforce(tmp_path, T0_MS, retention_days=30, max_mb=1e6) == 2
+    assert retention.enforce(place_of(tmp_path), T0_MS, retention_days=30, max_mb=1e6) == 2
     assert rates(tmp_path) == [0, 29]
     assert len(list(tmp_path.glob("edges/date=*"))) == 2
 
@@ -201,7 +205,7 @@ def test_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
     for days in range(5):
         write(tmp_path, T0_MS - days * DAY_MS, rate=days, rows=10)
     size = max(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
-    retention.enforce(tmp_path, T0_MS, retention_days=30, max_mb=2.5 * size / 1e6)
+    retention.enforce(place_of(tmp_path), T0_MS, retention_days=30, max_mb=2.5 * size / 1e6)
     assert set(rates(tmp_path)) == {0.0, 1.0}
 
 
@@ -209,8 +213,93 @@ def test_names_that_a_merged_file_holds_are_only_names(tmp_path: Path) -> None:
     """Footers are written by us; all the same nothing outside the folder may go."""
     write(tmp_path, T0_MS)
     write(tmp_path, T0_MS + 1)
-    retention.merge_one(tmp_path, T0_MS + HOUR_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
     merged = next(tmp_path.rglob("*-all.parquet"))
     held = json.loads(pq.read_schema(merged).metadata[retention.HOLDS])
     assert held == [f"20251121T01-{T0_MS}-w.parquet", f"20251121T01-{T0_MS + 1}-w.parquet"]
     assert all("/" not in name for name in held)
+
+
+def test_files_of_a_past_day_become_one(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path, T0_MS + i * HOUR_MS, rate=i)
+    tomorrow_ms = T0_MS + DAY_MS
+    while retention.merge_one(place_of(tmp_path), tomorrow_ms):
+        pass
+    assert files(tmp_path) == ["20251121-all.parquet"]
+    write(tmp_path, T0_MS + 5, rate=7, writer="late")
+    assert retention.merge_one(place_of(tmp_path), tomorrow_ms)
+    assert files(tmp_path) == ["20251121-all.parquet"]
+    assert rates(tmp_path) == [0, 1, 2, 7]
+
+
+def test_large_days_stay_as_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "DAY_MAX_BYTES", 10)
+    for i in range(4):
+        write(tmp_path, T0_MS + (i // 2) * HOUR_MS + i, rate=i)
+    while retention.merge_one(place_of(tmp_path), T0_MS + DAY_MS):
+        pass
+    assert files(tmp_path) == ["20251121T01-all.parquet", "20251121T02-all.parquet"]
+
+
+def test_merged_day_goes_only_when_all_of_it_is_old(tmp_path: Path) -> None:
+    write(tmp_path, T0_MS)
+    write(tmp_path, T0_MS + HOUR_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + DAY_MS)
+    place = place_of(tmp_path)
+    assert retention.enforce(place, T0_MS + 30 * DAY_MS + 2 * HOUR_MS, retention_days=30, max_mb=1e6) == 0
+    assert retention.enforce(place, T0_MS + 31 * DAY_MS, retention_days=30, max_mb=1e6) == 1
+    assert list((tmp_path / "edges").iterdir()) == []
+
+
+def old_file(directory: Path, at_ms: int) -> None:
+    """As the first version wrote it: fewer columns, no version."""
+    folder = directory / "edges" / "date=2025-11-21" / "topology=flights-1"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [f for f in TABLES["edges"] if f.name in (*edge(), "assigned_since")]
+    table = pa.Table.from_pylist([edge(at_ms, rate=5.0)], schema=pa.schema(kept))
+    pq.write_table(table, folder / f"20251121T01-{at_ms}-old.parquet")
+
+
+def test_file_of_an_older_version_is_merged_and_what_it_lacks_is_null(tmp_path: Path) -> None:
+    old_file(tmp_path, T0_MS - 7)
+    assert version_of(pq.read_schema(next(tmp_path.rglob("*.parquet")))) == 1
+    write(tmp_path, T0_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    (merged,) = tmp_path.rglob("*.parquet")
+    assert version_of(pq.read_schema(merged)) == VERSION
+    old = next(r for r in pq.read_table(merged).to_pylist() if r["rate_tps"] == 5.0)
+    assert old["hop"] is None
+    assert old["from_executor"] == 1
+
+
+def test_object_store_gets_whole_files_under_their_own_names_at_once() -> None:
+    """One that cannot rename: nothing hidden is written there."""
+    fs = pafs._MockFileSystem()
+    fs.create_dir("bucket/log", recursive=True)
+    place = LogPlace(fs, "bucket/log", "mock://bucket/log")
+    log = TrafficLog(place, "w")
+    for i in range(3):
+        log.add("edges", [edge(T0_MS + i, rate=i)], "flights-1")
+        log.flush(T0_MS + i)
+    assert (log.rows_written, log.rows_lost) == (3, 0)
+    assert retention.merge_one(place, T0_MS + HOUR_MS)
+    (info,) = place.files()
+    assert info.base_name == "20251121T01-all.parquet"
+    with place.read(place.relative(info)) as file:
+        assert sorted(file.read().column("rate_tps").to_pylist()) == [0, 1, 2]
+    assert retention.enforce(place, T0_MS + 40 * DAY_MS, retention_days=30, max_mb=1e6) == 1
+    assert place.files() == []
+
+
+def test_uri_of_a_folder_is_that_folder(tmp_path: Path) -> None:
+    log = TrafficLog(f"file://{tmp_path}/log", "w")
+    log.add("edges", [edge()], "flights-1")
+    log.flush(T0_MS)
+    assert rates(tmp_path / "log") == [1.0]
+    assert log.place.local == tmp_path / "log"
+
+
+def test_place_that_arrow_does_not_know_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"traffic_log\.dir: ftp://x/y"):
+        place_of("ftp://x/y")
