@@ -1,6 +1,9 @@
-"""`make bench-control`: what the control loop costs on a large cluster.
+"""`make bench-control`: what the control loop costs on a large cluster, how fast it is, and whether it lasts.
 
+- `rounds.py`: how long the plug-in's `schedule()` takes, beside Storm's own scheduler.
 - `scale.py`: a simulated cluster through a real ZooKeeper, with a real controller process: cycle time, bytes, memory.
 - `feeder.py`: what the scheduler plug-in and the topologies of that cluster write.
-- `rounds.py`: how long the plug-in's `schedule()` takes, beside Storm's own scheduler.
+- `react.py`: from a step in the traffic to a better plan that is applied, on a real cluster; `step/` is its job.
+- `soak.py`: rates that change, hosts that are lost, controllers that fail over, on a real cluster.
+- `live.py`: controllers of a real cluster; `page.py`: tables, and docs/results/control.md.
 """

@@ -1,4 +1,7 @@
-"""Runs the sizes, prints the tables, writes `build/bench/control.json`; `--publish` also docs/results/control.md."""
+"""Runs the parts, prints their tables, writes `build/bench/control.json`; `--publish` also docs/results/control.md.
+
+A part that is not run keeps the figures of its last run, which are in the JSON.
+"""
 
 from __future__ import annotations
 
@@ -6,118 +9,88 @@ import argparse
 import json
 import os
 import platform
-import statistics
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.control import rounds, scale
+from benchmarks.control import page, react, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
 PUBLISHED = Path("docs/results/control.md")
 SIZES = ((50, 2_000, 4), (150, 6_000, 12), (500, 20_000, 40))
 """Supervisors, executors, topologies; the smallest is the baseline."""
+PARTS = ("shim", "scale", "react", "soak")
+
+console = Console(stderr=True, highlight=False)
+STARTED_S = time.monotonic()
+
+
+def say(text: str) -> None:
+    """One line, with the time since the start."""
+    console.print(f"[dim]{time.monotonic() - STARTED_S:5.0f} s[/]  {text}", soft_wrap=True)
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="make bench-control", description=__doc__)
-    parser.add_argument("--cycles", type=int, default=6, help="cycles measured per size, after the first")
-    parser.add_argument("--rounds", type=int, default=100, help="rounds of the plug-in measured per size")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the soak]")
+    parser.add_argument("--largest", action="store_true", help="shim, scale: the largest size only")
+    parser.add_argument("--cycles", type=int, default=6, help="scale: cycles measured per size, after the first")
+    parser.add_argument("--rounds", type=int, default=100, help="shim: rounds of the plug-in measured per size")
+    parser.add_argument("--repeat", type=int, default=3, help="react: steps measured per setting")
+    settings = [s.name for s in react.SETTINGS]
+    parser.add_argument("--setting", choices=settings, action="append", help="react: settings to run [default: all]")
+    parser.add_argument("--minutes", type=float, default=30.0, help="soak: how long")
+    parser.add_argument("--seed", type=int, default=1, help="scale: of the simulated cluster")
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
-    console = Console(stderr=True)
-    shim, control = [], []
-    for supervisors, executors, topologies in SIZES:
-        console.print(f"plug-in: {supervisors} supervisors, {executors} executors")
-        shim.append(rounds.run(supervisors, topologies, executors // topologies, arguments.rounds))
-    for supervisors, executors, topologies in SIZES:
-        console.print(f"controller: {supervisors} supervisors, {executors} executors")
-        control.append(scale.run(supervisors, executors, topologies, arguments.cycles, arguments.seed))
-    result = {
-        "benchmark": "control",
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "load_average": os.getloadavg(),
-        "parameters": {"cycles": arguments.cycles, "rounds": arguments.rounds, "report_s": scale.REPORT_S},
-        "shim": shim,
-        "controller": control,
-    }
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(result, indent=1) + "\n")
-    tables = [_shim(shim), _control(control)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+    results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
+    for part in arguments.only or ("shim", "scale", "react"):
+        say(f"part {part}")
+        rows = _run(part, arguments)
+        results[part] = {"machine": _machine(), "rows": rows}
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(json.dumps({"benchmark": "control", **results}, indent=1) + "\n")
     screen = Console()
-    for table in tables:
+    for table in page.tables(results):
         screen.print(table)
     screen.print(f"written to {arguments.output}")
     if arguments.publish:
         PUBLISHED.parent.mkdir(parents=True, exist_ok=True)
-        PUBLISHED.write_text(_page(result, tables))
+        PUBLISHED.write_text(page.page(results))
 
 
-def _shim(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="plug-in: milliseconds of a round, median (95th percentile, max)")
-    for column in ("supervisors", "executors", "Storm's own, nothing to do", "ours, nothing changed", "ours, moving"):
-        table.add_column(column)
-    for row in rows:
-        cells = [_spread(row["ms"][kind]) for kind in ("storm", "unchanged", "moving")]
-        table.add_row(str(row["supervisors"]), f"{row['executors']:,}", *cells)
-    return table
+def _run(part: str, arguments: argparse.Namespace) -> Any:
+    sizes = SIZES[-1:] if arguments.largest else SIZES
+    match part:
+        case "shim":
+            return [rounds.run(s, t, e // t, arguments.rounds) for s, e, t in sizes]
+        case "scale":
+            return [scale.run(s, e, t, arguments.cycles, arguments.seed) for s, e, t in sizes]
+        case "react":
+            wanted = [s for s in react.SETTINGS if s.name in (arguments.setting or [s.name])]
+            return [react.run(setting, arguments.repeat, say) for setting in wanted]
+        case _:
+            return soak.run(arguments.minutes, say)
 
 
-def _spread(values: list[float]) -> str:
-    ordered = sorted(values)
-    return f"{statistics.median(ordered):.1f} ({ordered[int(0.95 * (len(ordered) - 1))]:.1f}, {ordered[-1]:.1f})"
-
-
-def _control(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="controller: a cycle that plans everything, and what it reads and writes")
-    for column in (
-        "supervisors",
-        "executors",
-        "pairs",
-        "cycle s, median (min, max)",
-        "reads kB/s",
-        "writes kB/s",
-        "reports kB/s",
-        "peak MB",
-    ):
-        table.add_column(column)
-    for row in rows:
-        cycle = row["cycle_s"]
-        table.add_row(
-            str(row["supervisors"]),
-            f"{row['executors']:,}",
-            f"{row['pairs']:,}",
-            f"{cycle['median']:.2f} ({cycle['min']:.2f}, {cycle['max']:.2f})",
-            f"{row['controller_reads_kb_per_s']:.0f}",
-            f"{row['controller_writes_kb_per_s']:.1f}",
-            f"{row['reports_kb_per_s']:.0f}",
-            f"{row['controller_peak_mb']:.0f}",
-        )
-    return table
-
-
-def _page(result: dict[str, Any], tables: list[Table]) -> str:
-    machine = result["machine"]
-    lines = [
-        "# Control loop: what it costs on a large cluster",
-        "",
-        f"`make bench-control`, {machine['cores']} cores, Python {machine['python']}, load average at the end "
-        f"{result['load_average'][0]:.1f}. Reports of every task every {result['parameters']['report_s']:g} s; planner "
-        "`best` with a budget of 10 s, every topology planned in every cycle. A cycle's time includes the planner's.",
-        "",
-    ]
-    for table in tables:
-        lines += [f"## {table.title}", ""]
-        headers = [str(c.header) for c in table.columns]
-        lines += ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
-        lines += ["| " + " | ".join(cells) + " |" for cells in zip(*(c.cells for c in table.columns), strict=True)]  # type: ignore[arg-type]
-        lines.append("")
-    return "\n".join(lines)
+def _machine() -> dict[str, Any]:
+    """What the figures were taken on, and how busy it was with other things."""
+    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory_kb / 1e6),
+        "python": platform.python_version(),
+        "load_average": [round(x, 1) for x in os.getloadavg()],
+        "date": time.strftime("%Y-%m-%d"),
+    }
 
 
 if __name__ == "__main__":

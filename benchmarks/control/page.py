@@ -1,0 +1,162 @@
+"""The tables of the results, on screen and as `docs/results/control.md`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.table import Table
+
+
+def tables(results: dict[str, Any]) -> list[Table]:
+    """One or more for every part that there is."""
+    made = []
+    for part, found in results.items():
+        made += MAKERS[part](found["rows"])
+    return made
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page."""
+    lines = ["# The control loop: what it costs, how fast it is, and whether it lasts", "", "`make bench-control`.", ""]
+    for part, found in results.items():
+        m = found["machine"]
+        lines += [f"## {TITLES[part]}", "", f"{WHAT[part]}", ""]
+        lines += [
+            f"Taken {m['date']} on {m['cores']} cores and {m['memory_gb']} GB, Python {m['python']}, load average at "
+            f"the end {m['load_average'][0]:g}.",
+            "",
+        ]
+        for table in MAKERS[part](found["rows"]):
+            lines += [f"{table.title}:", "", *_markdown(table), ""]
+    return "\n".join(lines)
+
+
+def _markdown(table: Table) -> list[str]:
+    headers = [str(c.header) for c in table.columns]
+    rows = zip(*([str(cell) for cell in c.cells] for c in table.columns), strict=True)
+    return [
+        "| " + " | ".join(headers) + " |",
+        "|" + "---|" * len(headers),
+        *("| " + " | ".join(cells) + " |" for cells in rows),
+    ]
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+def _shim(rows: list[dict[str, Any]]) -> list[Table]:
+    columns = ("supervisors", "executors", "Storm's own, nothing to do", "ours, nothing changed", "ours, moving")
+    kinds = ("storm", "unchanged", "moving")
+    cells = [(r["supervisors"], f"{r['executors']:,}", *(_spread(r["ms"][kind]) for kind in kinds)) for r in rows]
+    return [_table("Milliseconds of a round: median (95th percentile, max)", columns, cells)]
+
+
+def _spread(values: list[float]) -> str:
+    ordered = sorted(values)
+    return f"{statistics.median(ordered):.1f} ({ordered[int(0.95 * (len(ordered) - 1))]:.1f}, {ordered[-1]:.1f})"
+
+
+def _scale(rows: list[dict[str, Any]]) -> list[Table]:
+    columns = (
+        *("supervisors", "executors", "pairs", "cycle s: median (min, max)"),
+        *("controller reads kB/s", "writes kB/s", "tasks report kB/s", "peak MB"),
+    )
+    cells = [
+        (
+            r["supervisors"],
+            f"{r['executors']:,}",
+            f"{r['pairs']:,}",
+            f"{r['cycle_s']['median']:.2f} ({r['cycle_s']['min']:.2f}, {r['cycle_s']['max']:.2f})",
+            f"{r['controller_reads_kb_per_s']:.0f}",
+            f"{r['controller_writes_kb_per_s']:.1f}",
+            f"{r['reports_kb_per_s']:.0f}",
+            f"{r['controller_peak_mb']:.0f}",
+        )
+        for r in rows
+    ]
+    return [_table("A cycle that plans everything, and what goes through ZooKeeper", columns, cells)]
+
+
+def _react(rows: list[dict[str, Any]]) -> list[Table]:
+    columns = (
+        *("setting", "step", "gain seen", "plan published", "applied by Nimbus", "moved tasks work again"),
+        *("they stood", "Storm's own share"),
+    )
+    cells = []
+    for r in rows:
+        steps = [(str(i), s) for i, s in enumerate(r["steps"], 1)]
+        for label, s in [*steps, ("median", r["median"])]:
+            times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "stood_s")]
+            cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{s['storm_share']:.0%}"))
+    return [_table("Seconds after the step", columns, cells)]
+
+
+def _soak(r: dict[str, Any]) -> list[Table]:
+    tuples = r["tuples"]
+    facts = [
+        ("minutes", f"{r['minutes']:g}"),
+        ("rates, flights/s x s in turn", r["schedule"]),
+        ("flights emitted", f"{tuples['emitted']:,}"),
+        ("not accounted for", tuples["unaccounted"]),
+        ("failed, and emitted again", f"{tuples['failed']:,}, {tuples['replayed']:,}"),
+        ("hosts lost and back", sum(e["event"].startswith("lose") for e in r["events"])),
+        ("controllers frozen or killed", sum("leader" in e["event"] for e in r["events"])),
+        ("processes that led", len(r["leaders"])),
+        ("plans", ", ".join(f"{reason} {n}" for reason, n in sorted(r["moves_by_reason"].items())) or "none"),
+        ("plans by choice", r["chosen_moves"]),
+        ("least time between two of them", "-" if (s := r["least_s_between_chosen_moves"]) is None else f"{s} s"),
+        ("errors in the controllers' logs", len(r["log_errors"])),
+    ]
+    memory = [
+        (
+            name,
+            f"{m['from_s']:.0f} to {m['to_s']:.0f}",
+            *(f"{m[k]:.0f}" for k in ("first_mb", "warm_mb", "last_mb", "max_mb")),
+            "-" if m["mb_per_h"] is None else f"{m['mb_per_h']:+.1f}",
+        )
+        for name, m in r["memory"].items()
+        if m
+    ]
+    columns = ("process", "from to s", "first MB", "warm MB", "last MB", "most MB", "growth once warm, MB/h")
+    timeline = sorted(
+        [(e["at_s"], e["event"], "") for e in r["events"]]
+        + [
+            (m["at_s"], f"plan: {m['reason']}, {m['moved_executors']} executors move", m["effect"] or "")
+            for m in r["moves"]
+        ],
+    )
+    return [
+        _table("What was seen", ("what", "value"), facts),
+        _table("Memory", columns, memory),
+        _table("What happened", ("s", "what", "effect of the move"), timeline),
+    ]
+
+
+MAKERS: dict[str, Callable[[Any], list[Table]]] = {"shim": _shim, "scale": _scale, "react": _react, "soak": _soak}
+TITLES = {
+    "shim": "The plug-in in Nimbus",
+    "scale": "The controller on a large cluster",
+    "react": "From a step in the traffic to a better placement",
+    "soak": "Trouble without end: a soak",
+}
+WHAT = {
+    "shim": "A JVM with Storm's own classes and a simulated cluster: how long `schedule()` takes.",
+    "scale": "A simulated cluster through a real ZooKeeper to a real controller process in mode `advise`, reports of "
+    "every task every 10 s, planner `best` with a budget of 10 s, every topology planned in every cycle. A cycle's "
+    "time includes the planner's. Bytes are those of the process's TCP connections, by the kernel's count.",
+    "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
+    "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "
+    "`stormpilot local` does it, cycles of 5 s over windows of 20 s. Storm's own share is the time from publishing "
+    "until the last moved task works again: the next round of Nimbus, supervisors that notice, JVMs that start.",
+    "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
+    "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
+    "every flight emitted in that time was acknowledged by two minutes after it.",
+}

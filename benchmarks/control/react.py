@@ -1,0 +1,161 @@
+"""From a step in the traffic to a better plan that is applied, on a real cluster: how long, and what of it is Storm's.
+
+`step/` is the job: nine of ten tuples go to one site, and from a moment on, that everybody knows by the clock, to the
+other. The components that send them can be anywhere; where they should be changes with the step.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.control.live import Controller, until, write_config
+from benchmarks.demo.measure import Watcher
+from stormpilot.config import LoadSection
+from stormpilot.errors import UnreachableError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.model.messages import Restart
+from stormpilot.submit import submit_topology
+
+PROJECT = Path(__file__).with_name("step")
+TICK_S = 0.25
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps."""
+
+    name: str
+    tuned: bool
+    step_s: float
+    controller: Mapping[str, Mapping[str, Any]]
+
+
+SETTINGS = (
+    Setting("defaults", False, 420.0, {}),
+    Setting(
+        "quick",
+        True,
+        120.0,
+        {
+            "cycle": {"period_s": 5, "poll_s": 1},
+            "load": {"window_s": 20, "settle_s": 5},
+            "decide": {"reschedule_timeout_s": 60},
+        },
+    ),
+)
+
+
+def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure so many steps; the moments of each, in seconds after it."""
+    cluster: LocalCluster | None = None
+    watcher: Watcher | None = None
+    controller: Controller | None = None
+    with TemporaryDirectory() as name:
+        try:
+            spec = ClusterSpec(name="bench-react", supervisors=2, slots=3, cpu_points=100, tuned=setting.tuned)
+            cluster = LocalCluster.up(spec, lambda _: None)
+            settings: dict[str, Any] = {
+                "zookeeper": {"hosts": cluster.zookeeper_hosts},
+                "decide": {},
+                "api": {"enabled": False},
+                "log": {"format": "json"},
+                **setting.controller,
+            }
+            settings["decide"] = {**settings["decide"], "mode": "act"}
+            controller = Controller("react", write_config(Path(name) / "react.yaml", settings), Path(name) / "log")
+            topology_id = submit_topology(
+                PROJECT,
+                "step",
+                "local",
+                options={"topology.workers": 2, "step.period.secs": setting.step_s, "stormpilot.report.secs": 2},
+                nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
+            )
+            watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
+            say(f"{setting.name}: a cluster is up and runs {topology_id}")
+            _settled(watcher, setting)
+            steps: list[dict[str, float]] = []
+            while len(steps) < repeat:
+                steps.append(_step(watcher, setting))
+                say(f"{setting.name}: {', '.join(f'{k} {v:g}' for k, v in steps[-1].items())}")
+        finally:
+            if watcher is not None:
+                watcher.close()
+            if controller is not None:
+                controller.stop()
+            if cluster is not None:
+                cluster.down()
+    return {
+        "setting": setting.name,
+        "tuned": setting.tuned,
+        "controller": setting.controller,
+        "steps": steps,
+        "median": {k: round(statistics.median(s[k] for s in steps), 2) for k in steps[0]},
+    }
+
+
+def _settled(watcher: Watcher, setting: Setting) -> None:
+    """Wait until the placement fits the side that is favoured now, with time left until the next step."""
+
+    def missing() -> str | None:
+        seen = watcher.seen
+        state = None if seen is None else seen.controller
+        if state is None or not state.topologies or state.topologies[0].inter_node_share is None:
+            return "nothing is measured yet"
+        if (share := state.topologies[0].inter_node_share) > 0.4:
+            return f"{share:.0%} of the tuples go between nodes"
+        return None
+
+    until("the first placement fits", missing, 300 + 3 * setting.step_s)
+
+
+def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
+    """Wait for the next step, and for the plan that answers it; seconds since the step."""
+    step_s = (time.time() // setting.step_s + 1) * setting.step_s
+    while time.time() < step_s:
+        time.sleep(min(TICK_S, max(0.01, step_s - time.time())))
+    before = _plan_id(watcher)
+    seen_s = published_s = None
+    while time.time() < step_s + setting.step_s - 5:
+        seen = watcher.seen
+        assert seen is not None
+        state, plan = seen.controller, _plan(watcher)
+        if seen_s is None and state is not None and state.topologies:
+            view = state.topologies[0]
+            if view.reason == "GAIN_NOT_LASTING" and state.written_at_ms / 1000 > step_s:
+                seen_s = state.written_at_ms / 1000 - step_s
+        if published_s is None and plan is not None and plan.plan_id != before:
+            published_s = plan.created_at_ms / 1000 - step_s
+        timed = _timed(state.restarts if state is not None else [], None if plan is None else plan.plan_id)
+        if timed is not None and published_s is not None and plan is not None and plan.plan_id != before:
+            return {
+                "gain_seen_s": round(seen_s if seen_s is not None else published_s, 1),
+                "published_s": round(published_s, 1),
+                "applied_s": round(published_s + timed.applied_s, 1),
+                "running_s": round(published_s + timed.back_s, 1),
+                "stood_s": round(timed.stood_s, 1),
+                "storm_share": round(timed.back_s / (published_s + timed.back_s), 3),
+            }
+        time.sleep(TICK_S)
+    reason = "" if watcher.seen is None or watcher.seen.controller is None else watcher.seen.controller.sentence
+    raise UnreachableError(f"no plan answered the step within {setting.step_s:.0f} s; the controller says: {reason}")
+
+
+def _timed(restarts: list[Restart], plan_id: str | None) -> Restart | None:
+    return next((r for r in restarts if r.plan_id == plan_id), None)
+
+
+def _plan(watcher: Watcher) -> Any:
+    entry = None if watcher.seen is None else watcher.seen.plans.get(watcher.topology_id)
+    return None if entry is None else entry.message
+
+
+def _plan_id(watcher: Watcher) -> str | None:
+    plan = _plan(watcher)
+    return None if plan is None else plan.plan_id

@@ -1,0 +1,61 @@
+"""The components of `step`: nothing but traffic."""
+# ruff: noqa: RUF012 (class attributes as streamparse's users write them)
+
+import time
+
+from streamparse import Bolt, Spout, Stream
+
+KEYS = 64
+
+
+def favoured(now, period_s):
+    """Return which side most tuples go to: east and west take turns, by the wall clock."""
+    return ("east", "west")[int(now // period_s) % 2]
+
+
+class Source(Spout):
+    """Emits (key, side) at its rate; the favoured side gets its part of them."""
+
+    outputs = ["key", "side"]
+
+    def initialize(self, storm_conf, context):
+        """Read rate, part and period."""
+        tasks = [task for task, name in context["task->component"].items() if name == self.component_name]
+        self._gap_s = len(tasks) / float(storm_conf["step.rate.tps"])
+        self._favour = float(storm_conf["step.favour.ratio"])
+        self._period_s = float(storm_conf["step.period.secs"])
+        self._number = 0
+        self._due = time.monotonic()
+
+    def next_tuple(self):
+        """Emit one tuple when it is due, and sleep a little when not."""
+        now = time.monotonic()
+        if now < self._due:
+            time.sleep(min(self._due - now, 0.005))
+            return
+        self._due = max(self._due + self._gap_s, now - 1.0)
+        self._number += 1
+        side = favoured(time.time(), self._period_s)
+        if self._number * (1 - self._favour) % 1 < 1 - self._favour:  # every so-manieth goes to the other side
+            side = "west" if side == "east" else "east"
+        self.emit([f"key-{self._number % KEYS}", side], tup_id=str(self._number))
+
+
+class Sort(Bolt):
+    """Sends every tuple to its side."""
+
+    outputs = [Stream(fields=["key"], name="east"), Stream(fields=["key"], name="west")]
+
+    def process(self, tup):
+        """Send it on."""
+        key, side = tup.values
+        self.emit([key], stream=side)
+
+
+class Deliver(Bolt):
+    """Takes what comes."""
+
+    outputs = []
+
+    def process(self, tup):
+        """Nothing to do but acknowledge."""
