@@ -7,7 +7,7 @@ PYTHON ?= python3.11
 MVN := mvn -B -ntp -f storm-plugin/pom.xml
 MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
-JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name pom.xml)
+JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
 .PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist check format lock tools clean
 
@@ -28,10 +28,10 @@ setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot
 	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
 	@touch $@
 
-build: setup $(JAR) build/.planners ## build the scheduler jar, compile the planners
+build: setup $(JAR) build/.planners ## build the jars for Nimbus and workers, compile the planners
 
 $(JAR): $(JAVA_SOURCES)
-	@echo "build: the scheduler jar (Maven)"
+	@echo "build: the jars for Nimbus and workers (Maven)"
 	@$(MVN) -q -DskipTests package
 	@mkdir -p build && touch $@
 
