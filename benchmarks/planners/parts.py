@@ -52,6 +52,7 @@ def medium(bench: Bench) -> None:
             for seed in seeds if planner.planner == "partition" else (0,):
                 bench.ours("medium", instance, planner, seed)
         bench.storm("medium", [instance], rounds=rounds, timeout_s=60, budget_s=4 * rounds)
+    for instance in medium_instances(bench):
         bench.ours("medium", instance, best_for(60.0, _executors(instance)))
 
 
