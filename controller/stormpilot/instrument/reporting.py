@@ -66,12 +66,13 @@ class _LoadReportingBase:
             self._stormpilot_give_up(e)
 
     # --- what a subclass says -----------------------------------------------------------------------------------------
+    # Not abc: its metaclass would become that of users' components, and clash with one of theirs.
 
     def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("a subclass says what it counts with")
 
     def _stormpilot_wrap_reading(self) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("a subclass says where it counts what comes in")
 
     def _stormpilot_can_report(self, context: dict[str, Any]) -> bool:
         return LOAD_STREAM in context.get("streams", ())

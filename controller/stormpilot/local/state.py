@@ -180,12 +180,14 @@ def _read(path: Path, kind: type[T]) -> T:
 
 
 def _encode(value: Any) -> Any:
+    # NotImplementedError is how msgspec wants a hook to say that it does not know a type.
     if isinstance(value, Path):
         return str(value)
     raise NotImplementedError(f"cannot write a {type(value).__name__}")
 
 
 def _decode(kind: type, value: Any) -> Any:
+    # As above.
     if issubclass(kind, Path):
         return kind(value)
     raise NotImplementedError(f"cannot read a {kind.__name__}")

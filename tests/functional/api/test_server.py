@@ -54,8 +54,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[str, str]:
     """A certificate for localhost that is its own authority, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl command to make a certificate")
+    assert shutil.which("openssl"), "the tests of TLS make their certificate with the command openssl"
     cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert]
