@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.study import Evidence, Replay
 from stormpilot.history.schema import TIME
-from stormpilot.observe.trafficlog import write_whole
 
 REPLAY = "replay.json"
 RUNS = "runs.parquet"
@@ -59,7 +59,9 @@ def write(folder: Path, replay: Replay, evidence: Evidence) -> None:
         for setting, played in evidence.items()
         for p in played
     ]
-    write_whole(pa.Table.from_pylist(rows, schema=SCHEMA), folder / RUNS)
+    hidden = folder / f".{RUNS}.tmp"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), hidden, compression="zstd")
+    hidden.replace(folder / RUNS)
     hidden = folder / f".{REPLAY}.tmp"
     hidden.write_bytes(msgspec.json.format(msgspec.json.encode(replay), indent=1))
     hidden.replace(folder / REPLAY)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.reading import Log
 from stormpilot.history.replay.choose import Tried, Verdict, choose, tried
+from stormpilot.history.replay.coming import coming_of, looks_ahead
 from stormpilot.history.replay.past import past, yardstick_error
-from stormpilot.history.replay.play import Coming, Rules
+from stormpilot.history.replay.play import Rules
 from stormpilot.history.replay.read import past_of
 from stormpilot.history.replay.score import Weights
 from stormpilot.history.replay.spread import Job, spread
@@ -68,11 +70,11 @@ Progress = Callable[[int, int], None]
 def study(
     log: Log,
     question: Question,
-    coming: Callable[[Sequence[Step]], Coming] | None = None,
+    mined: Sequence[Mined] = (),
     say: Say = lambda _: None,
     progress: Progress | None = None,
 ) -> tuple[Replay, Evidence]:
-    """Answer a question about a log. `coming` makes the forecast from the steps that are not held out."""
+    """Answer a question about a log. `mined` is what settings with a forecast make it from."""
     started_s = time.monotonic()
     for s in question.settings:
         params_of(planner_named(s.planner), s.params)
@@ -88,9 +90,10 @@ def study(
     rules = question.rules
     if rules.measured:
         rules = dataclasses.replace(rules, restart_s=found.restart_s)
+    coming = coming_of(mined, rules.config.history.max_forecast_error_ratio) if mined else None
     groups = [tuple(names)] if question.together else [(t,) for t in names]
     jobs = [Job(g, s) for g in groups for s in question.settings]
-    runs = spread(log.spark, steps, jobs, rules, None if coming is None else coming(steps), progress)
+    runs = spread(log.spark, steps, jobs, rules, coming, progress)
     last = {t.id: t for step in steps for t in step.model.topologies}
     verdicts: list[Verdict] = []
     evidence: Evidence = {}
@@ -114,7 +117,7 @@ def study(
         verdicts=verdicts,
         took_s=time.monotonic() - started_s,
         at_ms=time.time_ns() // 1_000_000,
-        notes=_notes(steps),
+        notes=_notes(steps, mined, question),
     )
     return replay, evidence
 
@@ -153,7 +156,7 @@ def _judged(
     return verdict, played
 
 
-def _notes(steps: Sequence[Step]) -> list[str]:
+def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question) -> list[str]:
     """What is not known about this log, for people."""
     notes = []
     blind = sorted({t.name for s in steps for t in s.model.topologies if not any(c.inputs for c in t.components)})
@@ -161,6 +164,11 @@ def _notes(steps: Sequence[Step]) -> list[str]:
         notes.append(
             f"the log does not know the groupings of {', '.join(blind)}: every pair is taken to keep its traffic "
             "wherever it runs, also where a shuffle would follow the placement"
+        )
+    if any(s.forecast for s in question.settings) and (known := looks_ahead(mined, steps[0].from_ms)):
+        notes.append(
+            f"the profiles of {', '.join(known)} were made from time that is replayed too: forecasts look better than "
+            "they can be; mine with --until before the replayed time"
         )
     unmeasured = sum(len(s.unmeasured) for s in steps)
     if unmeasured:

@@ -1,0 +1,50 @@
+"""Plans for the step that comes, as the controller's proactive planning makes them (model/forecast.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stormpilot.history.mine.findings import Mined
+from stormpilot.model.forecast import foresee
+from stormpilot.model.thresholds import Profile, Thresholds
+from stormpilot.model.values import Model
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A `play.Coming` from what was mined, by topology name.
+
+    What is not known well enough (`max_error_ratio`) stays as it was measured.
+    """
+
+    profiles: Mapping[str, Profile]
+    thresholds: Mapping[str, Thresholds]
+    max_error_ratio: float
+
+    def __call__(self, model: Model, from_ms: int, to_ms: int) -> Model | None:
+        """The model of the step before, moved from the middle of that to the middle of the one that comes."""
+        names = {t.id: t.name for t in model.topologies}
+        found = foresee(
+            model,
+            {t: self.profiles[n] for t, n in names.items() if n in self.profiles},
+            {t: self.thresholds[n] for t, n in names.items() if n in self.thresholds},
+            from_ms - (to_ms - from_ms) // 2,
+            (to_ms - from_ms) / 1000,
+            self.max_error_ratio,
+        )
+        return found.model if found.moved else None
+
+
+def coming_of(mined: Sequence[Mined], max_error_ratio: float) -> Coming:
+    """From what `stormpilot history mine -o` wrote."""
+    return Coming(
+        {m.thresholds.topology_name: m.profile for m in mined if m.profile is not None},
+        {m.thresholds.topology_name: m.thresholds for m in mined},
+        max_error_ratio,
+    )
+
+
+def looks_ahead(mined: Sequence[Mined], from_ms: int) -> list[str]:
+    """Topologies whose profile was made from time that is replayed too: their forecasts know what they foretell."""
+    return sorted(m.thresholds.topology_name for m in mined if m.profile is not None and m.profile.to_ms > from_ms)

@@ -1,0 +1,59 @@
+"""What replay recommends to `thresholds/<topology-id>`, beside what was mined. No Spark in here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stormpilot.history.mine.publishing import Store, name_of
+from stormpilot.history.replay.choose import Verdict
+from stormpilot.history.replay.study import Replay
+from stormpilot.model.messages import decode, encode
+from stormpilot.model.thresholds import Recommendation, Thresholds
+from stormpilot.paths import Paths
+
+
+def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
+    """Write the recommendations; returns the topology ids, those that run under the names now among them.
+
+    Mined numbers stay. `UsageError` when what is there cannot be read: `history mine` replaces it.
+    """
+    running = store.children([paths.topology()])[0]
+    written = []
+    for verdict in replay.verdicts:
+        ids = {verdict.topology_id, *(i for i in running if name_of(i) == verdict.topology_name)}
+        for topology_id in sorted(ids):
+            path = paths.thresholds(topology_id)
+            node = store.read([path])[0]
+            if node is None:
+                before = Thresholds(
+                    topology_id=topology_id,
+                    topology_name=verdict.topology_name,
+                    mined_at_ms=replay.at_ms,
+                    from_ms=replay.from_ms,
+                    to_ms=replay.to_ms,
+                    log=replay.log,
+                )
+            else:
+                before = decode(node.data, Thresholds, path)  # type: ignore[attr-defined]
+            store.put(path, encode(msgspec.structs.replace(before, recommendation=recommendation(replay, verdict))))
+            written.append(topology_id)
+    return written
+
+
+def recommendation(replay: Replay, verdict: Verdict) -> Recommendation:
+    """As a message; rules of `decide` are among the parameters, named `decide.NAME`, a forecast as `forecast`."""
+    best = verdict.recommended
+    setting = best.setting
+    assert setting is not None
+    params = {**setting.params, **{f"decide.{k}": v for k, v in setting.decide.items()}}
+    return Recommendation(
+        planner=setting.planner,
+        params=params | ({"forecast": True} if setting.forecast else {}),
+        score=best.score,
+        default_score=verdict.default.score,
+        windows=best.chosen_by.steps,
+        from_ms=replay.from_ms,
+        to_ms=replay.to_ms,
+        replayed_at_ms=replay.at_ms,
+        text=f"mean distance of a tuple with penalties for overload and restarts; {verdict.text}",
+    )

@@ -1,0 +1,142 @@
+"""The report as one HTML page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stormpilot.history.mine.findings import Mined
+from stormpilot.history.replay.choose import Tried, Verdict
+from stormpilot.history.replay.study import Replay
+from stormpilot.history.report import plots
+from stormpilot.history.report.gather import TopologyLog
+from stormpilot.model.thresholds import ThresholdEntry
+
+CSS = """
+body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;color:#1c2733}
+h1{font-size:1.5rem;margin-bottom:.2rem} h2{font-size:1.25rem;margin:2.4rem 0 .4rem;border-bottom:1px solid #d8dee5}
+h3{font-size:1rem;margin:1.4rem 0 .2rem} .muted{color:#66727f} p{margin:.3rem 0}
+table{border-collapse:collapse;margin:.4rem 0} td,th{padding:.18rem 1rem .18rem 0;text-align:right;vertical-align:top}
+td:first-child,th:first-child,td.text{text-align:left} th{color:#66727f;font-weight:600;border-bottom:1px solid #d8dee5}
+nav a{margin-right:1rem} tr.default td{color:#66727f} svg{max-width:100%;height:auto} tr.best td{font-weight:600}
+"""
+
+
+def page(
+    log: str, topologies: Sequence[TopologyLog], mined: Sequence[Mined], replay: Replay | None, runs: Path | None
+) -> str:
+    """The page; sections without data say how to get it."""
+    by_name = {m.thresholds.topology_name: m for m in mined}
+    verdicts = {} if replay is None else {v.topology_name: v for v in replay.verdicts}
+    links = "".join(f"<a href='#{html.escape(t.name)}'>{html.escape(t.name)}</a>" for t in topologies)
+    parts = [f"<h1>Traffic history</h1><p class=muted>{html.escape(log)}</p><nav>{links}</nav>"]
+    for t in topologies:
+        parts += [
+            f"<h2 id='{html.escape(t.name)}'>{html.escape(t.name)}</h2>",
+            f"<p>{_time(t.from_ms)} to {_time(t.to_ms)} UTC, {t.windows:,} windows, {t.placements} placements; "
+            f"traffic between nodes varies by {_percent(t.noise_ratio)} by itself.</p>",
+            "<h3>Over time</h3><p class=muted>By hour: means, the highest load of any window, the median latency.</p>",
+            plots.over_time(t.hours),
+            "<h3>Who sends to whom</h3><p class=muted>Tuples/s in the mean, and the part of them between nodes.</p>",
+            plots.heat(t.pairs) if t.pairs else "<p>The log does not name components (written before version 2).</p>",
+            "<h3>A week</h3><p class=muted>Mean by hour of the week, UTC. A gap: an hour that was not seen.</p>",
+            plots.week(t.week_tps),
+            "<h3>Latency over load</h3><p class=muted>By node, against the usual; red: where it leaves its band.</p>",
+            plots.knee(t.knees) if t.knees else "<p>No latency was measured.</p>",
+            "<h3>Mined thresholds</h3>",
+            _thresholds(by_name.get(t.name)),
+            "<h3>Replay</h3>",
+            _replay(replay, verdicts.get(t.name), runs),
+        ]
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>Traffic history</title><style>{CSS}</style></head><body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _thresholds(mined: Mined | None) -> str:
+    if mined is None:
+        return "<p>Not mined: <code>stormpilot history mine -o mined.json</code>, then <code>--mined</code>.</p>"
+    rows = "".join(_threshold(e) for e in mined.thresholds.entries)
+    head = "<tr><th>number</th><th class=text>of</th><th>value</th><th>rows</th><th class=text>from</th></tr>"
+    return f"<table>{head}{rows}</table>"
+
+
+def _threshold(e: ThresholdEntry) -> str:
+    of = " ".join(e.of) or e.scope
+    value = "-" if e.value is None else f"{e.value:.4g} {e.unit}"
+    origin = e.source + (f": {e.text}" if e.text else "")
+    css = " class=default" if e.source == "default" else ""
+    cells = f"<td>{html.escape(e.name)}</td><td class=text>{html.escape(of)}</td><td>{html.escape(value)}</td>"
+    return f"<tr{css}>{cells}<td>{e.rows:,}</td><td class=text>{html.escape(origin)}</td></tr>"
+
+
+def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -> str:
+    if replay is None or verdict is None:
+        return "<p>Not replayed: <code>stormpilot history replay -o replay</code>, then <code>--replay</code>.</p>"
+    held = "" if replay.split_ms is None else f"; held out: from {_time(replay.split_ms)} on"
+    parts = [
+        f"<p>{_time(replay.from_ms)} to {_time(replay.to_ms)} UTC in steps of {replay.step_s / 60:g} min{held}. "
+        f"{len(verdict.tried)} settings, {replay.budget_s:g} s for each plan.</p>"
+    ]
+    if not replay.together:
+        parts.append(
+            f"<p>Recommended: <b>{html.escape(verdict.recommended.name)}</b>. {html.escape(verdict.text)}.</p>"
+        )
+    shown = [verdict.as_it_was, *verdict.tried[:8]]
+    shown += [] if verdict.default in shown else [verdict.default]
+    head = "".join(
+        f"<th>{c}</th>"
+        for c in ("", "cost", "held out", "between nodes", "overload min", "moves", "executors moved", "restart s")
+    )
+    rows = "".join(_tried(t, verdict) for t in shown)
+    parts += [f"<table><tr>{head}</tr>{rows}</table>", plots.settings(verdict)]
+    if runs is not None and runs.exists():
+        parts.append(_lines(verdict, runs))
+    w = replay.weights
+    parts.append(
+        f"<p class=muted>Cost: mean distance of a tuple (1 same node, 2 same rack, 3 beyond), + {w.overload:g} for one "
+        f"on a node at B(n) or more, + {w.restart:g} for one held up by a restart ({verdict.restart_s:.0f} s).</p>"
+    )
+    return "".join(parts)
+
+
+def _tried(t: Tried, verdict: Verdict) -> str:
+    s = t.chosen_by
+    name = t.name + (" (default)" if t == verdict.default else "")
+    held = "-" if t.held_out_score is None else f"{t.held_out_score:.3f}"
+    cells = (
+        f"{t.score:.3f}",
+        held,
+        f"{s.inter_node_share:.1%}",
+        f"{s.overload_minutes:,.0f}",
+        s.moves,
+        s.moved_executors,
+    )
+    css = " class=best" if t == verdict.recommended else ""
+    numbers = "".join(f"<td>{c}</td>" for c in (*cells, f"{s.restart_s:,.0f}"))
+    return f"<tr{css}><td>{html.escape(name)}</td>{numbers}</tr>"
+
+
+def _lines(verdict: Verdict, runs: Path) -> str:
+    table = pq.read_table(runs, filters=[("topology_id", "=", verdict.topology_id)])
+    lines = []
+    for t in dict.fromkeys((verdict.as_it_was.name, verdict.default.name, verdict.recommended.name)):
+        setting = "" if t == verdict.as_it_was.name else t
+        own = table.filter(pc.equal(table["setting"], setting)).to_pylist()
+        at = [int(r["step_from"].timestamp() * 1000) for r in own]
+        lines.append((t, at, [r["network_cost_tps"] / r["total_tps"] if r["total_tps"] else 0.0 for r in own]))
+    return plots.played(lines)
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}"
+
+
+def _percent(ratio: float | None) -> str:
+    return "an unknown part" if ratio is None else f"{ratio:.1%}"
