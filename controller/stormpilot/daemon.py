@@ -316,7 +316,10 @@ class Daemon:
             self._audit_log.keep()
         if self._cleaner is not None and observation.belief is not None:
             seen = observation.seen
-            self._cleaner.clean({*seen.topologies, *seen.unreadable_topologies}, observation.at_ms)
+            alive = {*seen.topologies, *seen.unreadable_topologies}
+            self._cleaner.clean(alive, observation.at_ms)
+            oldest_ms = observation.at_ms - int(self._config.history.max_age_days * 86_400_000)
+            self._cleaner.clean_mined({i: m.mined_at_ms for i, m in seen.thresholds.items()}, alive, oldest_ms)
 
     def _fill_windows(self, observer: Observer) -> None:
         """Measure until every topology that reports load is ready, at most one window and what a first report takes."""

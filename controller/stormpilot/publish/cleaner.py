@@ -5,7 +5,7 @@ The scheduler plug-in removes the rest (snapshots, status, plans, load).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import structlog
 
@@ -47,4 +47,17 @@ class Cleaner:
                 if i in names:
                     self._zookeeper.delete(f"{parent}/{i}")
             log.info("removed what a dead topology left", topology=i)
+        return due
+
+    def clean_mined(self, mined_at_ms: Mapping[str, int], alive: Collection[str], oldest_ms: int) -> list[str]:
+        """Remove what was mined of topologies that are gone, once it is older than `oldest_ms`; the ids of these.
+
+        Until then it serves a topology that is submitted anew under the same name. Raises `DeposedError` as `clean`.
+        """
+        due = sorted(i for i, at_ms in mined_at_ms.items() if i not in alive and at_ms < oldest_ms)
+        for i in due:
+            self._publisher.write([])  # only while we lead
+            for path in (self._publisher.paths.thresholds(i), self._publisher.paths.profile(i)):
+                self._zookeeper.delete(path)
+            log.info("removed what was mined of a topology that is gone", topology=i)
         return due

@@ -111,3 +111,15 @@ def test_what_dead_topologies_left_is_removed_after_the_grace_time_and_only_by_t
     assert leading.clean(["live-1"], 6000) == ["dead-1"]
     assert connection.children(parents) == [["live-1"]] * 4
     assert leading.clean(["live-1"], 7000) == []
+
+
+def test_what_was_mined_of_a_dead_topology_stays_for_its_successor_until_it_is_old(
+    connection: ZooKeeper, paths: Paths
+) -> None:
+    for t in ("dead-1", "dead-2", "live-1"):
+        for path in (paths.thresholds(t), paths.profile(t)):
+            connection.put(path, b"{}")
+    cleaner = Cleaner(connection, Publisher(connection, paths, raise_epoch(connection, paths)))
+    mined = {"dead-1": 100, "dead-2": 200, "live-1": 100}
+    assert cleaner.clean_mined(mined, ["live-1"], 200) == ["dead-1"]
+    assert connection.children([paths.thresholds(), paths.profile()]) == [["dead-2", "live-1"]] * 2
