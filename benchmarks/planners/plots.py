@@ -68,8 +68,11 @@ def _size(table: Table, axes: list[Axes]) -> bool:
         known = sorted(gaps)
         axes[1].plot(known, [median(gaps[s]) for s in known], marker="o", label=contestant)
     drawn = bool(axes[0].lines)
-    axes[0].set(xscale="log", yscale="log", xlabel="executors", ylabel="seconds, whole process")
+    shared = any(r.shared for c in table.contestants("planted") for rs in table.rows("planted", c).values() for r in rs)
+    seconds_of = "CPU seconds" if shared else "seconds"
+    axes[0].set(xscale="log", yscale="log", xlabel="executors", ylabel=f"{seconds_of}, whole process")
     axes[1].set(xscale="log", yscale="symlog", xlabel="executors", ylabel="% above the planted cost")
+    axes[1].set_ylim(bottom=-0.5)
     if drawn:
         axes[0].legend(fontsize=7)
         axes[1].legend(fontsize=7)
