@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stormpilot.cli import history_generate, records
+from stormpilot.cli import history_generate, history_mine, history_replay, history_report, records
 
 app = typer.Typer(
     cls=records.HistoryGroup,
@@ -13,3 +13,6 @@ app = typer.Typer(
 )
 app.command()(records.plans)
 app.command("generate")(history_generate.generate)
+app.command("mine")(history_mine.mine)
+app.command("replay")(history_replay.replay)
+app.command("report")(history_report.report)

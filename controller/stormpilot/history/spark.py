@@ -80,6 +80,8 @@ def start(master: str | None = None, settings: Mapping[str, str] | None = None) 
             from pyspark.sql import SparkSession
         except ImportError as e:
             raise UnreachableError(f"PySpark is not installed ({e}): pip install 'stormpilot[history]'") from e
+        if not submitted and _is_local(wanted["spark.master"]):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what replay runs in executors is installed here
         builder = SparkSession.builder
         for key, value in wanted.items():
             builder = builder.config(key, value)
