@@ -1,0 +1,220 @@
+"""Run the parts, keep what was measured, print and write the tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.history import logs, report
+from benchmarks.history.measure import Ran, run
+from benchmarks.history.standalone import cluster
+
+STORMPILOT = logs.ROOT / ".venv" / "bin" / "stormpilot"
+RESULT = logs.ROOT / "build" / "bench" / "history.json"
+LOCAL = "local[2]"
+LIMIT_S = 1200.0
+REPEATED_TO = 10  # million rows: larger logs are mined once
+STANDALONE = 10
+Row = dict[str, Any]
+
+
+class Bench:
+    """Rows measured so far; each is written at once, one that is measured anew replaces the old one."""
+
+    def __init__(self, asked: argparse.Namespace):
+        self.sizes = [int(s) for s in asked.sizes.split(",")]
+        self.repeat, self.quick = asked.repeat, asked.quick
+        self.rows: list[Row] = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
+
+    def keep(self, row: Row) -> None:
+        """Write a row down."""
+        key = [row.get(k) for k in report.KEY]
+        self.rows = [r for r in self.rows if [r.get(k) for k in report.KEY] != key] + [row]
+        RESULT.parent.mkdir(parents=True, exist_ok=True)
+        report.write_json(RESULT, self.rows)
+        print("  ".join(f"{k}={_short(v)}" for k, v in row.items() if not isinstance(v, list | dict)), flush=True)
+
+    def times(self, size: int) -> range:
+        """Repetitions of a size."""
+        return range(self.repeat if size <= REPEATED_TO else 1)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def mine(bench: Bench) -> None:
+    """`stormpilot history mine` as a user runs it, at each size."""
+    for size in bench.sizes:
+        log, rows = logs.mined_log(size)
+        for i in bench.times(size):
+            ran, _ = _mined(log, LOCAL)
+            bench.keep({"part": "mine", "size": size, "repetition": i, "rows": rows, **_figures(ran)})
+
+
+def aggregate(bench: Bench) -> None:
+    """The heaviest query of it by Spark and by DuckDB, one after the other, their results compared."""
+    for size in bench.sizes:
+        log, rows = logs.mined_log(size)
+        for i in bench.times(size):
+            found = {}
+            for engine in ("spark", "duckdb"):
+                with tempfile.TemporaryDirectory() as folder:
+                    out = Path(folder) / "rows.json"
+                    command = [sys.executable, "-m", "benchmarks.history.aggregate", engine, str(log), str(out), LOCAL]
+                    ran = _checked(run(command, LIMIT_S), f"{engine} on {log}")
+                    answer = json.loads(out.read_text())
+                found[engine] = answer["rows"]
+                row = {"part": "aggregate", "engine": engine, "size": size, "repetition": i, "rows": rows}
+                bench.keep({**row, "query_s": answer["seconds"], **_figures(ran)})
+            _same(found["spark"], found["duckdb"])
+
+
+def standalone(bench: Bench) -> None:
+    """The same log mined by `local[2]` and by a standalone cluster of two workers: the same numbers."""
+    size = min(STANDALONE, max(bench.sizes))
+    log, rows = logs.mined_log(size)
+    _, expected = _mined(log, LOCAL)
+    with cluster() as master:
+        ran, found = _mined(log, master, "--conf", "spark.executor.memory=1500m")
+    differences = _differences(expected, found)
+    row = {"part": "standalone", "size": size, "repetition": 0, "rows": rows, **_figures(ran)}
+    bench.keep({**row, "numbers": _numbers(expected), "differences": differences})
+
+
+def replay(bench: Bench) -> None:
+    """7 days of three topologies, all planners, the last day held out."""
+    log, rows = logs.replayed_log(bench.quick)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            str(STORMPILOT),
+            "history",
+            "replay",
+            "--log",
+            str(log),
+            "--master",
+            LOCAL,
+            "-f",
+            "json",
+            "-o",
+            folder,
+        ]
+        command += ["--budget", "0.2"]
+        ran = _checked(run(command, LIMIT_S), f"replay of {log}")
+    answer = json.loads(ran.out)
+    for verdict in answer["verdicts"]:
+        tries = {name: verdict[name] for name in ("as_it_was", "default", "recommended")}
+        bench.keep(
+            {
+                "part": "replay",
+                "size": verdict["topology_name"],
+                "repetition": 0,
+                "rows": rows,
+                "steps": answer["steps"],
+                "settings": len(verdict["tried"]),
+                "planners": len({t["setting"]["planner"] for t in verdict["tried"]}),
+                "setting": verdict["recommended"]["setting"],
+                "kept_default": verdict["kept_default"],
+                "text": verdict["text"],
+                "scores": {n: [t["score"], t["held_out_score"]] for n, t in tries.items()},
+                "overload_minutes": {n: t["held_out"]["overload_minutes"] for n, t in tries.items()},
+                **_figures(ran),
+            }
+        )
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "mine": mine, "aggregate": aggregate, "standalone": standalone, "replay": replay,
+}  # fmt: skip
+
+
+def _mined(log: Path, master: str, *more: str) -> tuple[Ran, Any]:
+    command = [str(STORMPILOT), "history", "mine", "--log", str(log), "--master", master, "-f", "json", *more]
+    ran = _checked(run(command, LIMIT_S), f"mining {log} with {master}")
+    return ran, json.loads(ran.out)
+
+
+def _checked(ran: Ran, what: str) -> Ran:
+    if ran.code != 0:
+        raise RuntimeError(f"{what} ended with {ran.code} after {ran.seconds:.0f} s:\n{ran.errors[-3000:]}")
+    return ran
+
+
+def _figures(ran: Ran) -> Row:
+    return {"seconds": ran.seconds, "cpu_s": ran.cpu_s, "peak_mb": ran.peak_mb, "at": int(time.time())}
+
+
+def _same(spark: list[list[Any]], duckdb: list[list[Any]]) -> None:
+    if len(spark) != len(duckdb):
+        raise RuntimeError(f"Spark found {len(spark)} rows, DuckDB {len(duckdb)}")
+    for a, b in zip(spark, duckdb, strict=True):
+        if a[:4] != b[:4] or a[5] != b[5] or abs(a[4] - b[4]) > 1e-9 * max(abs(a[4]), 1.0):
+            raise RuntimeError(f"Spark has {a}, DuckDB {b}")
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {k: v for n, x in value.items() for k, v in _leaves(x, f"{path}/{n}").items()}
+    if isinstance(value, list):
+        return {k: v for n, x in enumerate(value) for k, v in _leaves(x, f"{path}/{n}").items()}
+    return {path: value}
+
+
+def _numbers(found: Any) -> int:
+    return sum(isinstance(v, int | float) for v in _leaves(found).values())
+
+
+def _differences(expected: Any, found: Any) -> int:
+    """Values that are not the same to nine digits; when it was mined does not count."""
+    a, b = _leaves(expected), _leaves(found)
+    different = set(a) ^ set(b)
+    for path in set(a) & set(b):
+        x, y = a[path], b[path]
+        close = (
+            abs(x - y) <= 1e-9 * max(abs(x), abs(y)) if isinstance(x, float) and isinstance(y, int | float) else x == y
+        )
+        if not close and not path.endswith("AtMs"):
+            different.add(path)
+    return len(different)
+
+
+def main() -> int:
+    """Exit code 0: measured; whether the targets are met stands in the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas (of {', '.join(PARTS)})")
+    parser.add_argument("--sizes", default="1,10,30,100", help="million rows of edges")
+    parser.add_argument("--repeat", type=int, default=3, help=f"repetitions up to {REPEATED_TO} million rows")
+    parser.add_argument("--quick", action="store_true", help="replay 3 days of one topology")
+    parser.add_argument("--report", action="store_true", help="measure nothing: the tables of what is there")
+    parser.add_argument("--publish", action="store_true", help="write the tables to docs/results too")
+    asked = parser.parse_args()
+    unknown = sorted(set(asked.only.split(",")) - set(PARTS))
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with us
+    bench = Bench(asked)
+    for part in () if asked.report else asked.only.split(","):
+        PARTS[part](bench)
+    page = report.page(bench.rows)
+    print(page)
+    if asked.publish:
+        (logs.ROOT / "docs" / "results" / "history.md").write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RuntimeError as e:
+        print(f"bench-history: {e}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("bench-history: stopped; what was measured is kept", file=sys.stderr)
+        sys.exit(130)

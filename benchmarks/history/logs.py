@@ -1,0 +1,36 @@
+"""The logs that are measured on: generated once per size, kept under `build/bench/history-logs`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from stormpilot.history.generate import Spec, generate
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "bench" / "history-logs"
+SEED = 11
+MINED = Spec(days=30, topologies=1)
+REPLAYED = Spec(days=7, topologies=3, bursts_per_day=8, overloads_per_day=1.0)
+
+
+def mined_log(million_rows: int) -> tuple[Path, int]:
+    """A log of 30 days with at least so many rows of edges: its folder and how many it has."""
+    return _made(f"edges-{million_rows}m", MINED.with_edge_rows(million_rows * 1_000_000))
+
+
+def replayed_log(quick: bool) -> tuple[Path, int]:
+    """A log of 7 days (quick: 3) and 3 topologies."""
+    import msgspec
+
+    spec = msgspec.structs.replace(REPLAYED, days=3.0, topologies=1) if quick else REPLAYED
+    return _made("replay-quick" if quick else "replay", spec)
+
+
+def _made(name: str, spec: Spec) -> tuple[Path, int]:
+    folder, done = FOLDER / name, FOLDER / f"{name}.rows"
+    if not done.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        truth = generate(folder, spec, SEED)
+        done.write_text(str(truth.rows["edges"]))
+    return folder, int(done.read_text())

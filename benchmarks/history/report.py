@@ -1,0 +1,167 @@
+"""What was measured as JSON and as a page."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+KEY = ("part", "engine", "size", "repetition")
+ROWS = 100_000_000
+MOST_S, MOST_MB = 600, 8_000
+Row = dict[str, Any]
+
+
+def machine() -> dict[str, Any]:
+    """What it ran on."""
+    memory = next(
+        (int(line.split()[1]) / 1e6 for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line),
+        0.0,
+    )
+    versions = {p: importlib.metadata.version(p) for p in ("pyspark", "duckdb", "pyarrow")}
+    return {"cores": os.cpu_count(), "memory GB": round(memory), "Python": platform.python_version(), **versions}
+
+
+def write_json(path: Path, rows: list[Row]) -> None:
+    """Write the rows with the machine, whole or not at all."""
+    hidden = path.with_suffix(".tmp")
+    hidden.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
+    hidden.replace(path)
+
+
+def page(rows: list[Row]) -> str:
+    """The tables as Markdown."""
+    lines = [
+        "# The traffic history, mined and replayed",
+        "",
+        "Written by `make bench-history`. Machine: " + ", ".join(f"{k} {v}" for k, v in machine().items()) + ".",
+        "Seconds are on the clock, with the start of Spark; CPU seconds are those of all processes; memory is the most "
+        "that all processes held at one time. Where repetitions were made: median (least to most).",
+    ]
+    for section in (_mining(rows), _engines(rows), _standalone(rows), _replay(rows)):
+        lines += ["", *section] if section else []
+    return "\n".join(lines) + "\n"
+
+
+def _mining(rows: list[Row]) -> list[str]:
+    sizes = _by_size([r for r in rows if r["part"] == "mine"])
+    if not sizes:
+        return []
+    lines = [
+        "## Mining", "", "`stormpilot history mine --master local[2]`: all findings of a log of 30 days.", "",
+        "| edge rows | seconds | CPU seconds | peak MB | CPU us per row |", "|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for own in sizes.values():
+        n = own[0]["rows"]
+        per_row = median(r["cpu_s"] for r in own) / n * 1e6
+        lines.append(
+            f"| {n:,} | {_spread(own, 'seconds')} | {_spread(own, 'cpu_s')} | {_spread(own, 'peak_mb')} "
+            f"| {per_row:.2f} |"
+        )
+    measured = {own[0]["rows"]: own for own in sizes.values()}
+    if len(measured) > 1:
+        few, many = min(measured), max(measured)
+        a, b = (median(r["cpu_s"] for r in measured[n]) for n in (few, many))
+        power = math.log(b / a) / math.log(many / few)
+        lines += ["", f"CPU grows with rows to the power of {power:.2f} from {few:,} to {many:,} rows (1 = linear)."]
+    large = [r for r in rows if r["part"] == "mine" and r["rows"] >= ROWS]
+    if large:
+        s, mb = max(r["seconds"] for r in large), max(r["peak_mb"] for r in large)
+        met = "met" if s <= MOST_S and mb <= MOST_MB else "**not met**"
+        lines.append(f"Target: 100 million rows within {MOST_S} s and {MOST_MB:,} MB: {met} ({s:.0f} s, {mb:,.0f} MB).")
+    return lines
+
+
+def _engines(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "aggregate"]
+    if not own:
+        return []
+    lines = [
+        "## The heaviest query, beside DuckDB", "",
+        "Rates between components by window, then by hour of the week: the pass over all edges. Same files, same "
+        "results (compared in each run), two threads each; `query` leaves out the start of the engine.", "",
+        "| edge rows | Spark query s | Spark CPU s | Spark MB | DuckDB query s | DuckDB CPU s | DuckDB MB |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for same in _by_size(own).values():
+        cells = [f"{same[0]['rows']:,}"]
+        for engine in ("spark", "duckdb"):
+            mine = [r for r in same if r["engine"] == engine]
+            cells += [_spread(mine, k) if mine else "-" for k in ("query_s", "cpu_s", "peak_mb")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", _who_wins(own)]
+
+
+def _who_wins(rows: list[Row]) -> str:
+    size = max(r["rows"] for r in rows)
+    by = {e: [r["query_s"] for r in rows if r["rows"] == size and r["engine"] == e] for e in ("spark", "duckdb")}
+    if not all(by.values()):
+        return ""
+    spark, duckdb = (median(by[e]) for e in ("spark", "duckdb"))
+    first, other, times = ("DuckDB", "Spark", spark / duckdb) if duckdb < spark else ("Spark", "DuckDB", duckdb / spark)
+    return (
+        f"On this one machine {first} is {times:.1f} times as fast as {other} at {size:,} rows. Spark is for what does "
+        "not fit one machine: logs in object storage that take longer to fetch than to add up, and replays, which are "
+        "hundreds of independent runs of Python planners that it spreads over a cluster."
+    )
+
+
+def _standalone(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "standalone"]
+    return [] if not own else [
+        "## On a cluster", "",
+        *(
+            f"A standalone cluster on loopback (a master, two workers of one core): {r['rows']:,} rows mined in "
+            f"{r['seconds']:.0f} s; of {r['numbers']:,} numbers found with `local[2]`, {r['differences']} differ."
+            for r in own
+        ),
+    ]  # fmt: skip
+
+
+def _replay(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "replay"]
+    if not own:
+        return []
+    r = own[0]
+    lines = [
+        "## Replay", "",
+        f"{r['steps']} hours, {len(own)} topologies, {r['planners']} planners, {r['settings']} settings each: "
+        f"{r['seconds']:.0f} s on the clock, {r['cpu_s']:,.0f} s of CPU, {r['peak_mb']:,.0f} MB; the last day is held "
+        "out. Cost: mean distance of a tuple, with penalties for overload and restarts "
+        "([how](../history-replay.md)).", "",
+        "| topology | recommended | cost: as it was | default | recommended "
+        "| held out: as it was | default | recommended |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for r in sorted(own, key=lambda r: str(r["size"])):
+        name = _setting(r["setting"])
+        costs = [f"{r['scores'][n][i]:.3f}" for i in (0, 1) for n in ("as_it_was", "default", "recommended")]
+        lines.append(f"| {r['size']} | {name} | {' | '.join(costs)} |")
+    better = sum(not r["kept_default"] for r in own)
+    return [
+        *lines,
+        "",
+        f"The recommendation beats the default on the held-out day for {better} of {len(own)} topologies.",
+    ]
+
+
+def _setting(s: Row) -> str:
+    parts = [f"{k}={v}" for k, v in sorted(s["params"].items())]
+    parts += [f"decide.{k}={v}" for k, v in sorted(s["decide"].items())] + (["forecast"] if s["forecast"] else [])
+    return f"`{s['planner']} {', '.join(parts)}`".replace(" `", "`")
+
+
+def _by_size(rows: list[Row]) -> dict[int, list[Row]]:
+    return {size: [r for r in rows if r["size"] == size] for size in sorted({r["size"] for r in rows})}
+
+
+def _spread(rows: list[Row], key: str) -> str:
+    values = sorted(r[key] for r in rows)
+    digits = 0 if values[-1] >= 100 else 1
+    text = f"{median(values):,.{digits}f}"
+    return text if len(values) == 1 else f"{text} ({values[0]:,.{digits}f} to {values[-1]:,.{digits}f})"

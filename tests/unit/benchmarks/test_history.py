@@ -1,0 +1,67 @@
+"""What the history benchmark measures and says."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from benchmarks.history import report
+from benchmarks.history.__main__ import _differences
+from benchmarks.history.measure import run
+
+CHILD = "b = bytearray(80_000_000); import time; e = time.process_time() + 0.5\nwhile time.process_time() < e: pass"
+
+
+def test_children_are_measured_too() -> None:
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}]); print('out')"
+    ran = run([sys.executable, "-c", parent], limit_s=60)
+    assert (ran.code, ran.out) == (0, "out\n")
+    assert ran.peak_mb > 80
+    assert ran.cpu_s > 0.3
+
+
+def test_what_takes_too_long_is_ended_with_its_children() -> None:
+    parent = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
+    ran = run(["bash", "-c", f'exec {sys.executable} -c "{parent}" < <(sleep 600)'], limit_s=1)
+    assert ran.code < 0
+    assert not _runs(int(ran.out))
+
+
+def _runs(pid: int) -> bool:
+    from pathlib import Path
+
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def mined(rows: int, cpu_s: float, seconds: float, peak_mb: float = 3000.0, repetition: int = 0) -> dict[str, Any]:
+    row = {"part": "mine", "size": rows // 1_000_000, "repetition": repetition, "rows": rows}
+    return {**row, "cpu_s": cpu_s, "seconds": seconds, "peak_mb": peak_mb}
+
+
+def test_page_tells_growth_and_whether_the_target_is_met() -> None:
+    page = report.page([mined(1_000_000, 10.0, 8.0), mined(100_000_000, 1000.0, 590.0)])
+    assert "to the power of 1.00" in page
+    assert "8,000 MB: met (590 s" in page
+    assert "**not met** (601 s" in report.page([mined(100_000_000, 1000.0, 601.0)])
+    assert "**not met**" in report.page([mined(100_000_000, 1000.0, 100.0, peak_mb=8001.0)])
+
+
+def test_repetitions_become_a_median_with_its_spread() -> None:
+    page = report.page([mined(1_000_000, 10.0, s, repetition=i) for i, s in enumerate((9.0, 7.0, 8.0))])
+    assert "| 8.0 (7.0 to 9.0) |" in page
+
+
+def test_winner_of_the_query_is_named_whoever_it_is() -> None:
+    def query(engine: str, query_s: float) -> dict[str, Any]:
+        return {**mined(10_000_000, 5.0, 5.0), "part": "aggregate", "engine": engine, "query_s": query_s}
+
+    assert "DuckDB is 4.0 times as fast as Spark" in report.page([query("spark", 8.0), query("duckdb", 2.0)])
+    assert "Spark is 2.0 times as fast as DuckDB" in report.page([query("spark", 2.0), query("duckdb", 4.0)])
+
+
+def test_differences_are_counted_beyond_rounding() -> None:
+    a = {"topologies": [{"x": 1.0, "minedAtMs": 5, "text": "same"}]}
+    assert _differences(a, {"topologies": [{"x": 1.0 + 1e-12, "minedAtMs": 9, "text": "same"}]}) == 0
+    assert _differences(a, {"topologies": [{"x": 1.1, "minedAtMs": 9, "text": "other"}]}) == 2
+    assert _differences(a, {"topologies": []}) == 3
