@@ -16,10 +16,7 @@ class FailOverTest {
 
   @Test
   void failOverRestartsNobody() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.failOver();
@@ -50,10 +47,7 @@ class FailOverTest {
 
   @Test
   void failOverDoesNotApplyAPlanThatWasSetAside() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
     story.rebalance("t", 4, 4);
     story.round();
     Map<String, Set<Integer>> before = story.placement("t");
@@ -67,10 +61,7 @@ class FailOverTest {
 
   @Test
   void failOverDoesNotUndoARepair() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
     story.removeSupervisor("sup-2");
     story.loseExecutorsOn("sup-2");
     story.round();
@@ -86,10 +77,7 @@ class FailOverTest {
 
   @Test
   void failOverKeepsTheHandsOffATopologyWhosePlanWasOverwrittenByABadOne() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-4");
     story.publish("t", new PlanEntry("p-2", "r", null, new Rejection(Reason.CHECKSUM, "?")));
     story.round();
 
@@ -102,10 +90,7 @@ class FailOverTest {
 
   @Test
   void failOverNoticesThatTheUserChangedTheWorkersMeanwhile() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
 
     story.failOver();
     story.rebalance("t", 4, 4);
@@ -117,10 +102,7 @@ class FailOverTest {
 
   @Test
   void executorsThatANewLeaderHasNotHeardOfGoBackToTheVerySlotsInWhichTheyRan() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.failOver();
@@ -135,10 +117,7 @@ class FailOverTest {
 
   @Test
   void aWholeTopologyThatANewLeaderHasNotHeardOfStaysInItsSlots() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.failOver();
@@ -153,10 +132,7 @@ class FailOverTest {
 
   @Test
   void executorsOfASupervisorThatIsGoneAreNotPutBackThere() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
 
     story.failOver();
     story.removeSupervisor("sup-2");
@@ -169,10 +145,11 @@ class FailOverTest {
 
   @Test
   void afterAWhileANewLeaderTakesTheDeadForDead() {
-    Story story = Story.twoWorkers().with(PilotConfig.TAKE_OVER_GRACE, 30);
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story =
+        applied(
+            Story.twoWorkers().with(PilotConfig.TAKE_OVER_GRACE, 30),
+            "sup-2:6703=1-2",
+            "sup-1:6703=3-4");
     story.failOver();
     story.round();
     story.pass(30_000);
@@ -183,6 +160,14 @@ class FailOverTest {
     story.assertNobodyLost();
     assertEquals(Map.of("sup-1:6700", Set.of(3, 4)), onSupervisor(story, "sup-1"));
     assertEquals(Set.of("sup-2:6700"), onSupervisor(story, "sup-2").keySet(), "a fresh port");
+  }
+
+  /** The story with a plan that is in force. */
+  private static Story applied(Story story, String... workers) {
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    story.round();
+    return story;
   }
 
   private static Map<String, Set<Integer>> onSupervisor(Story story, String supervisor) {

@@ -16,15 +16,10 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import org.apache.storm.Config;
-import org.apache.storm.Constants;
 import org.apache.storm.DaemonConfig;
-import org.apache.storm.daemon.nimbus.Nimbus;
-import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -32,15 +27,8 @@ import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.SchedulerAssignmentImpl;
-import org.apache.storm.scheduler.SupervisorDetails;
-import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
-import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
-import org.apache.storm.testing.TestWordCounter;
-import org.apache.storm.testing.TestWordSpout;
-import org.apache.storm.topology.TopologyBuilder;
-import org.apache.storm.utils.Utils;
 
 /**
  * A cluster told round by round: what Nimbus keeps between rounds (supervisors, assignments, the
@@ -52,19 +40,7 @@ public final class Story {
 
   private static final long STEP_MS = 10_000;
 
-  private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
-
-  private static final StormTopology TOPOLOGY = topology();
-
-  private final Map<String, Object> conf = new HashMap<>(DEFAULTS);
-  private final Map<String, Set<Integer>> ports = new TreeMap<>();
-  private final Map<String, Integer> executors = new TreeMap<>();
-  private final Map<String, Integer> workers = new TreeMap<>();
-  private final Map<String, Integer> launchedSecs = new TreeMap<>();
-  private final Map<String, Map<String, Object>> topologyConfs = new HashMap<>();
-  private final Map<String, SchedulerAssignment> assignments = new HashMap<>();
-  private final Map<String, String> uiStatuses = new HashMap<>();
-  private final Set<String> blacklistedHosts = new HashSet<>();
+  private final StormState storm = new StormState();
   private final Map<String, PlanEntry> plans = new HashMap<>();
   private final Map<String, Status> written = new HashMap<>();
   private final Set<String> paused = new HashSet<>();
@@ -76,16 +52,14 @@ public final class Story {
   private boolean failedOver;
   private boolean controllerUp = true;
   private long epoch;
-  private double cpuPerSupervisor = 400;
   private IScheduler fallbackScheduler = new DefaultScheduler();
   private Fallback fallback;
   private Memory memory;
-  private Cluster cluster;
   private long now = 1_763_690_000_000L;
 
   /** A cluster of so many supervisors with so many ports each, 10 s after Nimbus started. */
   public Story(int supervisors, int portsEach) {
-    conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10);
+    storm.conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10);
     for (int i = 0; i < supervisors; i++) {
       supervisor("sup-" + i, portsEach);
     }
@@ -102,7 +76,7 @@ public final class Story {
 
   /** A value of storm.yaml. */
   public Story with(String key, Object value) {
-    conf.put(key, value);
+    storm.conf.put(key, value);
     return this;
   }
 
@@ -112,36 +86,32 @@ public final class Story {
   }
 
   public Story cpuPerSupervisor(double points) {
-    cpuPerSupervisor = points;
+    storm.cpuPerSupervisor = points;
     return this;
   }
 
   public Story supervisor(String id, int portCount) {
-    ports.put(id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
+    storm.ports.put(
+        id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
     return this;
   }
 
   public void hidePort(String supervisor, int port) {
-    ports.get(supervisor).remove(port);
+    storm.ports.get(supervisor).remove(port);
   }
 
   public void showPort(String supervisor, int port) {
-    ports.get(supervisor).add(port);
+    storm.ports.get(supervisor).add(port);
   }
 
   /** The supervisor is gone; its executors time out later, see {@link #loseExecutorsOn}. */
   public void removeSupervisor(String id) {
-    ports.remove(id);
+    storm.ports.remove(id);
   }
 
   /** What Nimbus does when executors have not been heard of: it drops them from the assignment. */
   public void loseExecutorsOn(String supervisor) {
-    assignments.replaceAll(
-        (id, assignment) -> {
-          Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
-          alive.values().removeIf(slot -> slot.getNodeId().equals(supervisor));
-          return new SchedulerAssignmentImpl(id, alive, null, null);
-        });
+    storm.drop(slot -> slot.getNodeId().equals(supervisor));
   }
 
   /**
@@ -150,21 +120,16 @@ public final class Story {
    */
   public void loseWorker(String slotId) {
     WorkerSlot lost = slot(slotId);
-    assignments.replaceAll(
-        (id, assignment) -> {
-          Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
-          alive.values().removeIf(lost::equals);
-          return new SchedulerAssignmentImpl(id, alive, null, null);
-        });
+    storm.drop(lost::equals);
     hidePort(lost.getNodeId(), lost.getPort());
   }
 
   public void blacklist(String supervisor) {
-    blacklistedHosts.add(host(supervisor));
+    storm.blacklistedHosts.add(host(supervisor));
   }
 
   public void unblacklist(String supervisor) {
-    blacklistedHosts.remove(host(supervisor));
+    storm.blacklistedHosts.remove(host(supervisor));
   }
 
   public static String host(String supervisor) {
@@ -173,40 +138,40 @@ public final class Story {
 
   /** A topology that was launched just now. */
   public Story topology(String id, int workerCount, int executorCount) {
-    workers.put(id, workerCount);
-    executors.put(id, executorCount);
-    launchedSecs.put(id, (int) (now / 1000));
+    storm.workers.put(id, workerCount);
+    storm.executors.put(id, executorCount);
+    storm.launchedSecs.put(id, (int) (now / 1000));
     return this;
   }
 
   /** A value of the topology's own configuration. */
   public Story topologyConf(String id, String key, Object value) {
-    topologyConfs.computeIfAbsent(id, t -> new HashMap<>()).put(key, value);
+    storm.topologyConfs.computeIfAbsent(id, t -> new HashMap<>()).put(key, value);
     return this;
   }
 
   public void kill(String id) {
-    workers.remove(id);
-    executors.remove(id);
-    assignments.remove(id);
+    storm.workers.remove(id);
+    storm.executors.remove(id);
+    storm.assignments.remove(id);
   }
 
   /** {@code storm rebalance}: the round sees no assignment, and perhaps other numbers. */
   public void rebalance(String id, int workerCount, int executorCount) {
-    workers.put(id, workerCount);
-    executors.put(id, executorCount);
-    assignments.remove(id);
+    storm.workers.put(id, workerCount);
+    storm.executors.put(id, executorCount);
+    storm.assignments.remove(id);
   }
 
   /** Have executors run in a slot; {@code tasks} as "1-3,5". */
   public Story running(String topology, String slotId, String tasks) {
     Map<ExecutorDetails, WorkerSlot> all = new HashMap<>();
-    SchedulerAssignment before = assignments.get(topology);
+    SchedulerAssignment before = storm.assignments.get(topology);
     if (before != null) {
       all.putAll(before.getExecutorToSlot());
     }
     executors(tasks).forEach(e -> all.put(e, slot(slotId)));
-    assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
+    storm.assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
     return this;
   }
 
@@ -289,13 +254,13 @@ public final class Story {
   }
 
   public Map<String, Object> conf() {
-    return conf;
+    return storm.conf;
   }
 
   /** One round, ten seconds after the last. */
   public Round round() {
     now += STEP_MS;
-    PilotConfig config = PilotConfig.of(conf);
+    PilotConfig config = PilotConfig.of(storm.conf);
     if (memory == null) {
       memory = new Memory(config.portRestMs());
       if (failedOver) {
@@ -303,10 +268,10 @@ public final class Story {
       }
     }
     if (fallback == null) {
-      fallbackScheduler.prepare(conf, new StormMetricsRegistry());
+      fallbackScheduler.prepare(storm.conf, new StormMetricsRegistry());
       fallback = new Fallback(fallbackScheduler);
     }
-    cluster = cluster();
+    Cluster cluster = storm.cluster();
     View view =
         loaded
             ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots)
@@ -320,71 +285,22 @@ public final class Story {
     }
     round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
     said = statuses.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
-    assignments.clear();
-    assignments.putAll(cluster.getAssignments());
-    uiStatuses.clear();
-    uiStatuses.putAll(cluster.getStatusMap());
+    storm.keep(cluster);
     return round;
   }
 
   /** What Nimbus keeps of a round that somebody else ran on {@link #cluster()}. */
   public void keep(Cluster scheduled) {
-    assignments.clear();
-    assignments.putAll(scheduled.getAssignments());
-    uiStatuses.clear();
-    uiStatuses.putAll(scheduled.getStatusMap());
+    storm.keep(scheduled);
   }
 
   /** The cluster as Nimbus would hand it over now. */
   public Cluster cluster() {
-    Map<String, SupervisorDetails> supervisors = new HashMap<>();
-    ports.forEach(
-        (id, portSet) ->
-            supervisors.put(
-                id,
-                new SupervisorDetails(
-                    id,
-                    host(id),
-                    Map.of("site", "east"),
-                    portSet,
-                    Map.of(
-                        Constants.COMMON_CPU_RESOURCE_NAME,
-                        cpuPerSupervisor,
-                        Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME,
-                        8192.0))));
-    Map<String, TopologyDetails> details = new HashMap<>();
-    workers.keySet().forEach(id -> details.put(id, details(id)));
-    Cluster made =
-        new Cluster(
-            new Nimbus.StandaloneINimbus(),
-            new ResourceMetrics(new StormMetricsRegistry()),
-            supervisors,
-            assignments,
-            new Topologies(details),
-            conf);
-    made.setBlacklistedHosts(blacklistedHosts);
-    made.setStatusMap(new HashMap<>(uiStatuses));
-    return made;
-  }
-
-  private static StormTopology topology() {
-    TopologyBuilder builder = new TopologyBuilder();
-    builder.setSpout("source", new TestWordSpout(true), 1);
-    builder.setBolt("count", new TestWordCounter(), 1).shuffleGrouping("source");
-    return builder.createTopology();
+    return storm.cluster();
   }
 
   public TopologyDetails details(String id) {
-    int count = executors.get(id);
-    Map<ExecutorDetails, String> components = new HashMap<>();
-    for (int task = 1; task <= count; task++) {
-      components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");
-    }
-    Map<String, Object> topologyConf = new HashMap<>(conf);
-    topologyConf.put(Config.TOPOLOGY_NAME, name(id));
-    topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
-    return new TopologyDetails(
-        id, topologyConf, TOPOLOGY, workers.get(id), components, launchedSecs.get(id), "ops");
+    return storm.details(id);
   }
 
   public static String name(String id) {
@@ -393,18 +309,7 @@ public final class Story {
 
   /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */
   public Map<String, Set<Integer>> placement(String topology) {
-    Map<String, Set<Integer>> placement = new TreeMap<>();
-    SchedulerAssignment assignment = assignments.get(topology);
-    if (assignment != null) {
-      assignment
-          .getExecutorToSlot()
-          .forEach(
-              (e, slot) ->
-                  placement
-                      .computeIfAbsent(slot.getId(), s -> new TreeSet<>())
-                      .add(e.getStartTask()));
-    }
-    return placement;
+    return storm.placement(topology);
   }
 
   /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
@@ -429,7 +334,7 @@ public final class Story {
   /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */
   public void assertNobodyLost() {
     Set<String> slots = new HashSet<>();
-    executors.forEach(
+    storm.executors.forEach(
         (id, count) -> {
           Collection<Set<Integer>> sets = placement(id).values();
           Set<Integer> tasks = new TreeSet<>();
@@ -462,7 +367,7 @@ public final class Story {
   }
 
   public String ui(String topology) {
-    return uiStatuses.get(topology);
+    return storm.uiStatuses.get(topology);
   }
 
   public static WorkerSlot slot(String id) {
