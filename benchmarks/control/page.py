@@ -67,7 +67,7 @@ def _spread(values: list[float]) -> str:
 def _scale(rows: list[dict[str, Any]]) -> list[Table]:
     columns = (
         *("supervisors", "executors", "pairs", "cycle s: median (min, max)"),
-        *("controller reads kB/s", "writes kB/s", "tasks report kB/s", "peak MB"),
+        *("controller reads kB/s", "writes kB/s", "tasks report kB/s", "peak MB", "decided"),
     )
     cells = [
         (
@@ -79,6 +79,7 @@ def _scale(rows: list[dict[str, Any]]) -> list[Table]:
             f"{r['controller_writes_kb_per_s']:.1f}",
             f"{r['reports_kb_per_s']:.0f}",
             f"{r['controller_peak_mb']:.0f}",
+            ", ".join(f"{reason} {n}" for reason, n in r["decided"].items()),
         )
         for r in rows
     ]

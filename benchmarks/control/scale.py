@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 REPORT_S = 10.0
 PERIOD_S = 30.0
+WITHOUT_PLAN = {"None", "DATA_TOO_THIN", "NOT_INSTRUMENTED"}
+"""What is decided for all topologies in a cycle that plans none."""
 
 
 def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: int) -> dict[str, Any]:
@@ -64,6 +67,7 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
         "controller_writes_kb_per_s": (after[0] - before[0]) / seconds / 1e3,
         "reports_kb_per_s": (fed_after[0] - fed[0]) / seconds / 1e3,
         "controller_peak_mb": memory_mb,
+        "decided": Counter(str(line["reason"]) for line in lines[1:]),
         "last": lines[-1],
     }
 
@@ -125,7 +129,7 @@ def _cycles(log: Path, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
                 line = json.loads(text)
             except ValueError:
                 continue
-            if "took_ms" in line and line.get("planner"):
+            if "took_ms" in line and set(str(line.get("reason")).split(",")) - WITHOUT_PLAN:
                 lines.append(line)
         if len(lines) >= wanted:
             return lines

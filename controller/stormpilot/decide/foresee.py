@@ -7,6 +7,7 @@ what was measured: an error that the model makes in both places changes nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,8 @@ import msgspec
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.flow import flow_model, follows_placement
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.part import plan_of
+from stormpilot.model.values import Edge, Model, Plan
 
 Traffic = Literal["flow", "measured"]
 
@@ -78,3 +80,26 @@ def with_cpu(model: Model, foreseen: Mapping[str, Foresight]) -> Model:
             for t in model.topologies
         ],
     )
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan will make of all its topologies.
+
+    `alone` is the model with one topology only, and `foreseen` what becomes of it, both by topology id; `then` is the
+    model with the CPU that is foreseen.
+    """
+
+    alone: Mapping[str, Model]
+    foreseen: Mapping[str, Foresight]
+    then: Model
+
+
+def outlook(model: Model, plan: Plan, traffic: Traffic) -> Outlook:
+    """Look ahead for every topology of a model; `plan` is complete."""
+    edges: defaultdict[str, list[Edge]] = defaultdict(list)
+    for e in model.traffic:
+        edges[e.topology].append(e)
+    alone = {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
+    foreseen = {t: foresee(only, plan_of(plan, t), traffic) for t, only in alone.items()}
+    return Outlook(alone, foreseen, with_cpu(model, foreseen))

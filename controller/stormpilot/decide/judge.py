@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.fit import hold_what_does_not_fit
-from stormpilot.decide.foresee import foresee
+from stormpilot.decide.foresee import outlook
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.worth import Terms, alone, as_it_runs, worth
-from stormpilot.model.part import plan_of
+from stormpilot.decide.worth import Terms, as_it_runs, worth
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
 
@@ -35,13 +34,13 @@ def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Mem
     """Decide for every topology of `plan`, which is a complete plan of `model`."""
     decisions: dict[str, Decision] = {}
     plans = {tp.id: tp for tp in plan.topologies}
-    foreseen = {t.id: foresee(alone(model, t), plan_of(plan, t.id), terms.traffic) for t in model.topologies}
+    ahead = outlook(model, plan, terms.traffic)
     for topology in model.topologies:
-        decision, memory = worth(model, subjects[topology.id], plan, memory, terms, foreseen)
+        decision, memory = worth(model, subjects[topology.id], plan, memory, terms, ahead)
         if decision.reason in (Reason.REPAIR, Reason.REBALANCED) and decision.moved_executors == 0:
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
-    decisions = hold_what_does_not_fit(model, decisions, plans, foreseen)
+    decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen)
     decisions = hold_what_is_over_budget(model, decisions, plans, terms.spent, terms.budget, terms.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "hold"}
     for t, d in acted.items():

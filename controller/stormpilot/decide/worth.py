@@ -19,7 +19,7 @@ import msgspec
 from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.effect import Promise, noise_ratio
-from stormpilot.decide.foresee import Foresight, Traffic, with_cpu
+from stormpilot.decide.foresee import Outlook, Traffic
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import restart_time
@@ -67,31 +67,22 @@ class Terms:
 
 
 def worth(
-    model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, foreseen: Mapping[str, Foresight]
+    model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, ahead: Outlook
 ) -> tuple[Decision, Memory]:
-    """Decide for one topology by itself; `foreseen` has every topology of the plan."""
-    return _Case(model, subject, plan, memory, terms, foreseen).decide()
+    """Decide for one topology by itself; `ahead` is what the whole plan makes of all."""
+    return _Case(model, subject, plan, memory, terms, ahead).decide()
 
 
 class _Case:
-    def __init__(
-        self,
-        model: Model,
-        subject: Subject,
-        plan: Plan,
-        memory: Memory,
-        terms: Terms,
-        foreseen: Mapping[str, Foresight],
-    ):
+    def __init__(self, model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, ahead: Outlook):
         self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
         self.topology = t = subject.topology
         self.own = terms.own.get(t.id) or OwnTerms(terms.decide, terms.effect)
         self.plans = {tp.id: tp for tp in plan.topologies}
-        self.alone = alone(model, t)
-        own = foreseen[t.id]
+        self.alone, self.then = ahead.alone[t.id], ahead.then
+        own = ahead.foreseen[t.id]
         self.now_tps, self.new_tps = own.inter_node_tps
         self.total_tps, self.moved = own.total_tps, own.moved
-        self.then = with_cpu(model, foreseen)
         self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
 
     def decide(self) -> tuple[Decision, Memory]:
@@ -248,8 +239,12 @@ class _Case:
                 restarting |= executors
         return sum(e.rate for e in self.alone.traffic if e.to in restarting)
 
+    def _then_alone(self) -> Model:
+        own = [t for t in self.then.topologies if t.id == self.topology.id]
+        return msgspec.structs.replace(self.then, topologies=own)
+
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        return node_load_mhz(self.alone), planned_load_mhz(alone(self.then, self.topology), self.plans)
+        return node_load_mhz(self.alone), planned_load_mhz(self._then_alone(), self.plans)
 
     def _fills(self) -> list[str]:
         """Supervisors that wait to be used and get executors by the plan."""
@@ -273,9 +268,8 @@ class _Case:
 def alone(model: Model, topology: Topology) -> Model:
     """The model with this topology only."""
     traffic = [e for e in model.traffic if e.topology == topology.id]
-    return msgspec.structs.replace(
-        model, topologies=[t for t in model.topologies if t.id == topology.id], traffic=traffic
-    )
+    own = [t for t in model.topologies if t.id == topology.id]
+    return msgspec.structs.replace(model, topologies=own, traffic=traffic)
 
 
 def as_it_runs(topology: Topology) -> TopologyPlan:
