@@ -88,6 +88,26 @@ class WhereBody(ForAnyTopology, frozen=True, kw_only=True):
     component: Name | None = None
 
 
+class ThresholdBody(ForAnyTopology, frozen=True, kw_only=True):
+    """`name` is that of a setting, e.g. decide.overload_s; `of` a supervisor, for what has one per node."""
+
+    name: Name
+    of: Name | None = None
+
+
+class SetThresholdBody(ThresholdBody, frozen=True, kw_only=True):
+    """In the unit of the setting."""
+
+    value: float
+
+
+class FreezeBody(ForTopology, frozen=True, kw_only=True):
+    """As in `ThresholdBody`, of one topology."""
+
+    name: Name
+    of: Name | None = None
+
+
 From = NamedDependency[Source]
 Answer = Response[Change]
 Asked = Request[Any, Any, Any]
@@ -187,6 +207,28 @@ def include(request: Asked, source: From, data: JSONBody[WhereBody]) -> Answer:
     )
 
 
+@post("/thresholds/set", sync_to_thread=True)
+def threshold_set(request: Asked, source: From, data: JSONBody[SetThresholdBody]) -> Answer:
+    """Set a threshold of a topology, or (admin only) of all, whatever is mined."""
+    if data.topology is None:
+        require(caller_of(request), Role.admin)
+    return _do(request, source, data, lambda o: operate.set_threshold(o, data.topology, data.name, data.value, data.of))
+
+
+@post("/thresholds/freeze", sync_to_thread=True)
+def threshold_freeze(request: Asked, source: From, data: JSONBody[FreezeBody]) -> Answer:
+    """Keep what was mined of a threshold, whatever is mined later."""
+    return _do(request, source, data, lambda o: operate.freeze_threshold(o, data.topology, data.name, data.of))
+
+
+@post("/thresholds/unset", sync_to_thread=True)
+def threshold_unset(request: Asked, source: From, data: JSONBody[ThresholdBody]) -> Answer:
+    """Take back what was set or frozen."""
+    if data.topology is None:
+        require(caller_of(request), Role.admin)
+    return _do(request, source, data, lambda o: operate.unset_threshold(o, data.topology, data.name, data.of))
+
+
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
 def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
     """Read controller.yaml anew, as SIGHUP does; the log says what changed or why not. Admin only."""
@@ -202,6 +244,7 @@ def router() -> Router:
     handlers = [
         *(pause, resume, mode, approve, discard, rollback, plan_now),
         *(drain, undrain, pin, unpin, exclude, include, config_reload),
+        *(threshold_set, threshold_freeze, threshold_unset),
     ]
     return Router(
         "/api/v1",

@@ -87,9 +87,9 @@ def set_(
     of: OfOption = None,
 ) -> None:
     """Set a threshold of a topology, whatever is mined, until `unset`."""
-    from stormpilot.operate.thresholds import set_threshold
+    from stormpilot import operate
 
-    do(how, lambda o: set_threshold(o, _name(topology), name, value, of))
+    do(how, lambda o: operate.set_threshold(o, _name(topology), name, value, of))
 
 
 @verb()
@@ -100,27 +100,26 @@ def freeze(
     of: OfOption = None,
 ) -> None:
     """Keep what was mined of a threshold as it is, whatever is mined later, until `unset`."""
-    from stormpilot.operate import Operator
-    from stormpilot.operate.thresholds import freeze as frozen
+    from stormpilot.operate import Operator, freeze_threshold
     from stormpilot.operate.thresholds import mined_entries
 
     if name is not None:
-        do(how, lambda o: frozen(o, topology, name, of))
+        do(how, lambda o: freeze_threshold(o, topology, name, of))
         return
     with connected(how.where) as connection:
         entries = mined_entries(Operator(connection, how.where.paths, ""), topology)
     if not entries:
         raise RefusedError(f"{topology}: no threshold was mined, there is nothing to freeze")
     for e in entries:
-        do(how, lambda o, e=e: frozen(o, topology, e.name, e.of[0] if e.of else None))  # type: ignore[misc]
+        do(how, lambda o, e=e: freeze_threshold(o, topology, e.name, e.of[0] if e.of else None))  # type: ignore[misc]
 
 
 @verb()
 def unset(how: How, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
     """Take back what was set or frozen: what is mined holds again, else what is configured."""
-    from stormpilot.operate.thresholds import unset as taken_back
+    from stormpilot import operate
 
-    do(how, lambda o: taken_back(o, _name(topology), name, of))
+    do(how, lambda o: operate.unset_threshold(o, _name(topology), name, of))
 
 
 app.command("set")(set_)

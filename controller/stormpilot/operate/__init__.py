@@ -10,6 +10,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 - `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
 - `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
 - `routes.py`: move, set aside, bring back: which tasks get tuples.
+- `thresholds.py`: thresholds set, frozen, unset; which hold.
 - `requests.py`: approve, discard, rollback, plan now, and their outcome.
 - `views.py`: history, audit, what is drained and how far: reading only.
 """
@@ -34,6 +35,7 @@ from stormpilot.operate.routes import (
     unroute,
     why_not_routable,
 )
+from stormpilot.operate.thresholds import freeze_threshold, set_threshold, unset_threshold
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "drain",
     "draining",
     "exclude",
+    "freeze_threshold",
     "history",
     "idle",
     "include",
@@ -66,10 +69,12 @@ __all__ = [
     "rollback",
     "routes",
     "set_aside",
+    "set_threshold",
     "settle",
     "topology_name",
     "undrain",
     "unpin",
     "unroute",
+    "unset_threshold",
     "why_not_routable",
 ]

@@ -58,7 +58,7 @@ def set_threshold(operator: Operator, topology: str | None, name: str, value: fl
     return operator.set("thresholds set", _target(setting), path, setting, text, danger=danger, same=same)
 
 
-def freeze(operator: Operator, topology: str, name: str, of: str | None = None) -> Change:
+def freeze_threshold(operator: Operator, topology: str, name: str, of: str | None = None) -> Change:
     """A threshold stays what was mined of it, whatever is mined later."""
     key = _checked(name, of)
     entry = next((e for e in mined_entries(operator, topology) if (e.name, e.of) == (name, key)), None)
@@ -80,7 +80,7 @@ def freeze(operator: Operator, topology: str, name: str, of: str | None = None) 
     return operator.set("thresholds freeze", _target(setting), path, setting, text, same=same)
 
 
-def unset(operator: Operator, topology: str | None, name: str, of: str | None = None) -> Change:
+def unset_threshold(operator: Operator, topology: str | None, name: str, of: str | None = None) -> Change:
     """Take a setting back, or a freeze: what is mined holds again, else what is configured."""
     setting = ThresholdSetting(topology=topology_name(topology), name=name, of=_checked(name, of))
     path = operator.paths.threshold_setting(setting.key)

@@ -252,6 +252,21 @@ def test_pin_and_mode(api: Api) -> None:
     assert send(api, "plan", topology="flights")[0] == 202
 
 
+def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:
+    name = "decide.gain_threshold_ratio"
+    status, change = send(api, "thresholds/set", topology="flights", name=name, value=0.2, why="quiet week")
+    assert (status, change["after"]["value"], change["after"]["why"]) == (200, 0.2, "quiet week")
+    refused, problem = send(api, "thresholds/freeze", topology="flights", name=name)
+    assert (refused, problem["code"]) == (409, "REFUSED")
+    unusual, problem = send(api, "thresholds/set", topology="flights", name=name, value=0.9)
+    assert (unusual, problem["code"]) == (409, "CONFIRM")
+    assert "outside 0.02 to 0.5" in problem["detail"]
+    assert send(api, "thresholds/set", topology="flights", name=name, value=7)[0] == 400
+    assert send(api, "thresholds/set", topology="flights", name="decide.cpu_limit_ratio", value=0.7)[0] == 400
+    assert send(api, "thresholds/unset", topology="flights", name=name)[1]["changed"]
+    assert send(api, "thresholds/set", name=name, value=0.2)[0] == 403  # of all topologies: admin only
+
+
 def test_large_body_and_broken_json_are_refused(api: Api) -> None:
     with api.client("operator") as client:
         headers = {"Content-Type": "application/json"}
@@ -330,7 +345,7 @@ def test_schema_describes_every_route(api: Api) -> None:
     with api.client() as client:
         schema = client.get("/schema/openapi.json").json()
         assert client.get("/schema/openapi.yaml").status_code == 200
-    assert len(schema["paths"]) == 28
+    assert len(schema["paths"]) == 31
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             assert operation["description"], path
