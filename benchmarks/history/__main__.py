@@ -22,6 +22,7 @@ LOCAL = "local[2]"
 LIMIT_S = 1200.0
 REPEATED_TO = 10  # million rows: larger logs are mined once
 STANDALONE = 10
+STEP_MIN, BUDGET_S = 120, 0.1
 Row = dict[str, Any]
 
 
@@ -106,7 +107,7 @@ def replay(bench: Bench) -> None:
             "-o",
             folder,
         ]
-        command += ["--budget", "0.2"]
+        command += ["--step", str(STEP_MIN), "--budget", str(BUDGET_S)]
         ran = _checked(run(command, LIMIT_S), f"replay of {log}")
     answer = json.loads(ran.out)
     for verdict in answer["verdicts"]:
@@ -118,6 +119,8 @@ def replay(bench: Bench) -> None:
                 "repetition": 0,
                 "rows": rows,
                 "steps": answer["steps"],
+                "step_s": answer["step_s"],
+                "budget_s": answer["budget_s"],
                 "settings": len(verdict["tried"]),
                 "planners": len({t["setting"]["planner"] for t in verdict["tried"]}),
                 "setting": verdict["recommended"]["setting"],

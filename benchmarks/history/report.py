@@ -130,7 +130,8 @@ def _replay(rows: list[Row]) -> list[str]:
     r = own[0]
     lines = [
         "## Replay", "",
-        f"{r['steps']} hours, {len(own)} topologies, {r['planners']} planners, {r['settings']} settings each: "
+        f"7 days in {r['steps']} steps of {r['step_s'] / 60:g} min, {len(own)} topologies, {r['planners']} planners, "
+        f"{r['settings']} settings each, {r['budget_s']:g} s for each plan: "
         f"{r['seconds']:.0f} s on the clock, {r['cpu_s']:,.0f} s of CPU, {r['peak_mb']:,.0f} MB; the last day is held "
         "out. Cost: mean distance of a tuple, with penalties for overload and restarts "
         "([how](../history-replay.md)).", "",

@@ -193,7 +193,8 @@ def _show(answer: Replay) -> None:
         shown = verdict.tried if answer.together else best_first(verdict, SHOWN)
         rows = [_row(t, verdict, answer) for t in (verdict.as_it_was, *shown)]
         columns = COLUMNS if answer.split_ms is not None else COLUMNS[:-1]
-        print_table(columns, [r[: len(columns)] for r in rows], title=f"{verdict.topology_name}{_span(answer)}")
+        say(f"{verdict.topology_name}{_span(answer)}")
+        print_table(columns, [r[: len(columns)] for r in rows])
         if not answer.together:
             left = len(verdict.tried) - len(shown)
             more = f" ({left} more settings in the JSON)" if left > 0 else ""

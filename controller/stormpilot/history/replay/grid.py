@@ -30,10 +30,8 @@ GRID: dict[str, list[dict[str, Param]]] = {
 RULES: list[dict[str, Param]] = [
     {"cpu_limit_ratio": 0.7},
     {"cpu_limit_ratio": 0.6},
-    {"gain_threshold_ratio": 0.05},
     {"gain_threshold_ratio": 0.2},
     {"consecutive_hits": 1},
-    {"gain_threshold_ratio": 0.2, "consecutive_hits": 4},
 ]
 """Rules of `decide` to try with the default planner."""
 
