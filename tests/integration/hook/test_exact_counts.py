@@ -165,3 +165,32 @@ def test_topology_that_says_no_is_not_measured(measured: Callable[..., Measured]
     run = measured("unmeasured", instrument=False, **{"stormpilot.hook": False})
     until(lambda: len(list(run.ledgers.glob("*.json"))) >= 5, DEADLINE_S, "its components to run")
     assert run.reports() == []
+
+
+def test_zookeeper_that_goes_away_and_a_pause_of_the_topology_cost_nothing(measured: Callable[..., Measured]) -> None:
+    run = measured("outage", instrument=False)
+    before = run.settled()
+    workers = {w.pid for w in run.cluster.workers() if w.topology_id == run.topology_id}
+
+    def log() -> str:
+        folders = run.cluster.layout.logs.glob(f"*/workers-artifacts/{run.topology_id}/*/worker.log")
+        return "".join(f.read_text(errors="replace") for f in folders)
+
+    run.cluster.stop_zookeeper()
+    try:
+        until(lambda: log().count("reports do not reach ZooKeeper") >= len(workers), 120, "the reporters to miss it")
+    finally:
+        run.cluster.start_zookeeper()
+    until(lambda: log().count("reports reach ZooKeeper again") >= len(workers), 120, "reports to arrive again")
+    with Nimbus.connect_leader(run.cluster.nimbus_address) as nimbus:
+        nimbus.deactivate("outage")
+    paused_ms = time.time() * 1000
+
+    def goes_on() -> bool:
+        return all(load.at_ms > paused_ms + 3000 for load in run.tasks().values())
+
+    until(goes_on, 120, "reports of a topology that is paused")
+    after = run.tasks()
+    run.check(after)
+    assert {t: load.pid for t, load in after.items()} == {t: load.pid for t, load in before.items()}
+    assert {w.pid for w in run.cluster.workers() if w.topology_id == run.topology_id} == workers
