@@ -55,6 +55,8 @@ def show(
             for r in rows
         ],
     )
+    if any(r.value is None for r in rows):
+        say("\n-: as in controller.yaml; --config shows the numbers")
     if mined is None:
         say(f"\nnothing was mined of {topology} yet: stormpilot history mine")
     elif everything:
@@ -64,15 +66,16 @@ def show(
 def _all(mined: Thresholds) -> None:
     from stormpilot.model.thresholds import CONTROLS
 
-    say("")
-    print_table(
-        ["found", "of", "value", "unit", "rows", "text"],
-        [
-            [e.name, " ".join(e.of) or "-", "-" if e.value is None else f"{e.value:.4g}", e.unit, e.rows, e.text]
-            for e in mined.entries
-            if e.name not in CONTROLS
-        ],
-    )
+    found = [e for e in mined.entries if e.name not in CONTROLS]
+    if found:
+        say("")
+        print_table(
+            ["found", "of", "value", "unit", "rows", "text"],
+            [
+                [e.name, " ".join(e.of) or "-", "-" if e.value is None else f"{e.value:.4g}", e.unit, e.rows, e.text]
+                for e in found
+            ],
+        )
     if (r := mined.recommendation) is not None:
         params = ", ".join(f"{k}={v}" for k, v in sorted(r.params.items()))
         say(f"\nreplay recommends planner {r.planner} {params}: score {r.score:.3g} ({r.text})")
