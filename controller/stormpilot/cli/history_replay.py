@@ -85,15 +85,20 @@ def replay(
     for each topology the best of them, checked on days that it was not chosen by.
     """
     from stormpilot.history.replay import evidence
-    from stormpilot.history.replay.grid import asked, grid
+    from stormpilot.history.replay.grid import DEFAULT_PLANNER, asked, grid
     from stormpilot.history.replay.score import Weights
     from stormpilot.history.replay.study import Question, study
+    from stormpilot.history.replay.values import Setting
     from stormpilot.history.spark import session, settings_of
 
     if planner is None and (param or rule):
         raise UsageError("--param and --rule go with --planner")
     rules, where = _rules(config, log, budget, restart_s)
-    settings = grid(forecast=forecast is not None) if planner is None else asked(planner, param or [], rule or [])
+    planned = rules.config.planner
+    default = Setting(planner=planned.name or DEFAULT_PLANNER, params=planned.params)
+    settings = (
+        grid(default, forecast=forecast is not None) if planner is None else asked(planner, param or [], rule or [])
+    )
     mined = [] if forecast is None else read_mined(forecast)
     if planner is not None and mined:
         settings += asked(planner, param or [], rule or [], forecast=True)

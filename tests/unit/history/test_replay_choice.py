@@ -32,6 +32,13 @@ def test_every_planner_is_tried_and_the_default_comes_first() -> None:
         Rules().of(s)
 
 
+def test_what_is_configured_is_the_default() -> None:
+    configured = Setting(planner="online", params={"alpha": 0.1})
+    settings = grid(configured)
+    assert settings[0] == configured
+    assert {s.planner for s in settings if s.decide} == {"online"}
+
+
 def test_forecasts_are_tried_only_when_there_are_any() -> None:
     assert not any(s.forecast for s in grid())
     assert any(s.forecast for s in grid(forecast=True))

@@ -36,18 +36,13 @@ RULES: list[dict[str, Param]] = [
 """Rules of `decide` to try with the default planner."""
 
 
-def grid(planners: Sequence[str] = (), *, forecast: bool = False) -> list[Setting]:
-    """Settings of these planners (none: of all), the default first; with `forecast` our best one on forecasts too."""
-    for name in planners:
-        planner_named(name)
-    names = [n for n in PLANNERS if not planners or n in planners]
-    settings = [Setting(planner=DEFAULT_PLANNER)]
-    settings += [Setting(planner=n, params=p) for n in names for p in GRID.get(n, [{}])]
-    if DEFAULT_PLANNER in names:
-        settings += [Setting(planner=DEFAULT_PLANNER, decide=rules) for rules in RULES]
-        if forecast:
-            params: list[dict[str, Param]] = [{}, {"objective": "network_cost"}]
-            settings += [Setting(planner=DEFAULT_PLANNER, params=p, forecast=True) for p in params]
+def grid(default: Setting | None = None, *, forecast: bool = False) -> list[Setting]:
+    """Every setting to try, the default (what is configured) first; with `forecast` the default on forecasts too."""
+    first = default or Setting(planner=DEFAULT_PLANNER)
+    settings = [first, *(Setting(planner=n, params=p) for n in PLANNERS for p in GRID.get(n, [{}]))]
+    settings += [msgspec.structs.replace(first, decide=rules) for rules in RULES]
+    if forecast:
+        settings.append(msgspec.structs.replace(first, forecast=True))
     return list({s.name: s for s in settings}.values())
 
 

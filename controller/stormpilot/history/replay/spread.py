@@ -51,10 +51,14 @@ def spread(
     try:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             answer = pool.submit(work.collect)
-            while not answer.done():
-                concurrent.futures.wait([answer], POLL_S)
-                if progress is not None:
-                    progress(_ended(context), len(jobs))
+            try:
+                while not answer.done():
+                    concurrent.futures.wait([answer], POLL_S)
+                    if progress is not None:
+                        progress(_ended(context), len(jobs))
+            except BaseException:  # Ctrl-C: leaving the pool would wait for the runs
+                context.cancelAllJobs()
+                raise
             found = dict(msgspec.msgpack.decode(data, type=tuple[int, Run]) for data in answer.result())
     finally:
         shared.destroy()
