@@ -89,6 +89,11 @@ class Stack:
         t = self.topology(name)
         return bool(t) and t["state"] == "applied" and t["state_plan"] == t["plan"] and t["unplaced"] == 0
 
+    def runs(self, name: str) -> bool:
+        """Whether every executor runs: as planned, or where the plug-in put it when its supervisor was lost."""
+        t = self.topology(name)
+        return bool(t) and t["state"] in ("applied", "degraded") and t["unplaced"] == 0
+
     def znode(self, path: str) -> Any:
         """A message in ZooKeeper, read in the controller's container."""
         program = (

@@ -70,11 +70,11 @@ def test_a_killed_supervisor_container_is_done_without_and_comes_back(stack: Sta
     finally:
         docker("start", container)
     until(lambda: lost in stack.supervisors(), 120, f"{lost} to be back")
-    until(lambda: stack.applied("flights"), 180, "a plan to be in force")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
 
 
 def test_a_restarted_controller_leads_again_and_no_worker_restarts(stack: Stack) -> None:
-    until(lambda: stack.applied("flights"), 120, "a plan to be in force")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
     stack.inside("controller", "stormpilot", "pause", "--why", "test")
     try:
         workers, epoch = stack.workers(), stack.status()["controller"]["epoch"]

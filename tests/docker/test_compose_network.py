@@ -18,7 +18,7 @@ def docker(*arguments: str) -> str:
 
 
 def test_a_supervisor_without_network_is_done_without_and_comes_back(stack: Stack) -> None:
-    until(lambda: stack.applied("flights"), 180, "a plan to be in force")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
     lost = max(("supervisor-1", "supervisor-2", "supervisor-3"), key=lambda s: stack.hosts().get(s, 0))
     container = stack.container(lost)
     (network,) = json.loads(docker("inspect", container))[0]["NetworkSettings"]["Networks"]
@@ -29,4 +29,4 @@ def test_a_supervisor_without_network_is_done_without_and_comes_back(stack: Stac
     finally:
         docker("network", "connect", "--alias", lost, network, container)
     until(lambda: lost in stack.supervisors(), 180, f"{lost} to be back")
-    until(lambda: stack.applied("flights"), 180, "a plan to be in force")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")

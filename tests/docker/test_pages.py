@@ -154,6 +154,9 @@ def test_installed_operated_and_taken_out_word_for_word(hosts: Hosts) -> None:
     hosts.run(Block("nimbus", False, install[-3].commands.replace("wordcount_comm", "wordcount_comm -N another")))
     until(lambda: len(hosts.workers()) > len(workers), 180, "workers of a topology that Storm places")
     assert set(workers) <= set(hosts.workers()), "a worker restarted"
+    for name in ("wordcount_comm", "another"):  # what the page says comes first: nothing writes our znodes any more
+        assert hosts.sh("nimbus", f"storm kill {name} -w 0").returncode == 0
+    until(lambda: not hosts.workers(), 120, "the topologies to end")
     hosts.run(rest)
     gone = hosts.sh("nimbus", "ls -d /opt/stormpilot /etc/stormpilot /var/lib/stormpilot /var/cache/stormpilot")
     assert gone.stdout == ""
