@@ -102,6 +102,7 @@ class LoadHistory:
         self._window_ms = int(window_s * 1000)
         self._samples: dict[str, dict[Reading, list[_Sample]]] = {}
         self._suspects: dict[tuple[str, Reading], _Sample] = {}
+        self._newest: dict[tuple[str, str], LoadReport] = {}
         self.rejected: Counter[str] = Counter()
 
     def resize(self, window_s: float) -> None:
@@ -111,6 +112,10 @@ class LoadHistory:
     def take(self, reports: Iterable[LoadReport], now_ms: int) -> None:
         """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
         for report in reports:
+            name = (report.topology_id, report.reporter)
+            if self._newest.get(name) == report:
+                continue  # nothing new; what a worker that moved left behind says that for ever
+            self._newest[name] = report
             tasks = self._samples.setdefault(report.topology_id, {})
             for load in report.tasks:
                 self._take(report.topology_id, tasks, (load.task, report.worker is not None), load, now_ms)
@@ -120,6 +125,7 @@ class LoadHistory:
         keep = set(topology_ids)
         self._samples = {t: tasks for t, tasks in self._samples.items() if t in keep}
         self._suspects = {k: s for k, s in self._suspects.items() if k[0] in keep}
+        self._newest = {k: r for k, r in self._newest.items() if k[0] in keep}
 
     def rates(self, topology_id: str, since_ms: int, now_ms: int) -> dict[int, TaskRates]:
         """Rates of every task that ever reported, over what was first seen at or after `since_ms`.

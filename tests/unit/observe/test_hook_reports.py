@@ -107,6 +107,22 @@ def test_worker_that_starts_again_costs_the_time_between_and_no_more() -> None:
     assert set(history.returns(TOPOLOGY, T0_MS)) == {4}
 
 
+def test_report_that_a_moved_worker_left_behind_does_not_stand_in_for_one_that_falls_silent() -> None:
+    def left(reporter: str, seconds: float, process: int) -> LoadReport:
+        load = task_load(4, seconds, process=process, pid=9 + process)
+        return LoadReport(
+            topology_id=TOPOLOGY, reporter=reporter, seq=1, written_at_ms=0, worker=JvmPart(port=1), tasks=[load]
+        )
+
+    history = LoadHistory(2000)
+    behind = left("node-1-6700", 10, 0)
+    history.take([behind], T0_MS + 10_000)
+    for seconds in (1, 11):
+        history.take([behind, left("node-2-6700", seconds, 1)], T0_MS + 1_000_000 + seconds * 1000)
+    history.take([behind, left("node-2-6700", 11, 1)], T0_MS + 1_100_000)
+    assert rates(history, 1100).age_s == 89
+
+
 def test_time_per_tuple_is_that_of_the_window() -> None:
     first = jvm_report(10, timed=1000, timed_ms=50_000.0)
     history = history_of((10, first), (40, jvm_report(40, timed=1100, timed_ms=50_400.0)))
