@@ -35,7 +35,8 @@ public final class ReceiveQueues {
   }
 
   private void depths(MetricRegistry registry, Map<Integer, Long> found) {
-    for (Map.Entry<String, ? extends Gauge> gauge : registry.getGauges().entrySet()) {
+    for (Map.Entry<String, ? extends Gauge> gauge :
+        registry.getGauges((name, metric) -> name.contains("-receive-queue-")).entrySet()) {
       Matcher name = NAME.matcher(gauge.getKey());
       if (name.find()
           && Integer.parseInt(name.group(2)) == port

@@ -8,7 +8,9 @@ import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 
-/** Emits {@code test.numbers} numbers with an id, each once per process, and keeps a ledger of them. */
+/**
+ * Emits {@code test.numbers} numbers with an id, each once per process, and keeps a ledger of them.
+ */
 public final class NumbersSpout extends BaseRichSpout {
 
   private long numbers;
