@@ -30,7 +30,7 @@ HEAP_EVERY_S = 150.0
 FROZEN_S = 25.0
 LEADS_S = 300.0
 """What a controller may take to lead: on a fresh checkout it compiles its planners first."""
-SCHEDULE = "40x150,100x150"
+SCHEDULE = "40x100,100x100"
 """Flights/s x seconds, in turn."""
 WARM_RATIO = 0.25
 """Of the time, after which memory must not grow any more."""
@@ -48,6 +48,14 @@ EVENTS = (
     (0.83, "freeze leader"),
 )
 """When, as a part of the time, and what."""
+SHORT_MINUTES = 15.0
+SHORT_EVENTS = (
+    (0.10, "lose host"),
+    (0.35, "host returns"),
+    (0.55, "freeze leader"),
+    (0.75, "kill leader"),
+)
+"""In less time than that, fewer events: a lost host is missed by Storm after half a minute only."""
 
 
 @dataclass
@@ -195,7 +203,8 @@ def run(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
 
 def _go(soak: Soak, seconds: float) -> int:
     """Let the time pass, with all events; flights emitted by its end."""
-    events = [(part * seconds, what) for part, what in EVENTS]
+    chosen = EVENTS if seconds >= SHORT_MINUTES * 60 else SHORT_EVENTS
+    events = [(part * seconds, what) for part, what in chosen]
     due_s = 0.0
     while soak.now_s < seconds:
         soak.mend()

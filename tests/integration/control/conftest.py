@@ -12,13 +12,17 @@ import pytest
 import structlog
 
 from doubles.shim import ShimDouble, until
+from doubles.snapshots import everywhere
 from stormpilot.config import Config, parse
 from stormpilot.daemon import Daemon
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot
+from stormpilot.model.messages import ClusterSnapshot, ControllerState, decode
 from stormpilot.paths import Paths
 from stormpilot.planner import compute
 
+ID = "flights-1-1763690000"
+SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
+"""Everything crosses nodes; one worker per node, so that the planner can only trade executors."""
 SETTINGS = """\
 zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
@@ -61,6 +65,30 @@ class Controller:
         self.daemon.cut()
         self._thread.join(10)
         assert not self._thread.is_alive()
+
+
+Start = Callable[[Config], Controller]
+Play = Callable[[str, ClusterSnapshot], ShimDouble]
+Settings = Callable[..., Config]
+
+
+def message(shim: ShimDouble, path: str, kind: Any) -> Any:
+    """A znode as a message."""
+    return decode(shim.client.get(path)[0], kind, path)
+
+
+def view(shim: ShimDouble, topology_id: str = ID) -> Any:
+    """What the leading controller says of a topology; None before it says anything."""
+    if not shim.client.exists(shim.paths.controller):
+        return None
+    state: ControllerState = message(shim, shim.paths.controller, ControllerState)
+    return next((v for v in state.topologies if v.id == topology_id), None)
+
+
+def held(shim: ShimDouble, reason: str, topology_id: str = ID) -> bool:
+    """Whether the last decision has this reason."""
+    v = view(shim, topology_id)
+    return v is not None and v.reason == reason
 
 
 @pytest.fixture(scope="package")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,47 +12,22 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, supervisor, topology
 from stormpilot.cli.live import Place, published_plan
-from stormpilot.config import Config, CycleSection
+from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.lookup import moved
 from stormpilot.model.messages import (
-    ClusterSnapshot,
     ControllerState,
     HistoryEntry,
     ModeSetting,
     PauseSetting,
     PlanMessage,
-    decode,
     encode,
 )
 from stormpilot.paths import Paths
 
-from .conftest import Controller
+from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 
 pytestmark = pytest.mark.zookeeper
-
-ID = "flights-1-1763690000"
-SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
-"""Everything crosses nodes; one worker per node, so that the planner can only trade executors."""
-Start = Callable[[Config], Controller]
-Play = Callable[[str, ClusterSnapshot], ShimDouble]
-Settings = Callable[..., Config]
-
-
-def message(shim: ShimDouble, path: str, kind: Any) -> Any:
-    return decode(shim.client.get(path)[0], kind, path)
-
-
-def view(shim: ShimDouble, topology_id: str = ID) -> Any:
-    if not shim.client.exists(shim.paths.controller):
-        return None
-    state: ControllerState = message(shim, shim.paths.controller, ControllerState)
-    return next((v for v in state.topologies if v.id == topology_id), None)
-
-
-def held(shim: ShimDouble, reason: str, topology_id: str = ID) -> bool:
-    v = view(shim, topology_id)
-    return v is not None and v.reason == reason
 
 
 def measured_below(shim: ShimDouble, tps: float) -> bool:

@@ -8,26 +8,20 @@ from typing import Any
 import pytest
 
 from doubles.shim import ShimDouble, until
-from doubles.snapshots import cluster, everywhere, topology
+from doubles.snapshots import cluster, topology
 from stormpilot import operate
-from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, ControllerState, HistoryEntry, PlanMessage, decode
+from stormpilot.model.messages import HistoryEntry, PlanMessage
 from stormpilot.model.settings import AuditRecord
 from stormpilot.observe import auditlog
 from stormpilot.operate import Operator
 from stormpilot.zookeeper import connect
 
-from .conftest import Controller
+from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 
 pytestmark = pytest.mark.zookeeper
 
-ID = "flights-1-1763690000"
-SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
-Start = Callable[[Config], Controller]
-Play = Callable[[str, ClusterSnapshot], ShimDouble]
-Settings = Callable[..., Config]
 Act = Callable[..., Operator]
 
 
@@ -37,22 +31,6 @@ def act(shared_zookeeper: LocalZooKeeper, paths: Any) -> Any:
     connection = connect(shared_zookeeper.hosts)
     yield lambda why="", dry_run=False: Operator(connection, paths, "ops", why, dry_run)
     connection.stop()
-
-
-def message(shim: ShimDouble, path: str, kind: Any) -> Any:
-    return decode(shim.client.get(path)[0], kind, path)
-
-
-def view(shim: ShimDouble, topology_id: str = ID) -> Any:
-    if not shim.client.exists(shim.paths.controller):
-        return None
-    state: ControllerState = message(shim, shim.paths.controller, ControllerState)
-    return next((v for v in state.topologies if v.id == topology_id), None)
-
-
-def held(shim: ShimDouble, reason: str, topology_id: str = ID) -> bool:
-    v = view(shim, topology_id)
-    return v is not None and v.reason == reason
 
 
 def ended(act: Act, change: operate.Change) -> AuditRecord:
