@@ -37,7 +37,7 @@ def explain(
 ) -> None:
     """Say what was decided for a topology and why: gate by gate, then executor by executor."""
     from stormpilot.cli.steer import user
-    from stormpilot.config import load
+    from stormpilot.config import Config, load
     from stormpilot.decide.gates import gates
     from stormpilot.lookup import advised, explained, topology_id
     from stormpilot.observe.reader import Reader
@@ -58,7 +58,8 @@ def explain(
                 console_err.print(f"measuring for {measure:g} s", highlight=False)
             ratio = CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio
             operator = Operator(connection, where.paths, user())
-            belief = live_model(operator, measure, None if settings is None else settings.load, ratio)
+            used = settings or Config()
+            belief = live_model(operator, measure, used.load, ratio, config=used)
             readiness = belief.readiness.get(i)
             unmeasured = "" if readiness is None or readiness.ready else readiness.text
             planned = advised(connection, where.paths, i)

@@ -100,7 +100,7 @@ def what_if(
 
 def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_s: float) -> Model:
     from stormpilot.cli.steer import user
-    from stormpilot.config import load
+    from stormpilot.config import Config, load
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
 
@@ -114,6 +114,7 @@ def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_
             measure_s,
             None if settings is None else settings.load,
             CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio,
+            config=settings or Config(),
         )
     for t in belief.model.topologies:
         r = belief.readiness[t.id]

@@ -17,26 +17,29 @@ WEIGHTLESS_PRIOR = 3
 
 @dataclass(frozen=True)
 class RestartTime:
-    """Seconds that a worker stands still, and from how many moves that is known; 0 moves: it is configured."""
+    """Seconds that a worker stands still, and from how many moves that is known; 0 moves: it is `prior_from`."""
 
     seconds: float
     moves: int
     own: bool = False
+    prior_from: str = "configured"
 
     @property
     def text(self) -> str:
         """The number with its origin."""
         if not self.moves:
-            return f"{self.seconds:.0f} s, configured"
+            return f"{self.seconds:.0f} s, {self.prior_from}"
         moves = f"{self.moves} move" + ("s" if self.moves > 1 else "")
         return f"{self.seconds:.0f} s, measured in {moves}" + (" of this topology" if self.own else "")
 
 
-def restart_time(restarts: Sequence[Restart], topology: str, prior_s: float) -> RestartTime:
+def restart_time(
+    restarts: Sequence[Restart], topology: str, prior_s: float, prior_from: str = "configured"
+) -> RestartTime:
     """The median over the topology's own moves, else over all; few are weighed with `prior_s` as one more."""
     own = [r.stood_s for r in restarts if r.topology == topology]
     if len(own) >= OWN_MOVES:
         return RestartTime(statistics.median(own), len(own), own=True)
     known = [r.stood_s for r in restarts]
     prior = [prior_s] if len(known) < WEIGHTLESS_PRIOR else []
-    return RestartTime(statistics.median([*known, *prior]), len(known))
+    return RestartTime(statistics.median([*known, *prior]), len(known), prior_from=prior_from)

@@ -26,7 +26,7 @@ from stormpilot.decide.restarts import restart_time
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.messages import Restart
 from stormpilot.model.moves import Metric, Spent
-from stormpilot.model.thresholds import GAIN_RATIO, OVERLOAD_S
+from stormpilot.model.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
 
@@ -159,7 +159,8 @@ class _Case:
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when restarts hold up more than is saved."""
         config = self.own.decide
-        restart = restart_time(self.terms.restarts, self.topology.name, config.restart_s)
+        source = self.own.sources.get(RESTART_S, "configured")
+        restart = restart_time(self.terms.restarts, self.topology.name, config.restart_s, source)
         saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
         held_up = self._held_up_tps() * restart.seconds
         if saved >= held_up:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from stormpilot.config import LoadSection
+from stormpilot.config import Config, LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.observe.build import Belief
 from stormpilot.observe.observer import Observer
@@ -25,13 +25,15 @@ def live_model(
     load: LoadSection | None = None,
     cpu_limit_ratio: float = CPU_LIMIT_RATIO,
     sleep: Callable[[float], None] = time.sleep,
+    config: Config | None = None,
 ) -> Belief:
     """The model with drains, pins and exclusions, and how well each topology was measured in `measure_s` seconds.
 
-    With 0 nothing is measured: rates are 0, CPU is what topologies declare.
+    With 0 nothing is measured: rates are 0, CPU is what topologies declare. B(n) is as mined or set, where `config` is
+    given and lets it.
     """
     load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
-    observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio)
+    observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio, config)
     belief = observer.look(_now_ms()).belief
     left_s = measure_s
     while left_s > 0:

@@ -11,6 +11,7 @@ def restart(stood_s: float, topology: str = "flights") -> Restart:
 
 
 def test_configured_number_holds_until_something_was_measured() -> None:
+    assert restart_time([], "flights", 9.0, "mined: 40 rows").text == "9 s, mined: 40 rows"
     found = restart_time([], "flights", 15.0)
     assert (found.seconds, found.moves, found.text) == (15.0, 0, "15 s, configured")
 
