@@ -46,7 +46,7 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 test: check test-unit test-java test-integration test-containers ## everything: checks, unit, contract, functional, Java, integration, containers
 
 test-unit: setup ## unit, contract and functional tests (no cluster)
-	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker" tests
+	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test
@@ -54,6 +54,7 @@ test-java: setup ## the plug-in's own tests
 
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
 	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
+	$(BIN)/pytest -q -m spark tests/integration/history
 	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults" tests
 	$(BIN)/pytest -q --reruns 1 -m smoke tests/e2e/faults
 

@@ -13,6 +13,8 @@ from stormpilot.model.thresholds import ThresholdEntry
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 MONTH_H = 720.0
+CPU = {"cpu_low": 0.5, "cpu_high": 0.7, "cpu_rare": 0.6}
+OTD = {**CPU, "queue_low_tuples": 40, "queue_high_tuples": 4000, "queue_rare_tuples": 900}
 
 
 def row(hours: float = MONTH_H, rows: int = 43_200, **columns: Any) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def found(m: Mined, name: str, *of: str) -> ThresholdEntry:
 
 
 def noise(ratio: float, **more: Any) -> dict[str, Any]:
-    return row(**{"noise_ratio": ratio, "windows": 40_000, **more})
+    return row(**{"noise_ratio": ratio, "windows": 40_000, "hours_of_week": 168, **more})
 
 
 def knee(**more: Any) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def test_an_hour_of_data_keeps_every_default_and_says_why() -> None:
         executor_noise=[row(executor_noise_tps=3.0, executor_hours=20, **short)],
         knees=[knee(**short)],
         overload_s=[row(supervisor=None, overload_s=300.0, episodes=3, moved=0, **short)],
-        otd=[row(soon=10, others=50, cpu_low=0.3, cpu_high=0.6, queue_low_tuples=1, queue_high_tuples=9, **short)],
+        otd=[row(soon=10, others=50, **OTD, **short)],
         restart_s=[row(restart_s=8.0, moves=1, **short)],
         selectivity=[
             row(from_component="a", stream="default", to_component="b", selectivity=2.0, hours_seen=1, **short)
@@ -123,7 +125,7 @@ def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes(
 
 
 def test_otd_thresholds_come_in_pairs_or_not_at_all() -> None:
-    told = row(soon=200, others=9000, cpu_low=0.5, cpu_high=0.7, queue_low_tuples=900, queue_high_tuples=300)
+    told = row(soon=200, others=9000, **OTD | {"queue_high_tuples": 300})
     m = mined(otd=[told])
     assert (found(m, th.OTD_CPU_LOW).value, found(m, th.OTD_CPU_HIGH).value) == (0.5, 0.7)
     assert (found(m, th.OTD_QUEUE_LOW).value, found(m, th.OTD_QUEUE_HIGH).value) == (1000.0, 10_000.0)

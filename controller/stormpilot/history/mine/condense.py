@@ -51,9 +51,8 @@ def executor_hours(executors: DataFrame) -> DataFrame:
     at = seconds("window_to")
     traffic = fn.coalesce("received_tps", fn.lit(0.0)) + fn.coalesce("sent_tps", fn.lit(0.0))
     who = ["topology_name", "topology_id", "component", "executor", "supervisor", "assigned_since", "hour"]
-    rest = fn.regr_syy(traffic, at) - fn.coalesce(
-        fn.try_divide(fn.pow(fn.regr_sxy(traffic, at), 2), fn.regr_sxx(traffic, at)), fn.lit(0.0)
-    )
+    along = fn.try_divide(fn.pow(fn.regr_sxy(traffic, at), 2), fn.regr_sxx(traffic, at))
+    rest = fn.regr_syy(traffic, at) - fn.coalesce(along, fn.lit(0.0))
     return (
         executors.where(fn.col("measured") & (fn.col("covered_s") > 0) & ~fn.col("component").like(_SYSTEM))
         .withColumn("hour", hour())
@@ -66,9 +65,9 @@ def executor_hours(executors: DataFrame) -> DataFrame:
             fn.avg("cpu_mhz").alias("cpu_mhz"),
             fn.avg("core_mhz").alias("core_mhz"),
             fn.avg(traffic).alias("traffic_tps"),
-            fn.sqrt(
-                fn.greatest(fn.lit(0.0), fn.try_divide(rest, fn.greatest(fn.count(fn.lit(1)) - 2, fn.lit(0))))
-            ).alias("traffic_noise_tps"),
+            fn.when(fn.count(fn.lit(1)) > 2, fn.sqrt(fn.greatest(fn.lit(0.0), rest) / (fn.count(fn.lit(1)) - 2))).alias(
+                "traffic_noise_tps"
+            ),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("window_from").alias("first"),
             fn.max("window_to").alias("last"),

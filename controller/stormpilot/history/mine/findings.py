@@ -102,7 +102,8 @@ class _Topology:
         config, row = self.terms.config, self._one(self.rows.noise)
         why = lacking(row, self.enough, ("windows", self.enough.noise_windows, "windows with traffic between nodes"))
         noise = None if row is None or why else float(row["noise_ratio"])
-        found = [entry(th.NOISE_RATIO, row, noise, None, why)]
+        hours = "" if row is None else f"the median of {row['hours_of_week']} hours of the week"
+        found = [entry(th.NOISE_RATIO, row, noise, hours, why)]
         text = "" if noise is None else f"3 x the noise of {noise:.3f}"
         floors = (
             (th.GAIN_RATIO, config.effect.noise_floor_ratio, config.decide.gain_threshold_ratio),
@@ -159,24 +160,19 @@ class _Topology:
         )
         found = []
         pairs = (
-            (th.OTD_CPU_LOW, th.OTD_CPU_HIGH, "cpu_low", "cpu_high", section.cpu_low, section.cpu_high),
+            ((th.OTD_CPU_LOW, section.cpu_low), (th.OTD_CPU_HIGH, section.cpu_high), "cpu_{}"),
             (
-                *(th.OTD_QUEUE_LOW, th.OTD_QUEUE_HIGH, "queue_low_tuples", "queue_high_tuples"),
-                *(section.queue_low_tuples, section.queue_high_tuples),
+                (th.OTD_QUEUE_LOW, section.queue_low_tuples),
+                (th.OTD_QUEUE_HIGH, section.queue_high_tuples),
+                "queue_{}_tuples",
             ),
         )
-        for low_name, high_name, low_column, high_column, low_default, high_default in pairs:
-            low, high = (row[low_column], row[high_column]) if row is not None else (None, None)
-            reason = why or _why_no_pair(low, high, ratio=low_column == "cpu_low")
-            of = "workers that soon were overloaded"
+        for (low_name, low_default), (high_name, high_default), column in pairs:
+            low, high, rare = (None if row is None else row[column.format(x)] for x in ("low", "high", "rare"))
+            reason = why or _why_no_pair(low, high, rare, 1.0 if column.startswith("cpu") else None)
             for name, value, text, default in (
-                (
-                    low_name,
-                    low,
-                    "75% of workers that were not soon overloaded had at most this",
-                    low_default,
-                ),
-                (high_name, high, f"75% of {of} had at least this", high_default),
+                (low_name, low, "75% of workers that were not soon overloaded had at most this", low_default),
+                (high_name, high, "a quarter of workers that soon were overloaded had more", high_default),
             ):
                 mined = None if reason or value is None else round(float(value), 6)
                 found.append(entry(name, row, mined, text, reason, default=default))
@@ -295,13 +291,15 @@ def _cpu_limit(supervisor: str, row: Row | None, seen: Row | None, terms: Terms)
     return entry(th.CPU_LIMIT_RATIO, row or seen, value, text, why, default=cap, scope="supervisor", of=[supervisor])
 
 
-def _why_no_pair(low: float | None, high: float | None, *, ratio: bool) -> str:
+def _why_no_pair(low: float | None, high: float | None, rare: float | None, highest: float | None) -> str:
     """Why a low and a high threshold cannot be used; empty when they can."""
-    if low is None or high is None:
+    if low is None or high is None or rare is None:
         return "not measured"
-    if not 0 <= low < high:
-        return f"does not tell: {high:.4g} before overloads, {low:.4g} otherwise"
-    return f"out of range: {low:.4g} and {high:.4g}" if ratio and (low <= 0 or high > 1) else ""
+    if not high > rare or not low < high:
+        return f"does not tell: a quarter is above {high:.4g} before overloads, 5% above {rare:.4g} otherwise"
+    if highest is not None and not 0 < low < high <= highest:
+        return f"out of range: {low:.4g} and {high:.4g}"
+    return ""
 
 
 def lacking(row: Row | None, enough: Enough | None, *needs: tuple[str, int, str]) -> str:

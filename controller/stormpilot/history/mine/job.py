@@ -59,9 +59,10 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[M
             episodes = overload.episodes(loads, overload.changes(hours))
             rows.overload_s = collected(overload.overload_s(episodes, overload.presence(hours)))
         with step("workers"):
-            workers = keep(worker_windows(log.table("executors")))
-            rows.performance = collected(performance(workers, loads))
-            rows.otd = collected(otd.otd(workers, otd.foreseen(loads)))
+            states = otd.states(loads)
+            workers = keep(worker_windows(log.table("executors")).join(states, ["supervisor", "window_to"]))
+            rows.performance = collected(performance(workers))
+            rows.otd = collected(otd.otd(workers))
             workers.unpersist()
         with step("edges"):
             edges = keep(edge_windows(log.table("edges")))

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from stormpilot.history.mine.columns import MAD_TO_SIGMA, evidence, hour, hour_of_week, seconds
 
-LEAST_WINDOWS_OF_HOUR = 6
+LEAST_WINDOWS_OF_HOUR = 8
 """A straight line through fewer says too little."""
+FAR = 4.0
 
 
 def noise(windows: DataFrame) -> DataFrame:
-    """Noise of inter-node traffic by topology, from `windows`: topology_name, noise_ratio, windows, hours, evidence.
+    """Noise of inter-node traffic by topology, from `windows`: topology_name, noise_ratio, windows, hours_of_week, ...
 
-    Per hour of week 1.4826 x MAD / level; of these the median, weighted by windows. The level is the straight line
-    through each hour under one placement, not the median of all weeks, so that a day's rise or a week's drift is no
-    noise; for the two numbers of the line the MAD is widened by sqrt(n / (n - 2)) [departs from algorithms.md 9].
+    Per hour of week 1.4826 x MAD / level; of these the median, weighted by windows. Departs from algorithms.md 9 in two
+    ways, so that neither a day's rise nor a burst is noise: the level is the straight line through the medians of both
+    halves of an hour under one placement, not the median of all weeks; and what is more than `FAR` standard deviations
+    away is left out before the MAD is taken again. What the line takes off it is put back: n / (n - 2), by simulation.
     """
     one_hour = Window.partitionBy("topology_name", "topology_id", "assigned_since", "hour")
-    y, x = fn.col("inter_node_tps"), fn.col("at")
-    line = fn.regr_intercept(y, x).over(one_hour) + fn.regr_slope(y, x).over(one_hour) * x
+    one_hour_of_week = Window.partitionBy("topology_name", "hour_of_week")
+    x, y, left = fn.col("at"), fn.col("inter_node_tps"), fn.col("half") == 1
+
+    def middle(of: Column) -> Column:
+        return fn.median(of).over(one_hour)
+
+    rise = middle(fn.when(~left, y)) - middle(fn.when(left, y))
+    run = middle(fn.when(~left, x)) - middle(fn.when(left, x))
+    widened = fn.col("of_hour") / (fn.col("of_hour") - 2)
     off = (
-        windows.where(fn.col("measured") & fn.col("inter_node_tps").isNotNull())
-        .withColumn("hour", hour())
+        windows.where(fn.col("measured") & y.isNotNull())
+        .select("topology_name", "topology_id", "assigned_since", "window_from", "window_to", y, hour().alias("hour"))
         .withColumn("at", seconds("window_to") - fn.col("hour") * 3600)
-        .withColumn("level", line)
         .withColumn("of_hour", fn.count(fn.lit(1)).over(one_hour))
-        .where((fn.col("of_hour") >= LEAST_WINDOWS_OF_HOUR) & (fn.col("level") > 0))
-        .withColumn("off", fn.abs(y / fn.col("level") - 1) * fn.sqrt(fn.col("of_hour") / (fn.col("of_hour") - 2)))
+        .where(fn.col("of_hour") >= LEAST_WINDOWS_OF_HOUR)
+        .withColumn("half", fn.ntile(2).over(one_hour.orderBy("window_to")))
+        .withColumn("slope", fn.coalesce(fn.try_divide(rise, run), fn.lit(0.0)))
+        .withColumn("level", middle(y - fn.col("slope") * x) + fn.col("slope") * x)
+        .where("level > 0")
+        .withColumn("off", fn.abs(y / fn.col("level") - 1) * widened)
+        .withColumn("hour_of_week", hour_of_week())
+        .withColumn("far", FAR * MAD_TO_SIGMA * fn.median("off").over(one_hour_of_week))
+        .where("off <= far")
     )
-    by_hour_of_week = off.groupBy("topology_name", hour_of_week().alias("hour_of_week")).agg(
+    by_hour_of_week = off.groupBy("topology_name", "hour_of_week").agg(
         (fn.median("off") * MAD_TO_SIGMA).alias("ratio"),
         fn.count(fn.lit(1)).alias("rows"),
         fn.min("window_from").alias("first"),

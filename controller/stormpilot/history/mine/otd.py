@@ -5,50 +5,46 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-SOON_S = 300
-"""A node that is over its limit within so long after a window counts as soon overloaded."""
-HIGH_PERCENTILE, LOW_PERCENTILE = 0.25, 0.75
+SOON = 3
+"""A node that is over its limit within so many windows after one counts as soon overloaded."""
+USUAL, RARE = 0.75, 0.95
 
 
-def foreseen(loads: DataFrame) -> DataFrame:
-    """Windows of nodes not over their limit: supervisor, window_to, load_ratio, soon (over it within `SOON_S`)."""
-    coming = Window.partitionBy("supervisor").orderBy(fn.unix_millis("last")).rangeBetween(1, SOON_S * 1000)
-    return (
-        loads.withColumn("soon", fn.coalesce(fn.max("over").over(coming), fn.lit(False)))
-        .where(~fn.col("over"))
-        .select("supervisor", fn.col("last").alias("window_to"), "load_ratio", "soon")
-    )
+def states(loads: DataFrame) -> DataFrame:
+    """Nodes by window: supervisor, window_to, load_ratio, over, soon (over its limit within `SOON` windows)."""
+    coming = Window.partitionBy("supervisor").orderBy("last").rowsBetween(1, SOON)
+    soon = fn.coalesce(fn.max("over").over(coming), fn.lit(False))
+    return loads.select("supervisor", fn.col("last").alias("window_to"), "load_ratio", "over", soon.alias("soon"))
 
 
-def otd(worker_windows: DataFrame, foreseen: DataFrame) -> DataFrame:
-    """High and low thresholds by topology.
+def otd(worker_states: DataFrame) -> DataFrame:
+    """High and low by topology, from workers (`worker_windows`) with the `states` of their nodes, not over their limit.
 
-    Columns: topology_name, cpu_high, cpu_low, queue_high_tuples, queue_low_tuples, soon, others, evidence.
-
-    High: three of four workers that soon were overloaded were at least there (25th percentile of theirs); low: three of
-    four others were at most there. CPU is the node's as a part of B(n), as OTD has it; queues are sums over a worker,
-    null where none is known. Where high is not above low, the numbers do not tell the two kinds apart.
+    Columns: topology_name, cpu_high, cpu_low, cpu_rare, queue_high_tuples, queue_low_tuples, queue_rare_tuples, soon,
+    others, evidence. High: the 75th percentile of workers soon to be overloaded; low and rare: the 75th and the 95th of
+    the others. A high that is not above the rare one does not tell the two kinds apart. CPU is the node's as a part of
+    B(n), as OTD has it; queues are sums over a worker, null where none is known.
     """
-    workers = worker_windows.groupBy("topology_name", "topology_id", "supervisor", "port", "window_to").agg(
-        fn.sum("queue").alias("queue"), fn.min("first").alias("first")
+    workers = (
+        worker_states.where("NOT over")
+        .groupBy("topology_name", "topology_id", "supervisor", "port", "window_to", "load_ratio", "soon")
+        .agg(fn.sum("queue").alias("queue"), fn.min("first").alias("first"))
     )
-    soon, low, high = fn.col("soon"), fn.lit(LOW_PERCENTILE), fn.lit(HIGH_PERCENTILE)
+    soon = fn.col("soon")
 
-    def of(column: str, mine: Column, part: Column) -> Column:
-        return fn.percentile_approx(fn.when(mine, fn.col(column)), part, 1000)
+    def of(column: str, mine: Column, part: float) -> Column:
+        return fn.percentile_approx(fn.when(mine, fn.col(column)), fn.lit(part), fn.lit(1000))
 
-    return (
-        workers.join(foreseen, ["supervisor", "window_to"])
-        .groupBy("topology_name")
-        .agg(
-            of("load_ratio", soon, high).alias("cpu_high"),
-            of("load_ratio", ~soon, low).alias("cpu_low"),
-            of("queue", soon, high).alias("queue_high_tuples"),
-            of("queue", ~soon, low).alias("queue_low_tuples"),
-            fn.count_if(soon).alias("soon"),
-            fn.count_if(~soon).alias("others"),
-            fn.count(fn.lit(1)).alias("rows"),
-            fn.min("first").alias("first"),
-            fn.max("window_to").alias("last"),
-        )
+    return workers.groupBy("topology_name").agg(
+        of("load_ratio", soon, USUAL).alias("cpu_high"),
+        of("load_ratio", ~soon, USUAL).alias("cpu_low"),
+        of("load_ratio", ~soon, RARE).alias("cpu_rare"),
+        of("queue", soon, USUAL).alias("queue_high_tuples"),
+        of("queue", ~soon, USUAL).alias("queue_low_tuples"),
+        of("queue", ~soon, RARE).alias("queue_rare_tuples"),
+        fn.count_if(soon).alias("soon"),
+        fn.count_if(~soon).alias("others"),
+        fn.count(fn.lit(1)).alias("rows"),
+        fn.min("first").alias("first"),
+        fn.max("window_to").alias("last"),
     )

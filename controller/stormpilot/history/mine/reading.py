@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -84,9 +85,7 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         folders = _folders(spark, where)
     except PySparkException as e:
         raise UsageError(f"{path}: {_reason(e)}") from e
-    except Exception as e:
-        if "Py4J" not in type(e).__name__:
-            raise
+    except Py4JError as e:
         raise UnreachableError(f"{path} cannot be read: {_reason(e)}") from e
     if folders is None:
         raise UsageError(f"{path}: there is no such folder")
@@ -140,9 +139,9 @@ def _check(spark: SparkSession, path: str, table: str) -> None:
     day = f"{folder}/{max(inside)}"
     try:
         columns = set(spark.read.option("basePath", folder).parquet(day).columns)
-    except PySparkException as e:
-        if "UNABLE_TO_INFER_SCHEMA" in str(e.getCondition()):
-            return
+    except (PySparkException, Py4JError) as e:
+        if "UNABLE_TO_INFER_SCHEMA" in str(e):
+            return  # a day without files
         raise UsageError(f"{day} cannot be read as Parquet: {_reason(e)}") from e
     key = TIME.get(table, "window_to")
     if key not in columns:

@@ -1,0 +1,128 @@
+"""Selectivity, CPU per tuple, performance points, profiles and restarts, on literal rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormpilot.history.mine.cpu import cpu, cpu_bins
+from stormpilot.history.mine.performance import performance
+from stormpilot.history.mine.profile import forecast_error, held_out, profile
+from stormpilot.history.mine.restart import restart_s
+from stormpilot.history.mine.selectivity import selectivity, taken_in
+from tests.integration.history.conftest import Table, at, evidence
+
+pytestmark = pytest.mark.spark
+HOUR_0 = int(at(0).timestamp() // 3600)
+
+
+def hours(component: str, hour: int, **columns: Any) -> dict[str, Any]:
+    rates = {"received_tps": 0.0, "emitted_tps": 0.0, "sent_tps": 0.0, "cpu_mhz": 10.0, "core_mhz": 2500.0}
+    return {
+        "topology_name": "flights",
+        "component": component,
+        "hour": hour,
+        "windows": 60,
+        **rates,
+        **columns,
+        **evidence(),
+    }
+
+
+def edge(sender: str, receiver: str, hour: int, rate_tps: float, stream: str = "default") -> dict[str, Any]:
+    ends = {"from_component": sender, "stream": stream, "to_component": receiver}
+    return {"topology_name": "flights", **ends, "hour": hour, "rate_tps": rate_tps, **evidence()}
+
+
+def test_selectivity_is_what_goes_along_an_edge_per_tuple_taken_in(spark: SparkSession) -> None:
+    """Of a bolt received, of a spout emitted, of one without ids what went along its busiest edge."""
+    executors, edges = [], []
+    for h in range(3):
+        executors += [hours("spout", h, emitted_tps=100.0 + h), hours("quiet", h, sent_tps=80.0)]
+        executors += [hours("split", h, received_tps=50.0 + h), hours("split", h, received_tps=50.0)]
+        edges += [edge("spout", "split", h, 60 * (100.0 + h)), edge("quiet", "split", h, 60 * 40.0)]
+        edges += [edge("quiet", "log", h, 60 * 4.0), edge("split", "count", h, 60 * 7.5 * (100.0 + h))]
+    edges[-1]["rate_tps"] /= 10  # an hour with a restart in it
+    hour_rows, edge_rows = spark.createDataFrame(executors), spark.createDataFrame(edges)
+    found = selectivity(edge_rows, taken_in(hour_rows, edge_rows)).collect()
+    assert {(r.from_component, r.to_component): (pytest.approx(r.selectivity), r.hours, r.rows) for r in found} == {
+        ("spout", "split"): (1.0, 3, 3),
+        ("quiet", "split"): (1.0, 3, 3),
+        ("quiet", "log"): (0.1, 3, 3),
+        ("split", "count"): (7.5, 3, 3),
+    }
+
+
+def test_cpu_is_a_line_over_the_rate_with_an_intercept(spark: SparkSession) -> None:
+    rows = [hours("count", h, received_tps=50.0 + h, cpu_mhz=40 + 0.5 * (50 + h)) for h in range(200)]
+    rows += [hours("count", 0, received_tps=60.0 + h, cpu_mhz=2000.0) for h in range(0, 200, 50)]  # a busy neighbour
+    rows += [hours("spout", h, emitted_tps=10.0 + h, cpu_mhz=0.2 * (10 + h) - 1) for h in range(100)]
+    rows += [hours("level", h, received_tps=30.0) for h in range(50)]
+    found = {r.component: r for r in cpu(cpu_bins(spark.createDataFrame(rows))).collect()}
+    assert found["count"].mhz_per_tps == pytest.approx(0.5, rel=0.01)
+    assert found["count"].intercept_mhz == pytest.approx(40, rel=0.02)
+    assert found["count"].r2 > 0.99 and found["count"].core_mhz == 2500
+    assert found["spout"].intercept_mhz == 0 and found["spout"].mhz_per_tps == pytest.approx(0.2, rel=0.1)
+    assert "level" not in found
+
+
+def worker(minute: int, component: str, threads: int, rate_tps: float) -> dict[str, Any]:
+    cost = {"cpu_mhz": rate_tps / 2, "memory_mb": 64.0 * threads, "over": minute >= 80}
+    return {
+        "topology_name": "flights",
+        "component": component,
+        "threads": threads,
+        "rate_tps": rate_tps,
+        **cost,
+    } | evidence(minute)
+
+
+def test_performance_is_the_peak_while_the_node_was_not_over_its_limit(spark: SparkSession) -> None:
+    rows = [worker(m, "count", 2, 100.0 + m) for m in range(100)] + [worker(m, "count", 1, 30.0) for m in range(100)]
+    rows += [worker(m, "idle", 1, 0.0) for m in range(100)]
+    points = {(r.component, r.threads): r for r in performance(spark.createDataFrame(rows)).collect()}
+    assert set(points) == {("count", 1), ("count", 2)}
+    two = points["count", 2]
+    assert (two.rate_tps, two.cpu_mhz, two.memory_mb, two.windows) == (179.0, 89.5, 128.0, 80)
+
+
+def weekly(weeks: float, growth: float = 0.0) -> list[dict[str, Any]]:
+    """A window an hour with a rate of 100 + hour of the week, growing from week to week."""
+    found = []
+    for h in range(round(weeks * 168)):
+        rate = (100.0 + h % 168) * (1 + growth * (h // 168))
+        found.append(edge("a", "b", HOUR_0 + h, rate))
+    return found
+
+
+def test_profile_is_the_median_rate_of_each_hour_of_the_week(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(weekly(3, growth=0.1))
+    found = {r.hour_of_week: r for r in profile(rows).collect()}
+    assert len(found) == 168
+    assert (found[0].rate_tps, found[0].weeks, found[0].windows) == (pytest.approx(110.0), 3, 3)
+
+
+def test_forecast_is_tested_on_the_last_week_that_it_was_not_made_from(spark: SparkSession) -> None:
+    found = {
+        r.from_component: r for r in forecast_error(held_out(spark.createDataFrame(weekly(2, growth=0.25)))).collect()
+    }
+    assert set(found) == {None, "a"}
+    assert found["a"].forecast_error_ratio == pytest.approx(0.2) and found["a"].windows == 168
+    assert found[None].weighted_error_ratio == pytest.approx(0.2)
+
+
+def test_with_nine_days_the_last_day_is_the_test_and_with_seven_there_is_none(spark: SparkSession) -> None:
+    nine = held_out(spark.createDataFrame(weekly(9 / 7))).where("test").count()
+    seven = held_out(spark.createDataFrame(weekly(1))).where("test").count()
+    assert (nine, seven) == (24, 0)
+
+
+def test_restart_is_the_median_of_what_was_measured(table: Table) -> None:
+    moves = [
+        {"topology_name": "flights", "at": at(m), "published_at": at(m - 1), "stood_s": s}
+        for m, s in enumerate((8.0, 9.0, 40.0, None))
+    ]
+    (row,) = restart_s(table("outcomes", moves)).collect()
+    assert (row.restart_s, row.moves) == (9.0, 3)

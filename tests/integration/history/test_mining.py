@@ -1,0 +1,163 @@
+"""The whole of `stormpilot history mine`, on made logs with planted truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from stormpilot.cli import app
+from stormpilot.config import Config
+from stormpilot.errors import StormpilotError, UsageError
+from stormpilot.history import spark as spark_module
+from stormpilot.history.generate.log import generate
+from stormpilot.history.generate.spec import Spec
+from stormpilot.history.generate.truth import TopologyTruth
+from stormpilot.history.mine.findings import Mined, Terms
+from stormpilot.history.mine.job import mine
+from stormpilot.history.mine.reading import Selection, open_log
+from stormpilot.model import thresholds as th
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+HOUR = Spec(days=1 / 24, parallelism=2, nodes=2, topologies=2)
+MONTH = Spec(days=30, window_s=300, parallelism=2, nodes=3)
+WITHIN = 0.05
+
+
+@pytest.fixture(scope="session")
+def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An hour of two topologies."""
+    folder = tmp_path_factory.mktemp("made") / "hour"
+    generate(folder, HOUR, seed=4)
+    return folder
+
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`stormpilot history mine ...` in the session of these tests."""
+
+    @contextmanager
+    def same(*_: object) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(spark_module, "session", same)
+
+    def run(*arguments: str) -> Any:
+        result = CliRunner().invoke(app, ["history", "mine", *arguments])
+        if isinstance(result.exception, StormpilotError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, tmp_path: Path) -> None:
+    result = command("--log", str(hour), "-o", str(tmp_path / "thresholds.json"))
+    assert "200 needed" in result.stdout
+    assert "no profile of its week: the log is shorter than one" in result.stdout
+    assert "1/6 windows:" in result.stderr and "6/6 profiles:" in result.stderr
+    written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=dict[str, list[Mined]])
+    assert [m.thresholds.topology_name for m in written["topologies"]] == ["made1", "made2"]
+    for m in written["topologies"]:
+        assert m.profile is None and not m.thresholds.performance
+        assert {e.source for e in m.thresholds.entries} == {"default"}
+        assert all(e.text for e in m.thresholds.entries)
+        values = {e.name: e.value for e in m.thresholds.entries if e.scope == "topology"}
+        assert values[th.GAIN_RATIO] == Config().decide.gain_threshold_ratio
+        assert values[th.OVERLOAD_S] == Config().decide.overload_s
+
+
+def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
+    result = command("--log", hour.as_uri(), "-t", "made2", "--since", "2024-12-30T00:30", "-f", "json")
+    (one,) = json.loads(result.stdout)["topologies"]
+    thresholds = one["thresholds"]
+    assert thresholds["topologyName"] == "made2"
+    noise = next(e for e in thresholds["entries"] if e["name"] == th.NOISE_RATIO)
+    assert 20 <= noise["rows"] <= 31
+
+
+def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
+    with pytest.raises(UsageError, match=r"no windows of made1 since 2030-01-01"):
+        command("--log", str(hour), "-t", "made1", "--since", "2030-01-01")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda p: p / "not-there", "there is no such folder"),
+        (lambda p: p, "expected folders such as edges/ .* it is empty"),
+        (lambda p: _folder(p, "src"), "is not a traffic log: .* it holds src"),
+        (lambda p: _folder(p, "edges/2026"), "expected folders date=YYYY-MM-DD/, found 2026/"),
+        (lambda p: _file(p, "log.txt"), "is a file, expected the folder"),
+        (lambda p: _file(p, "edges/date=2026-01-01/a.parquet").parents[2], "cannot be read as Parquet"),
+    ],
+    ids=["missing", "empty", "other", "unpartitioned", "file", "no-parquet"],
+)
+def test_what_is_no_traffic_log_is_refused(
+    spark: SparkSession, tmp_path: Path, make: Callable[[Path], Path], why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        open_log(spark, str(make(tmp_path)))
+
+
+def test_parquet_of_others_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.createDataFrame([("a", 1)], "city string, people int").write.parquet(str(tmp_path / "edges/date=2026-01-01"))
+    with pytest.raises(
+        UsageError, match="not table edges of a traffic log: no column window_to but city, date, people"
+    ):
+        open_log(spark, str(tmp_path))
+
+
+def _folder(path: Path, name: str) -> Path:
+    (path / name).mkdir(parents=True)
+    return path
+
+
+def _file(path: Path, name: str) -> Path:
+    file = path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("no parquet at all")
+    return file
+
+
+def test_a_month_gives_back_what_was_planted(spark: SparkSession, tmp_path: Path) -> None:
+    truth = generate(tmp_path / "month", MONTH, seed=5).topologies[0]
+    (mined,) = mine(open_log(spark, str(tmp_path / "month"), Selection(("made1",))), Terms())
+    found = {(e.name, *e.of): e for e in mined.thresholds.entries}
+    for key, planted in _planted(truth).items():
+        entry = found[key]
+        assert entry.source == "mined", (key, entry.text)
+        assert entry.value == pytest.approx(planted, rel=WITHIN), key
+        assert entry.rows > 0 and truth_span(entry.from_ms, entry.to_ms) > 0.9 * 30 * 86_400_000
+    assert mined.profile is not None and mined.profile.forecast_error_ratio is not None
+    assert mined.profile.forecast_error_ratio == pytest.approx(0.674 * truth.noise_ratio, rel=0.6)
+
+
+def truth_span(from_ms: int, to_ms: int) -> int:
+    return to_ms - from_ms
+
+
+def _planted(t: TopologyTruth) -> dict[tuple[str, ...], float]:
+    planted: dict[tuple[str, ...], float] = {
+        (th.GAIN_RATIO,): t.gain_threshold_ratio,
+        (th.NOISE_RATIO,): t.noise_ratio,
+        (th.OVERLOAD_S,): t.overload_s,
+    }
+    planted |= {(th.CPU_LIMIT_RATIO, k.supervisor): k.knee_ratio for k in t.knees if k.above >= 100}
+    planted |= {(th.SELECTIVITY, s.from_, s.stream, s.to): s.value for s in t.selectivity}
+    planted |= {(th.CPU_MHZ_PER_TPS, c.component): c.mhz_per_tps for c in t.cpu if not c.component.startswith("__")}
+    assert len([k for k in planted if k[0] == th.CPU_LIMIT_RATIO]) >= 2
+    return planted

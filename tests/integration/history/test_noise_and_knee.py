@@ -1,0 +1,84 @@
+"""Noise floor and latency knee, on literal rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stormpilot.history.mine.knee import knees, latency_bins, seen
+from stormpilot.history.mine.noise import executor_noise, noise
+from tests.integration.history.conftest import Table, at, evidence, window
+
+pytestmark = pytest.mark.spark
+
+
+def traffic(minute: int, tps: float, **columns: Any) -> dict[str, Any]:
+    return window(minute, **{"measured": True, "inter_node_tps": tps, **columns})
+
+
+def test_noise_is_the_scatter_around_the_line_of_an_hour(table: Table) -> None:
+    """A rise within the hour is none, nor are a few bursts or what was not measured."""
+    swing = [traffic(m, (100 + m) * (1.05 if m % 2 else 0.95)) for m in range(60)]
+    burst = [traffic(60 + m, 200 * (1.05 if m % 2 else 0.95)) for m in range(60)]
+    burst[30]["inter_node_tps"] = 900.0
+    hidden = [traffic(30, 9e9, measured=False), traffic(31, None)]
+    (row,) = noise(table("windows", swing + burst + hidden)).collect()
+    assert row.noise_ratio == pytest.approx(1.4826 * 0.05, rel=0.1)
+    assert (row.windows, row.rows, row.hours_of_week) == (119, 119, 2)  # without the burst
+
+
+def test_a_new_placement_is_no_noise(table: Table) -> None:
+    """Nor is a stretch too short for a line."""
+    before = [traffic(m, 300.0) for m in range(30)]
+    after = [traffic(m, 100.0, assigned_since=at(29)) for m in range(30, 60)]
+    short = [traffic(m, 50.0 * m, assigned_since=at(60)) for m in range(60, 65)]
+    (row,) = noise(table("windows", before + after + short)).collect()
+    assert row.noise_ratio == pytest.approx(0.0, abs=1e-9)
+    assert row.windows == 60
+
+
+def test_one_executors_noise_is_the_median_of_those_with_traffic(table: Table) -> None:
+    spark = table("windows", []).sparkSession
+    hours = [(12, 100.0, 4.0), (12, 100.0, 6.0), (12, 100.0, 50.0), (12, 0.0, 0.0), (5, 100.0, 9.0)]
+    rows = [
+        {"topology_name": "flights", "windows": w, "traffic_tps": t, "traffic_noise_tps": n, **evidence()}
+        for w, t, n in hours
+    ]
+    (row,) = executor_noise(spark.createDataFrame(rows)).collect()
+    assert (row.executor_noise_tps, row.executor_hours) == (6.0, 3)
+
+
+def latency(minute: int, load_ratio: float, p95_ms: float, supervisor: str = "a") -> dict[str, Any]:
+    return window(
+        minute, measured=True, busiest_supervisor=supervisor, busiest_load_ratio=load_ratio, latency_p95_ms=p95_ms
+    )
+
+
+def bending(supervisor: str, knee: float | None, base_ms: float = 20.0) -> list[dict[str, Any]]:
+    """Six windows at every percent of utilisation; latency rises steeply and ever more above `knee`."""
+    rows = []
+    for i in range(20, 96):
+        u = i / 100
+        over = 0.0 if knee is None else max(0.0, u - knee)
+        for k in range(6):
+            wobble = 1 + 0.02 * (k - 2.5)
+            rows.append(latency(len(rows), u, base_ms * wobble * (1 + 8 * over / (1.05 - u)), supervisor))
+    return rows
+
+
+def test_knee_is_where_latency_begins_to_rise(table: Table) -> None:
+    bins = latency_bins(table("windows", bending("a", 0.62) + bending("b", 0.75))).persist()
+    found = {r.supervisor: r for r in knees(bins).collect()}
+    assert found["a"].knee_ratio == pytest.approx(0.62, rel=0.03)
+    assert found["b"].knee_ratio == pytest.approx(0.75, rel=0.03)
+    assert found["a"].rise_ratio > 5 * found["a"].band_ratio
+    assert {r.supervisor: (round(r.highest_ratio, 2), r.rows) for r in seen(bins).collect()} == {
+        "a": (0.95, 456),
+        "b": (0.95, 456),
+    }
+
+
+def test_level_latency_has_no_knee(table: Table) -> None:
+    found = knees(latency_bins(table("windows", bending("a", None)))).collect()
+    assert all(r.rise_ratio < 0.1 for r in found)
