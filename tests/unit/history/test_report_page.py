@@ -69,11 +69,14 @@ def test_page_is_whole_without_mined_numbers_and_replay() -> None:
 
 def test_replay_and_thresholds_are_on_the_page(replayed: Replay, tmp_path: Path) -> None:
     entry = ThresholdEntry(name="decide.overload_s", value=300.0, unit="s", source="default", text="too few episodes")
+    limit = ThresholdEntry(name="decide.cpu_limit_ratio", scope="supervisor", of=["s1"], value=0.67)
     thresholds = Thresholds(
-        topology_id="t-1", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1, entries=[entry]
+        topology_id="t-1", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1, entries=[entry, limit]
     )
     text = page([Mined(thresholds=thresholds)], replayed, tmp_path / evidence.RUNS)
     assert "too few episodes" in text
+    assert "<!--  0.67 -->" in text  # drawn beside the points of s1
+    assert "<!--  0.67 -->" not in page([], replayed, None)
     assert "Recommended: <b>online</b>" in text and "-20.0%" in text
     assert "as it was" in text and text.count("<svg") == 6
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 
 from stormpilot.errors import UsageError
 from stormpilot.history.mine.columns import hour, hour_of_week
-from stormpilot.history.mine.knee import knees, latency_bins
+from stormpilot.history.mine.knee import latency_bins
 from stormpilot.history.mine.noise import noise
 from stormpilot.history.mine.reading import Log
 from stormpilot.model.values import Value
@@ -34,12 +34,11 @@ class Hour(Value, frozen=True, kw_only=True):
 
 
 class Knee(Value, frozen=True, kw_only=True):
-    """Latency over utilisation of a node (points), and the knee in it where one was found."""
+    """Latency over utilisation of a node, as points."""
 
     supervisor: str
     load_ratio: list[float]
     latency_ratio: list[float]
-    knee_ratio: float | None = None
 
 
 class TopologyLog(Value, frozen=True, kw_only=True):
@@ -76,7 +75,6 @@ def gather(log: Log) -> list[TopologyLog]:
         week = by_hour_of_week(windows).collect()
         bins = latency_bins(windows).persist()
         points = bins.orderBy("supervisor", "load_ratio").collect()
-        at = {r.supervisor: r.knee_ratio for r in knees(bins).collect()}
         runs_on = {
             (r.topology_name, r.supervisor)
             for r in windows.select("topology_name", fn.col("busiest_supervisor").alias("supervisor"))
@@ -123,7 +121,6 @@ def gather(log: Log) -> list[TopologyLog]:
                         supervisor=s,
                         load_ratio=[float(p.load_ratio) for p in own if p.supervisor == s],
                         latency_ratio=[float(p.latency_ratio) for p in own if p.supervisor == s],
-                        knee_ratio=at.get(s),
                     )
                     for s in sorted({p.supervisor for p in own})
                 ],

@@ -15,7 +15,7 @@ from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
 from stormpilot.history.report.gather import TopologyLog
-from stormpilot.model.thresholds import ThresholdEntry
+from stormpilot.model.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
 
 CSS = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;color:#1c2733}
@@ -46,8 +46,8 @@ def page(
             plots.heat(t.pairs) if t.pairs else "<p>The log does not name components (written before version 2).</p>",
             "<h3>A week</h3><p class=muted>Mean by hour of the week, UTC. A gap: an hour that was not seen.</p>",
             plots.week(t.week_tps),
-            "<h3>Latency over load</h3><p class=muted>By node, against the usual; red: where it leaves its band.</p>",
-            plots.knee(t.knees) if t.knees else "<p>No latency was measured.</p>",
+            "<h3>Latency over load</h3><p class=muted>By node, against the usual; red: its mined B(n).</p>",
+            plots.knee(t.knees, _limits(by_name.get(t.name))) if t.knees else "<p>No latency was measured.</p>",
             "<h3>Mined thresholds</h3>",
             _thresholds(by_name.get(t.name)),
             "<h3>Replay</h3>",
@@ -57,6 +57,13 @@ def page(
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Traffic history</title><style>{CSS}</style></head><body>{''.join(parts)}</body></html>\n"
     )
+
+
+def _limits(mined: Mined | None) -> dict[str, float]:
+    """B(n) by supervisor, where there was enough to mine it from."""
+    entries = [] if mined is None else mined.thresholds.entries
+    own = (e for e in entries if e.name == CPU_LIMIT_RATIO and e.scope == "supervisor" and e.source == "mined")
+    return {e.of[0]: e.value for e in own if e.value is not None}
 
 
 def _thresholds(mined: Mined | None) -> str:
@@ -89,13 +96,14 @@ def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -
             f"<p>Recommended: <b>{html.escape(verdict.recommended.name)}</b>. {html.escape(verdict.text)}.</p>"
         )
     shown = [verdict.as_it_was, *verdict.tried[:8]]
-    shown += [] if verdict.default in shown else [verdict.default]
+    shown += [] if replay.together or verdict.default in shown else [verdict.default]
+    default = None if replay.together else verdict.default.name
     head = "".join(
         f"<th>{c}</th>"
         for c in ("", "cost", "held out", "between nodes", "overload min", "moves", "executors moved", "restart s")
     )
-    rows = "".join(_tried(t, verdict) for t in shown)
-    parts += [f"<table><tr>{head}</tr>{rows}</table>", plots.settings(verdict)]
+    rows = "".join(_tried(t, verdict, default) for t in shown)
+    parts += [f"<table><tr>{head}</tr>{rows}</table>", plots.settings(verdict, default)]
     if runs is not None and runs.exists():
         parts.append(_lines(verdict, runs))
     w = replay.weights
@@ -106,9 +114,9 @@ def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -
     return "".join(parts)
 
 
-def _tried(t: Tried, verdict: Verdict) -> str:
+def _tried(t: Tried, verdict: Verdict, default: str | None) -> str:
     s = t.chosen_by
-    name = t.name + (" (default)" if t == verdict.default else "")
+    name = t.name + (" (default)" if t.name == default else "")
     held = "-" if t.held_out_score is None else f"{t.held_out_score:.3f}"
     cells = (
         f"{t.score:.3f}",
@@ -118,7 +126,7 @@ def _tried(t: Tried, verdict: Verdict) -> str:
         s.moves,
         s.moved_executors,
     )
-    css = " class=best" if t == verdict.recommended else ""
+    css = " class=best" if default is not None and t == verdict.recommended else ""
     numbers = "".join(f"<td>{c}</td>" for c in (*cells, f"{s.restart_s:,.0f}"))
     return f"<tr{css}><td>{html.escape(name)}</td>{numbers}</tr>"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -31,7 +31,7 @@ matplotlib.rcParams.update(STYLE)
 
 def heat(pairs: Sequence[Pair]) -> str:
     """Traffic from component (row) to component (column); under each rate the part of it between nodes."""
-    names = list(dict.fromkeys([*(p.from_ for p in pairs), *(p.to for p in pairs)]))
+    names = sorted({n for p in pairs for n in (p.from_, p.to)}, key=lambda n: (n.startswith("__"), n))
     rates = np.full((len(names), len(names)), np.nan)
     for p in pairs:
         rates[names.index(p.from_), names.index(p.to)] = p.rate_tps
@@ -85,16 +85,17 @@ def week(rates: Sequence[float | None]) -> str:
     return _svg(figure)
 
 
-def knee(found: Sequence[Knee]) -> str:
-    """Latency against load of each node; a line where it leaves its band."""
+def knee(found: Sequence[Knee], limits: Mapping[str, float]) -> str:
+    """Latency against load of each node; a line at the B(n) that was mined of it, by supervisor."""
     columns = min(len(found), 4)
     rows = -(-len(found) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(2.75 * columns, 2.2 * rows), squeeze=False, sharex=True)
     for axis, k in zip(axes.flat, found, strict=False):
         axis.scatter(k.load_ratio, k.latency_ratio, s=8, color=BLUE)
-        if k.knee_ratio is not None:
-            axis.axvline(k.knee_ratio, color=RED, linewidth=1)
-            axis.text(k.knee_ratio, axis.get_ylim()[1], f" {k.knee_ratio:.2f}", color=RED, va="top", fontsize=8)
+        limit = limits.get(k.supervisor)
+        if limit is not None:
+            axis.axvline(limit, color=RED, linewidth=1)
+            axis.text(limit, axis.get_ylim()[1], f" {limit:.2f}", color=RED, va="top", fontsize=8)
         axis.set_title(k.supervisor, fontsize=8)
         axis.set_ylim(bottom=0)
     for axis in list(axes.flat)[len(found) :]:
@@ -104,17 +105,17 @@ def knee(found: Sequence[Knee]) -> str:
     return _svg(figure)
 
 
-def settings(verdict: Verdict, limit: int = 14) -> str:
+def settings(verdict: Verdict, default: str | None, limit: int = 14) -> str:
     """The cost of what was tried, the best first, the parts of it, and of what really happened."""
     rows = [t for t in (verdict.as_it_was, *verdict.tried[:limit]) if t.chosen_by.tuples]
-    if verdict.default not in rows and verdict.default.chosen_by.tuples:
+    if default is not None and verdict.default not in rows and verdict.default.chosen_by.tuples:
         rows.append(verdict.default)
     figure, axis = plt.subplots(figsize=(11, 0.6 + 0.27 * len(rows)))
     network = [t.chosen_by.network_cost / t.chosen_by.tuples for t in rows]
     rest = [max(t.score - n, 0.0) for t, n in zip(rows, network, strict=True)]
     axis.barh(range(len(rows)), network, color=[GREY if t.setting is None else BLUE for t in rows], label="network")
     axis.barh(range(len(rows)), rest, left=network, color=ORANGE, label="overload and restarts")
-    axis.set_yticks(range(len(rows)), [t.name + (" (default)" if t == verdict.default else "") for t in rows])
+    axis.set_yticks(range(len(rows)), [t.name + (" (default)" if t.name == default else "") for t in rows])
     axis.invert_yaxis()
     axis.set_xlabel("cost per tuple; blue: network, orange: overload and restarts")
     return _svg(figure)
