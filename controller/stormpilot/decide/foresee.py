@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.model.compiled import NOWHERE
-from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow import flow_model, follows_placement
 from stormpilot.model.part import plan_of
 from stormpilot.model.values import Edge, Model, Plan
@@ -46,21 +46,22 @@ class Foresight:
 def foresee(alone: Model, plan: Plan, traffic: Traffic) -> Foresight:
     """Look ahead for the only topology of a model; `measured`: pairs and CPU are taken to stay as they are."""
     (topology,) = alone.topologies
-    planned, running = evaluate(alone, plan), current_plan(alone)
-    now_tps = None if running is None else evaluate(alone, running)["inter_node_tps"]
-    new_tps = planned["inter_node_tps"]
+    c = compile_model(alone)
+    placement = c.slots_of(plan)
+    whole = not (c.current == NOWHERE).any()
+    now_tps = inter_node_tps(c, c.current) if whole else None
+    new_tps = inter_node_tps(c, placement)
     cpu_mhz = {e.start: e.cpu_mhz for e in topology.executors}
     if traffic == "flow" and follows_placement(alone):
-        flow = flow_model(alone)
-        c = flow.compiled
-        then = flow.predict(c.slots_of(plan))
+        flow = flow_model(alone, c)
+        then = flow.predict(placement)
         new_tps, changed = then.inter_node_tps, then.cpu_mhz - c.cpu_mhz
-        if now_tps is not None and not (c.current == NOWHERE).any():
+        if now_tps is not None:
             now = flow.predict(c.current)
             new_tps = max(now_tps + then.inter_node_tps - now.inter_node_tps, 0.0)
             changed = then.cpu_mhz - now.cpu_mhz
         cpu_mhz = {int(s): float(was + by) for s, was, by in zip(c.start, c.cpu_mhz, changed, strict=True)}
-    return Foresight(now_tps, new_tps, planned["total_tps"], int(planned["moved_executors"]), cpu_mhz)
+    return Foresight(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz)
 
 
 def with_cpu(model: Model, foreseen: Mapping[str, Foresight]) -> Model:
