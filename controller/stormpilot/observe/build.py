@@ -15,7 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, SupervisorPart, TopologySnapshot
+from stormpilot.model.messages import (
+    ClusterSnapshot,
+    ComponentPart,
+    ExecutorPart,
+    InputPart,
+    SupervisorPart,
+    TopologySnapshot,
+)
+from stormpilot.model.routes import STANDBY_KEY
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.load import TaskRates
@@ -235,13 +243,18 @@ def _components(snapshot: TopologySnapshot) -> list[Component]:
             kind=c.kind,
             site=str(c.config["site"]) if c.config.get("site") is not None else None,
             site_required=c.config.get("site.required", True) is not False,
-            inputs=[Input(component=i.component, stream=i.stream, grouping=i.grouping) for i in c.inputs],
+            inputs=[Input(component=i.component, stream=i.stream, grouping=_grouping(i, c)) for i in c.inputs],
         )
         for c in snapshot.components
     ]
     listed = {c.id for c in known}
     unlisted = sorted({e.component for e in snapshot.executors} - listed)
     return known + [Component(id=c, kind="system") for c in unlisted]
+
+
+def _grouping(i: InputPart, component: ComponentPart) -> str:
+    """Storm's name, or CUSTOM where standby tasks get nothing: tuples stay with those that were seen to get them."""
+    return "CUSTOM" if i.routed and component.config.get(STANDBY_KEY) else i.grouping
 
 
 def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[str]) -> list[Edge]:
