@@ -38,6 +38,7 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="make bench-control", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the soak]")
+    parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
     parser.add_argument("--largest", action="store_true", help="shim, scale: the largest size only")
     parser.add_argument("--cycles", type=int, default=6, help="scale: cycles measured per size, after the first")
     parser.add_argument("--rounds", type=int, default=100, help="shim: rounds of the plug-in measured per size")
@@ -52,7 +53,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
-    for part in arguments.only or ("shim", "scale", "react"):
+    for part in () if arguments.report else arguments.only or ("shim", "scale", "react"):
         say(f"part {part}")
         rows = _run(part, arguments)
         results[part] = {"machine": _machine(), "rows": rows}
