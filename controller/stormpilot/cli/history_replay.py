@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +13,6 @@ from stormpilot.cli.output import Format, FormatOption, console_err, print_json,
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from stormpilot.history.mine.findings import Mined
     from stormpilot.history.mine.reading import Log
     from stormpilot.history.replay.choose import Tried, Verdict
@@ -147,19 +145,18 @@ def _rules(config: Path | None, log: str | None, budget_s: float, restart_s: flo
     return Rules(msgspec.structs.replace(read, decide=decide), budget_s, measured=False), where
 
 
-def selected(spark: SparkSession, path: str, topologies: list[str], since: str, until: str | None) -> Log:
+def selected(spark: Any, path: str, topologies: list[str], since: str, until: str | None) -> Log:
     """The part of the log that is asked for; its end is that of its nodes."""
     from datetime import UTC, datetime, timedelta
 
-    from pyspark.sql import functions as fn
-
     from stormpilot.history.mine.reading import Selection, open_log
+    from stormpilot.history.replay.read import last_end_ms
 
     whole = open_log(spark, path, Selection(topologies=tuple(topologies)))
-    last = whole.table("nodes").agg(fn.unix_millis(fn.max("window_to")).alias("ms")).first()
-    if last is None or last.ms is None:
+    last_ms = last_end_ms(whole)
+    if last_ms is None:
         raise UsageError(f"the traffic log {path} has no windows")
-    end = datetime.fromtimestamp(last.ms / 1000, UTC) + timedelta(milliseconds=1)
+    end = datetime.fromtimestamp(last_ms / 1000, UTC) + timedelta(milliseconds=1)
     end = parse_time("--until", until, end) or end
     begin = parse_time("--since", since, end) or end
     if begin >= end:

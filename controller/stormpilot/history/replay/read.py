@@ -31,6 +31,12 @@ class Past:
     restart_s: dict[str, float]
 
 
+def last_end_ms(log: Log) -> int | None:
+    """When the last window of the nodes ended, ms; None where there is none."""
+    last = log.table("nodes").agg(fn.unix_millis(fn.max("window_to")).alias("ms")).first()
+    return None if last is None else last.ms
+
+
 def past_of(log: Log, step_s: int) -> Past:
     """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
     step_ms = step_s * 1000
