@@ -120,4 +120,4 @@ def _show(directory: Path, truth: Truth, took_s: float) -> None:
     ]
     print_table(["topology", "noise", "X s (overloads)", "latency knees", "placements"], rows)
     size_mb = sum(p.stat().st_size for p in directory.rglob("*.parquet")) / 1e6
-    say(f"\n{directory}: {size_mb:,.0f} MB in {took_s:.0f} s; truth.json says all that was planted")
+    say(f"\n{directory}: {size_mb:,.1f} MB in {took_s:.0f} s; truth.json says all that was planted")
