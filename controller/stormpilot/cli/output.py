@@ -54,7 +54,7 @@ def print_table(
         console.print(table)
     else:
         wide = Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
-        console.print(table, width=max(wide, len(title or "")), crop=False)
+        Console(file=console.file, width=max(wide, len(title or ""))).print(table)  # one prints no wider than it is
 
 
 def _is_number(value: Any) -> bool:

@@ -66,7 +66,8 @@ def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, tmp_path: Path) -> None:
     result = command("--log", str(hour), "-o", str(tmp_path / "thresholds.json"))
-    assert "200 needed" in result.stdout
+    (gain,) = [line for line in result.stdout.splitlines() if line.startswith("decide.gain_threshold_ratio ")]
+    assert " 0.1 " in gain and " default " in gain and "200 needed" in gain
     assert "no profile of its week: the log is shorter than one" in result.stdout
     assert "1/6 windows:" in result.stderr and "6/6 profiles:" in result.stderr
     written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=dict[str, list[Mined]])
