@@ -1,4 +1,4 @@
-"""`stormpilot doctor` as a program against real servers: a healthy cluster, and the same one broken in turn."""
+"""`stormpilot doctor` as a program against real servers; docker/test_compose.py asks it of a whole, healthy cluster."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from scene import PATHS, Scene, until
-from stormpilot.local.cluster import LocalCluster
+from doubles.shim import ShimDouble, until
+from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
 
+ID = "flights-1-1763690000"
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 CONTROLLER = """\
 zookeeper: {{hosts: '{hosts}'}}
 cycle: {{period_s: 1, poll_s: 0.5}}
-load: {{window_s: 10}}
+load: {{window_s: 5}}
+planner: {{name: online}}
 decide: {{mode: advise}}
 traffic_log: {{dir: ''}}
 api: {{enabled: false}}
@@ -83,70 +86,52 @@ def test_znodes_of_another_login_and_open_ones_are_found(zookeeper: LocalZooKeep
         client.close()
 
 
-# --- a whole cluster --------------------------------------------------------------------------------------------------
+# --- a controller beside the double of the plug-in --------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def scene(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A controller, and a topology that reports."""
-    scene = Scene(cluster, tmp_path_factory.mktemp("doctor"))
-    scene.config.write_text(CONTROLLER.format(hosts=cluster.zookeeper_hosts))
-    scene.topology_id = scene.submit("wordcount_comm", "doctored", **{"topology.workers": 2})
-    scene.start_controller()
+@pytest.fixture
+def shim(zookeeper: LocalZooKeeper) -> Iterator[ShimDouble]:
+    """The plug-in and a topology that reports, with the names that Storm itself keeps in ZooKeeper."""
+    made = ShimDouble(
+        zookeeper.hosts, msgspec.structs.replace(cluster("a", "b"), written_at_ms=int(time.time() * 1000))
+    )
+    made.submit(topology(everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})))
+    for name in ("supervisors/a", "supervisors/b", f"storms/{ID}"):
+        made.client.ensure_path(f"/storm/{name}")
+    yield made
+    made.close()
+
+
+@pytest.mark.zookeeper
+@pytest.mark.timeout(400)
+def test_each_part_of_an_installation_that_breaks_is_named(
+    zookeeper: LocalZooKeeper, shim: ShimDouble, tmp_path: Path
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(CONTROLLER.format(hosts=zookeeper.hosts))
+    with (tmp_path / "log").open("wb") as log:
+        controller = subprocess.Popen([STORMPILOT, "run", config], stdout=log, stderr=log)
+
+    def says(check: str) -> str:
+        return wrong(doctor("--config", config)[1]).get(check, "")
+
     try:
-        until(scene.leads, 180, "a controller to lead")
-        yield scene
+        until(lambda: not says("controller") and not says("plug-in"), "controller and plug-in to be found", 120)
+
+        shim.client.ensure_path("/storm/supervisors/c")
+        assert "supervisors c missing" in says("plug-in")
+        shim.client.delete("/storm/supervisors/c")
+        assert not says("plug-in")
+
+        shim.client.create(shim.paths.plan(ID), b'{"schema": 99}', makepath=True)
+        assert "schema 99 is newer" in says("znodes")
+        shim.client.delete(shim.paths.plan(ID))
+        assert not says("znodes")
+
+        controller.send_signal(signal.SIGTERM)
+        controller.wait(60)
+        assert "no controller runs" in says("controller")
     finally:
-        scene.stop_controller()
-        scene.kill_topology(scene.topology_id)
-        scene.zookeeper.stop()
-
-
-def ask(scene: Scene) -> tuple[int, list[dict[str, str]]]:
-    return doctor("--config", scene.config, "--nimbus", str(scene.cluster.nimbus_address))
-
-
-def wait_for_health(scene: Scene, timeout_s: float) -> None:
-    """Wait until nothing is wrong and nothing to look at; says what is, where that does not come."""
-    bad: list[dict[str, str]] = []
-
-    def healthy() -> bool:
-        bad[:] = [f for f in ask(scene)[1] if f["level"] in ("warn", "fail")]
-        return not bad
-
-    try:
-        until(healthy, timeout_s, "a healthy installation")
-    except AssertionError as e:
-        raise AssertionError(f"{e}: {bad}") from None
-
-
-@pytest.mark.cluster
-@pytest.mark.timeout(900)
-def test_a_real_cluster_is_healthy_and_each_broken_part_is_named(scene: Scene) -> None:
-    wait_for_health(scene, 120)
-    assert scene.controller is not None
-
-    scene.controller.send_signal(signal.SIGSTOP)
-    try:
-        until(lambda: "controller" in wrong(ask(scene)[1]), 90, "the stuck controller to be found")
-    finally:
-        scene.controller.send_signal(signal.SIGCONT)
-    wait_for_health(scene, 60)
-
-    scene.stop_controller()
-    assert "no controller runs" in wrong(ask(scene)[1])["controller"]
-    scene.start_controller()
-
-    plan = PATHS.plan(scene.topology_id)
-    scene.write(plan, b'{"schema": 99}')
-    assert "schema 99 is newer" in wrong(ask(scene)[1])["znodes"]
-    scene.zookeeper.client.delete(plan)
-
-    lost = scene.cluster.supervisor_ids[-1]
-    before: Any = scene.read(PATHS.cluster)
-    scene.write(PATHS.cluster, before.replace(f'"{lost}"'.encode(), b'"nobody"'))
-    try:
-        assert f"supervisors {lost} missing" in wrong(ask(scene)[1])["plug-in"]
-    finally:
-        scene.write(PATHS.cluster, before)
-    wait_for_health(scene, 60)
+        if controller.poll() is None:
+            controller.kill()
+        controller.wait(10)
