@@ -43,16 +43,20 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "cycle: {period_s: 2, poll_s: 1}\n"
             "load: {window_s: 20, settle_s: 5}\n"
             "planner: {name: online, first_plan: default, budget_s: 1}\n"
-            "decide: {mode: act, reschedule_timeout_s: 3600}\n"
+            # What a fault moves shows only where nothing moves for a gain; after losses no cool-down holds that.
+            "decide: {mode: act, reschedule_timeout_s: 3600, gain_threshold_ratio: 1.0}\n"
+            "refill: {enabled: false}\n"
             f"traffic_log: {{dir: {scene.folder}/traffic}}\n"
             "api: {enabled: false}\n"
         )
-        scene.start_controller()  # before the topology: its first plan is then ours as well
+        scene.start_controller()
+        until(scene.leads, 120, "the controller to lead: the first plan is then ours as well")
+        whole = scene
         scene.topology_id = scene.submit("flights", "flights", **{"topology.workers": 3, "flights.rate.tps": 50})
         until(scene.applied, 120, "the first plan to be applied")
-        until(lambda: len(scene.workers()) == 3, 120, "three workers")
-        until(lambda: _reports(scene), 180, "load reports, which come when the components run")
-        yield scene
+        until(lambda: _where_planned(whole), 120, "three workers, where the plan has them")
+        until(lambda: _reports(whole), 180, "load reports, which come when the components run")
+        yield whole
     finally:
         if scene is not None:
             scene.stop_controller()
@@ -67,7 +71,14 @@ def scene(whole_scene: Scene) -> Iterator[Scene]:
         whole_scene.start_controller()
     until(whole_scene.leads, 90, "a controller to lead")
     until(whole_scene.applied, 90, "the plan to be in force")
+    until(lambda: _where_planned(whole_scene), 90, "its workers to run")
     yield whole_scene
+
+
+def _where_planned(scene: Scene) -> bool:
+    """Whether the workers that run are those of the plan: while others start or end, nothing is to be broken."""
+    plan = scene.plan()
+    return plan is not None and set(scene.workers()) == {(w.supervisor, w.port) for w in plan.workers}
 
 
 def _reports(scene: Scene) -> bool:
