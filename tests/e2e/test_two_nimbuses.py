@@ -18,7 +18,7 @@ from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
