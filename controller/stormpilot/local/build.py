@@ -53,9 +53,10 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     # Copies: a rebuilt jar must not change under a running JVM.
     for jar in spec.extlib:
         shutil.copy(jar, layout.extlib)
-    for_workers = hook_jar(spec) if spec.hook else _built("worker")  # groupings that follow routes need it as well
-    if for_workers is not None:
-        shutil.copy(for_workers, layout.extlib)
+    if spec.hook:
+        shutil.copy(hook_jar(spec), layout.extlib)
+    elif spec.scheduler == "pilot" and (routing := _built("worker")):  # for topologies whose tuples follow routes
+        shutil.copy(routing, layout.extlib)
     if spec.scheduler == "pilot":
         shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
 
