@@ -283,8 +283,19 @@ def _result(soak: Soak, plans: Sequence[HistoryEntry], emitted: int, left: int) 
             "acked": progress.acked,
             "mean_tps": round(emitted / seconds, 1),
         },
+        "longest_silence_s": _longest_silence(soak.samples),
         "samples": soak.samples,
     }
+
+
+def _longest_silence(samples: Sequence[dict[str, Any]]) -> float:
+    """The longest time in which no flight was acknowledged, to within a sample."""
+    longest = since = 0.0
+    for s in samples:
+        if s["acked_tps"] > 0:
+            since = s["at_s"]
+        longest = max(longest, s["at_s"] - since)
+    return float(round(longest))
 
 
 def _series(samples: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
