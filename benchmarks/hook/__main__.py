@@ -115,22 +115,31 @@ def write(found: list[table.Row], pairs: dict[str, list[table.Pair]], arguments:
     BENCH.mkdir(parents=True, exist_ok=True)
     (BENCH / "hook.json").write_text(json.dumps(result, indent=1) + "\n")
     if arguments.publish:
-        RESULTS.write_text("\n".join(page(found, done, arguments, machine)) + "\n")
+        RESULTS.write_text("\n".join(page(found, pairs, arguments, machine)) + "\n")
 
 
-def page(found: list[table.Row], pairs: int, arguments: argparse.Namespace, machine: dict[str, Any]) -> list[str]:
+def page(
+    found: list[table.Row],
+    pairs: dict[str, list[table.Pair]],
+    arguments: argparse.Namespace,
+    machine: dict[str, Any],
+) -> list[str]:
     """`docs/results/hook.md`."""
+    plain_tps = [plain.tuples_tps for plain, _ in pairs[FLAT_OUT]]
     return [
         "# What the hook costs",
         "",
         f"`make bench-hook`, Storm 2.8.3, a shared virtual machine of {machine['cores']} cores ({machine['cpu']}).",
         "A spout, a relay and a sink in one worker do nothing with a tuple, without ackers: the most that a hook can",
         "cost. Tuples are counted at the sink; CPU is that of the worker's JVM, all threads.",
-        f"{pairs} pairs of runs with and without the hook, the order changing from pair to pair, each run",
+        f"{len(plain_tps)} pairs of runs with and without the hook, the order changing from pair to pair, each run",
         f"in a JVM of its own: {arguments.warm_s:g} s flat out to warm up, then {arguments.phase_s:g} s per phase.",
         "The cost is that of each pair; its median and quartiles are shown.",
         "",
         *table.markdown(found),
+        "",
+        f"Flat out, runs without the hook range from {min(plain_tps):,.0f} to {max(plain_tps):,.0f} tuples/s among",
+        "themselves; a cost below 0 is that noise.",
     ]
 
 

@@ -10,31 +10,28 @@ import java.util.concurrent.atomic.LongAdder;
  */
 final class OwnedCount {
 
-  private static final VarHandle OWN;
+  private static final VarHandle OWN = MethodHandles.arrayElementVarHandle(long[].class);
 
-  static {
-    try {
-      OWN = MethodHandles.lookup().findVarHandle(OwnedCount.class, "own", long.class);
-    } catch (ReflectiveOperationException e) {
-      throw new ExceptionInInitializerError(e);
-    }
-  }
+  /** As in {@link PairCounts}: no executor of another core writes on this cache line. */
+  private static final int PADDING = 16;
 
+  private final long[] own = new long[2 * PADDING + 1];
   private final LongAdder others = new LongAdder();
-
-  @SuppressWarnings("unused") // through OWN
-  private long own;
 
   /** {@code byOwner}: on the one thread that counts without a lock. */
   void increment(boolean byOwner) {
+    add(1, byOwner);
+  }
+
+  void add(long n, boolean byOwner) {
     if (byOwner) {
-      OWN.setOpaque(this, (long) OWN.getOpaque(this) + 1);
+      OWN.setOpaque(own, PADDING, (long) OWN.getOpaque(own, PADDING) + n);
     } else {
-      others.increment();
+      others.add(n);
     }
   }
 
   long get() {
-    return (long) OWN.getOpaque(this) + others.sum();
+    return (long) OWN.getOpaque(own, PADDING) + others.sum();
   }
 }

@@ -2,6 +2,7 @@ package io.stormpilot.worker.count;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.Arrays;
 
 /**
  * Tuples by (other task, stream), of one task. One thread counts, any other may read.
@@ -14,16 +15,16 @@ public final class PairCounts {
   /** As many as a Python task counts ({@code instrument/counters.py}). */
   public static final int MAX_PAIRS = 4096;
 
-  private static final VarHandle COUNT;
+  private static final VarHandle COUNT = MethodHandles.arrayElementVarHandle(long[].class);
   private static final VarHandle HEAD = MethodHandles.arrayElementVarHandle(Pair[].class);
 
-  static {
-    try {
-      COUNT = MethodHandles.lookup().findVarHandle(Pair.class, "count", long.class);
-    } catch (ReflectiveOperationException e) {
-      throw new ExceptionInInitializerError(e);
-    }
-  }
+  /**
+   * Numbers that no one uses at both ends of the counts: a cache line on which executors of
+   * different cores write goes back and forth between them, which costs more than all else here.
+   */
+  private static final int PADDING = 16;
+
+  private static final int FIRST_SLOTS = 16;
 
   /** Takes each pair that was counted. */
   public interface Visitor {
@@ -33,17 +34,17 @@ public final class PairCounts {
   private static final class Pair {
     final String stream;
     final Pair next;
+    final int slot;
 
-    @SuppressWarnings("unused") // through COUNT
-    long count;
-
-    Pair(String stream, Pair next) {
+    Pair(String stream, Pair next, int slot) {
       this.stream = stream;
       this.next = next;
+      this.slot = slot;
     }
   }
 
   private final Pair[] byTask;
+  private volatile long[] counts = new long[2 * PADDING + FIRST_SLOTS];
   private int pairs;
 
   /** For tasks 0 to {@code lastTask}. */
@@ -62,7 +63,7 @@ public final class PairCounts {
     // Storm hands over the same String for a stream, but for what a shell component emits.
     for (Pair pair = heads[task]; pair != null; pair = pair.next) {
       if (pair.stream == stream) {
-        increment(pair);
+        increment(pair.slot);
         return;
       }
     }
@@ -73,7 +74,7 @@ public final class PairCounts {
   public void forEach(Visitor visitor) {
     for (int task = 0; task < byTask.length; task++) {
       for (Pair pair = (Pair) HEAD.getAcquire(byTask, task); pair != null; pair = pair.next) {
-        visitor.pair(task, pair.stream, (long) COUNT.getOpaque(pair));
+        visitor.pair(task, pair.stream, (long) COUNT.getOpaque(counts, pair.slot));
       }
     }
   }
@@ -88,19 +89,23 @@ public final class PairCounts {
   private void addByValue(int task, String stream) {
     for (Pair pair = byTask[task]; pair != null; pair = pair.next) {
       if (pair.stream.equals(stream)) {
-        increment(pair);
+        increment(pair.slot);
         return;
       }
     }
     if (pairs < MAX_PAIRS) {
-      pairs++;
-      Pair pair = new Pair(stream, byTask[task]);
-      increment(pair);
-      HEAD.setRelease(byTask, task, pair);
+      int slot = PADDING + pairs++;
+      if (slot >= counts.length - PADDING) {
+        // Whoever reads the former array meanwhile reads counts that were right a moment ago.
+        counts = Arrays.copyOf(counts, counts.length + pairs);
+      }
+      increment(slot);
+      HEAD.setRelease(byTask, task, new Pair(stream, byTask[task], slot));
     }
   }
 
-  private static void increment(Pair pair) {
-    COUNT.setOpaque(pair, (long) COUNT.getOpaque(pair) + 1);
+  private void increment(int slot) {
+    long[] now = counts;
+    COUNT.setOpaque(now, slot, (long) COUNT.getOpaque(now, slot) + 1);
   }
 }

@@ -42,7 +42,7 @@ public final class TaskCounters {
   private final OwnedCount completed = new OwnedCount();
   private final OwnedCount failed = new OwnedCount();
   private final OwnedCount timed = new OwnedCount();
-  private volatile long timedMs;
+  private final OwnedCount timedMs = new OwnedCount();
   private Thread own;
   private Thread lastHelper;
 
@@ -76,7 +76,7 @@ public final class TaskCounters {
     }
     received.add(tuple.getSourceTask(), tuple.getSourceStreamId());
     if (tookMs != null && tookMs >= 0) {
-      timedMs += tookMs; // this thread alone writes it, for one tuple in twenty
+      timedMs.add(tookMs, true);
       timed.increment(true);
     }
   }
@@ -198,7 +198,7 @@ public final class TaskCounters {
   }
 
   public long timedMs() {
-    return timedMs;
+    return timedMs.get();
   }
 
   /**
