@@ -42,11 +42,11 @@ SETTINGS = (
     Setting(
         "quick",
         True,
-        90.0,
+        75.0,
         {
             "cycle": {"period_s": 5, "poll_s": 1},
             "load": {"window_s": 20, "settle_s": 5},
-            "decide": {"reschedule_timeout_s": 40},
+            "decide": {"reschedule_timeout_s": 30},
         },
     ),
 )
