@@ -39,7 +39,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[M
 
     try:
         with step("windows"):
-            windows = keep(log.table("windows"))
+            windows = keep(log.table("windows").drop("components"))
             rows.noise = collected(noise.noise(windows))
             bins = keep(knee.latency_bins(windows))
             rows.knees = collected(knee.knees(bins))
