@@ -17,15 +17,14 @@ from typing import Any
 KEY = ("from_component", "stream", "to_component", "hour_of_week")
 SQL = """
     with windows as (
-        select topology_name, from_component, stream, to_component, window_to, min(window_from) as window_from,
-               sum(rate_tps) as rate_tps
+        select topology_name, from_component, stream, to_component, window_to, sum(rate_tps) as rate_tps
         from read_parquet('{log}/edges/*/*/*.parquet', hive_partitioning = false)
         where not starts_with(from_component, '__') and not starts_with(to_component, '__')
           and not starts_with(stream, '__')
         group by all
     )
     select from_component, stream, to_component,
-           (((epoch_ms(window_from) + epoch_ms(window_to)) // 7200000 + 72) % 168)::int as hour_of_week,
+           ((epoch_ms(window_to) // 3600000 + 72) % 168)::int as hour_of_week,
            avg(rate_tps) as rate_tps, count(*) as windows
     from windows group by 1, 2, 3, 4 order by 1, 2, 3, 4
 """

@@ -8,7 +8,7 @@ import math
 import os
 import platform
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any
 
 KEY = ("part", "engine", "size", "repetition")
@@ -68,13 +68,27 @@ def _mining(rows: list[Row]) -> list[str]:
         few, many = min(measured), max(measured)
         a, b = (median(r["cpu_s"] for r in measured[n]) for n in (few, many))
         power = math.log(b / a) / math.log(many / few)
-        lines += ["", f"CPU grows with rows to the power of {power:.2f} from {few:,} to {many:,} rows (1 = linear)."]
+        growth = f"CPU grows with rows to the power of {power:.2f} from {few:,} to {many:,} rows (1 = linear)."
+        lines += ["", *(_fit([(n, median(r["cpu_s"] for r in own)) for n, own in measured.items()]) or [growth])]
     large = [r for r in rows if r["part"] == "mine" and r["rows"] >= ROWS]
     if large:
         s, mb = max(r["seconds"] for r in large), max(r["peak_mb"] for r in large)
         met = "met" if s <= MOST_S and mb <= MOST_MB else "**not met**"
         lines.append(f"Target: 100 million rows within {MOST_S} s and {MOST_MB:,} MB: {met} ({s:.0f} s, {mb:,.0f} MB).")
     return lines
+
+
+def _fit(points: list[tuple[int, float]]) -> list[str]:
+    """The straight line through CPU seconds over rows: what does not grow with them, and what does."""
+    if len(points) < 3:
+        return []
+    fit = linear_regression([n / 1e6 for n, _ in points], [s for _, s in points])
+    worst = max(abs(fit.intercept + fit.slope * n / 1e6 - s) / s for n, s in points)
+    return [
+        f"The straight line through these: {fit.intercept:.0f} CPU seconds for the start of Spark and the tables that "
+        f"are about as long in all of them (30 days of windows, latencies), and {fit.slope:.2f} for each million rows "
+        f"of edges; no point is further from it than {worst:.0%}."
+    ]
 
 
 def _engines(rows: list[Row]) -> list[str]:
