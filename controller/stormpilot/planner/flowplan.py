@@ -21,6 +21,7 @@ from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import FlowModel, flow_model
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
 from stormpilot.planner.anneal import NO_VIOLATION, LeftS
+from stormpilot.planner.check import violations
 from stormpilot.planner.flowsearch import FlowSearch
 from stormpilot.planner.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.objective import objective_of
@@ -63,6 +64,8 @@ def on_flows(
     objective = getattr(params, "objective", "inter_node")
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
         plan = _Planning(flow, plan, params, seed, left_s, on_pairs).run()
+        if isinstance(plan, Infeasible):
+            return plan
     c = flow.compiled
     predicted = flow.predict(c.slots_of(plan)).metrics()
     return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
@@ -95,8 +98,8 @@ class _Planning:
         )
         self.rng = np.random.default_rng([seed, 10])
 
-    def run(self) -> Plan:
-        """The best plan; it says what was judged."""
+    def run(self) -> Plan | Infeasible:
+        """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones."""
         c = self.compiled
         measured = self._candidate(c.slots_of(self.plan))
         present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
@@ -125,7 +128,22 @@ class _Planning:
                 notes.append("the present placement stays: by its flows nothing found is better by more than min_gain")
         if cut:
             notes.append("the clock cut the search on flows short")
-        return self._as_plan(best, notes)
+        plan = self._as_plan(best, notes)
+        if best.violation > NO_VIOLATION and violations(c.model, plan, exact_workers=self.exact_workers):
+            return self._second_best(measured, now)
+        return plan
+
+    def _second_best(self, measured: _Candidate, now: _Candidate | None) -> Plan | Infeasible:
+        """Where all is overloaded and the least so even as measured: the plan on pairs, if that helps.
+
+        It keeps every limit as measured; by its flows it must overload nodes no more than the present placement does.
+        """
+        if now is not None and measured.violation <= now.violation:
+            return self._as_plan(measured, [*self.plan.notes, "by its flows some node lacks CPU, less than now"])
+        return Infeasible(
+            constraint="cpu",
+            text="the time was spent before a placement was found in which every node has the CPU that its flows need",
+        )
 
     def _tries(self) -> int:
         given = self.params.iterations

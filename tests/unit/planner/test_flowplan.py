@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from builders import assigned, supervisor, topology, traffic
 from random_models import models
 from stormpilot.model.flow import flow_model, predicted
+from stormpilot.model.generate.loaded import Loaded, loaded
+from stormpilot.model.part import with_plans
 from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
@@ -171,3 +173,24 @@ def test_fixed_worker_stays() -> None:
     assert isinstance(plan, Plan)
     assert violations(model, plan) == []
     assert np.isclose(judged(model, plan), 0)  # both spouts have task 3 beside them
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_what_the_clock_leaves_overloaded_is_no_plan(seed: int) -> None:
+    """All CPU grew by 30% since Storm placed it: what runs breaks limits, and no time is left to find better."""
+    rng = np.random.default_rng(seed)
+    model = loaded(Loaded(executors=120, topologies=2, nodes=6, load=0.6, slots=8, ackers=0.0), rng)
+    placed = compute(model, "default")
+    assert isinstance(placed, Plan)
+    grown = [
+        msgspec.structs.replace(t, executors=[msgspec.structs.replace(e, cpu_mhz=1.3 * e.cpu_mhz) for e in t.executors])
+        for t in with_plans(model, {t.id: t for t in placed.topologies}).topologies
+    ]
+    model = msgspec.structs.replace(model, topologies=grown)
+    seconds = iter([0.05])
+    found = compute(model, "best", seed=0, traffic="flow", left_s=lambda: next(seconds, 0.0))
+    if isinstance(found, Plan):
+        assert violations(model, found) == []
+    else:
+        assert not found.proved and "the time was spent" in found.text
+    assert isinstance(compute(model, "best", QUICK, traffic="flow"), Plan), "there is one, with time"
