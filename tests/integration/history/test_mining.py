@@ -66,8 +66,9 @@ def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, tmp_path: Path) -> None:
     result = command("--log", str(hour), "-o", str(tmp_path / "thresholds.json"))
-    (gain,) = [line for line in result.stdout.splitlines() if line.startswith("decide.gain_threshold_ratio ")]
-    assert " 0.1 " in gain and " default " in gain and "200 needed" in gain
+    gains = [line for line in result.stdout.splitlines() if line.startswith("decide.gain_threshold_ratio ")]
+    assert len(gains) == 2, "one for each topology"
+    assert all(" 0.1 " in gain and " default " in gain and "200 needed" in gain for gain in gains)
     assert "no profile of its week: the log is shorter than one" in result.stdout
     assert "1/6 windows:" in result.stderr and "6/6 profiles:" in result.stderr
     written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=dict[str, list[Mined]])
