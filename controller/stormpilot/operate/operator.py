@@ -59,9 +59,9 @@ class Operator:
         running = self.topologies()
         if name_or_id in running:
             return running[name_or_id]
-        for _, snapshot in sorted(running.items(), reverse=True):
-            if snapshot.name == name_or_id:
-                return snapshot
+        named = [s for s in running.values() if s.name == name_or_id]
+        if named:  # of one that was killed a snapshot stays for a while
+            return max(named, key=lambda s: (s.launched_at_ms, s.id))
         names = ", ".join(sorted(s.name for s in running.values())) or "none"
         raise RefusedError(f"no topology is named {name_or_id!r} (there are: {names})")
 

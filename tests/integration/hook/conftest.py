@@ -18,7 +18,7 @@ from stormpilot.submit.jar import build_jar
 PROJECT = Path(__file__).parent / "project"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Three supervisors, the hook in storm.yaml."""
     failed_before = request.session.testsfailed
@@ -29,7 +29,7 @@ def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         running.down(purge=request.session.testsfailed == failed_before)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's sources and its Java classes."""
     (classes,) = (REPOSITORY / "storm-plugin" / "worker" / "target").glob("stormpilot-worker-*-topologies.jar")

@@ -55,10 +55,10 @@ def submitted(cluster: LocalCluster) -> Iterator[Callable[..., str]]:
         wait_for(lambda: not any(nimbus.find(name) for name in names), "the topologies to be gone")
 
 
-def wait_for(condition: Callable[[], object], what: str) -> None:
+def wait_for(condition: Callable[[], object], what: str, state: Callable[[], object] = lambda: "") -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
-        assert time.monotonic() < deadline, f"waited {DEADLINE_S:.0f} s for {what}"
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:.0f} s for {what} {state()}"
         time.sleep(0.25)
 
 
@@ -101,12 +101,18 @@ def test_counts_are_exact_for_every_kind_of_component(
         now = tasks(zookeeper_client, topology_id)
         return (
             {c: len(of) for c, of in now.items()} == EXECUTORS  # a task without tuples may report after the last tuple
-            and received(now["late"]).total() >= everything
             and sum(t.completed for t in now["numbers"]) >= SPOUTS * TRACKED
-            and sum(t.acked for t in now["late"]) >= everything
+            and all(sum(t.acked for t in now[c]) >= everything for c in ("pass", "batches", "late"))
+            and all(sum(taken(now[c]).values()) >= everything for c in ("pass", "batches", "late"))
         )
 
-    wait_for(all_arrived, "every task to report and every number to arrive")
+    def state() -> object:
+        return {
+            c: [(t.task, t.seq, sum(n for _, _, n in t.received), t.acked, t.completed) for t in of]
+            for c, of in tasks(zookeeper_client, topology_id).items()
+        }
+
+    wait_for(all_arrived, "every task to report and every number to arrive", state)
     loads = tasks(zookeeper_client, topology_id)
 
     spouts = {t.task: t for t in loads["numbers"]}

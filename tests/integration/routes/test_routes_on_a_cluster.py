@@ -27,7 +27,8 @@ PROJECT = Path(__file__).parent / "project"
 class Watched:
     """The running topology: its spout's task, the three tasks of `take`, and what each got so far."""
 
-    def __init__(self, connection: ZooKeeper, stop: Path):
+    def __init__(self, connection: ZooKeeper, topology_id: str, stop: Path):
+        self.id = topology_id  # its name may still find one that was killed
         self.stop = stop
         self.connection = connection
         self.operator = Operator(connection, Paths(), "test")
@@ -36,7 +37,7 @@ class Watched:
         self.pids = {t.task: t.pid for t in self.loads().values()}
 
     def loads(self) -> dict[int, TaskLoad]:
-        return operate.loads(self.operator, "keyed")
+        return operate.loads(self.operator, self.id)
 
     def tasks(self, component: str) -> list[TaskLoad]:
         try:
@@ -72,8 +73,9 @@ class Watched:
 def keyed(cluster: LocalCluster, tmp_path: Path) -> Iterator[Watched]:
     connection = connect(cluster.zookeeper_hosts)
     options = {"keys.stop.file": str(tmp_path / "stop")}
-    submit_topology(PROJECT, "keyed", options=options, nimbus=str(cluster.nimbus_address), standby={"take": 1})
-    yield Watched(connection, tmp_path / "stop")
+    nimbus_address = str(cluster.nimbus_address)
+    topology_id = submit_topology(PROJECT, "keyed", options=options, nimbus=nimbus_address, standby={"take": 1})
+    yield Watched(connection, topology_id, tmp_path / "stop")
     connection.stop()
     with Nimbus.connect(cluster.nimbus_address) as nimbus:
         nimbus.kill("keyed", wait_s=0)
@@ -91,19 +93,19 @@ def test_traffic_moves_there_and_back_without_a_restart_or_a_lost_tuple(cluster:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert f"goes to task {standby}" in run("move", "keyed", "take", "--from", str(b), "--to", str(standby))
+    assert f"goes to task {standby}" in run("move", keyed.id, "take", "--from", str(b), "--to", str(standby))
     keyed.rests(b)
     keyed.get_more(a, standby)
-    (view,) = (v for v in json.loads(run("routes", "keyed", "-f", "json")) if v["component"] == "take")
+    (view,) = (v for v in json.loads(run("routes", keyed.id, "-f", "json")) if v["component"] == "take")
     assert (view["active"], view["standby"], view["draining"]) == ([a, standby], [b], [])
 
-    run("set-aside", "keyed", "take", str(a))
+    run("set-aside", keyed.id, "take", str(a))
     keyed.rests(a)
     keyed.get_more(standby)
-    run("bring-back", "keyed", "take", str(a))
+    run("bring-back", keyed.id, "take", str(a))
     keyed.get_more(a, standby)
 
-    run("unroute", "keyed", "--yes")
+    run("unroute", keyed.id, "--yes")
     keyed.get_more(a, b)
     keyed.rests(standby)
 
@@ -121,9 +123,9 @@ def test_traffic_moves_there_and_back_without_a_restart_or_a_lost_tuple(cluster:
 
 def test_a_broken_table_leaves_storms_own_grouping(keyed: Watched) -> None:
     a, b, standby = keyed.take
-    operate.move(keyed.operator, "keyed", "take", b, standby)
+    operate.move(keyed.operator, keyed.id, "take", b, standby)
     keyed.get_more(a, standby)
-    path = Paths().routes(keyed.operator.topology("keyed").id)
+    path = Paths().routes(keyed.id)
     keyed.connection.put(path, b'{"schema": 1, "components": [{"component": "take"')
     keyed.get_more(a, b)
     keyed.nothing_restarted()
