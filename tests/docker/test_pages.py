@@ -19,7 +19,7 @@ from scene import until
 
 pytestmark = pytest.mark.timeout(1500)
 REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = "/root/stormpilot"
+FILES = "/srv/stormpilot"
 BLOCK = re.compile(r"<!-- run on: (\w+)(, until it succeeds)? -->\n```sh\n(.*?)```", re.DOTALL)
 
 
