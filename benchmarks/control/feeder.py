@@ -18,13 +18,12 @@ from stormpilot.model.messages import (
     ComponentPart,
     ExecutorPart,
     InputPart,
-    LoadReport,
     ShimPart,
     SupervisorPart,
-    TaskLoad,
     TopologySnapshot,
     encode,
 )
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.build import LOAD_STREAM
 from stormpilot.paths import Paths

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from stormpilot.model.messages import ControllerState, LoadReport, TopologyView
+from stormpilot.model.messages import ControllerState, TopologyView
+from stormpilot.model.reports import LoadReport
 from stormpilot.observe.reader import ALL, Seen
 from stormpilot.paths import Paths
 

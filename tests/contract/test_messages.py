@@ -17,17 +17,16 @@ from stormpilot.model.messages import (
     ClusterSnapshot,
     ControllerState,
     HistoryEntry,
-    LoadReport,
     Message,
     ModeSetting,
     PauseSetting,
     PlanMessage,
     StatusMessage,
-    TaskLoad,
     TopologySnapshot,
     decode,
     encode,
 )
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.routes import Routes
 from stormpilot.model.settings import (
     AuditRecord,

@@ -14,12 +14,11 @@ from stormpilot.model.messages import (
     ComponentPart,
     ExecutorPart,
     InputPart,
-    LoadReport,
     ShimPart,
     SupervisorPart,
-    TaskLoad,
     TopologySnapshot,
 )
+from stormpilot.model.reports import LoadReport, TaskLoad
 
 T0_MS = 1_763_690_000_000
 LOAD = "stormpilot_load"

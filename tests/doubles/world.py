@@ -21,16 +21,15 @@ from stormpilot.decide.events import Event
 from stormpilot.model.messages import (
     ControllerState,
     HistoryEntry,
-    LoadReport,
     Message,
     PlanMessage,
     StatusMessage,
-    TaskLoad,
     TopologySnapshot,
     decode,
     encode,
 )
 from stormpilot.model.moves import MoveState
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from stormpilot.model.messages import LoadReport, TaskLoad
+from stormpilot.model.reports import LoadReport, TaskLoad
 
 MAX_AHEAD_MS = 300_000
 """A report whose clock is further ahead of ours than this is from the future."""

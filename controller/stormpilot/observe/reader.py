@@ -11,7 +11,6 @@ from stormpilot.errors import UsageError
 from stormpilot.model.messages import (
     ClusterSnapshot,
     ControllerState,
-    LoadReport,
     Message,
     ModeSetting,
     PlanMessage,
@@ -20,6 +19,7 @@ from stormpilot.model.messages import (
     decode,
 )
 from stormpilot.model.moves import MoveState
+from stormpilot.model.reports import LoadReport
 from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.paths import Paths

@@ -8,7 +8,8 @@ from collections.abc import Collection
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ComponentPart, LoadReport, TaskLoad, TopologySnapshot, decode, encode
+from stormpilot.model.messages import ComponentPart, TopologySnapshot, decode, encode
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.routes import STANDBY_KEY, ComponentRoute, Routes, first_route, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from scene import PATHS, Scene, invariants, until
-from stormpilot.model.messages import LoadReport, TaskLoad, decode, encode
+from stormpilot.model.messages import decode, encode
+from stormpilot.model.reports import LoadReport, TaskLoad
 
 HOUR_MS = 3_600_000
 WRITES = 8

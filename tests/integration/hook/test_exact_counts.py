@@ -14,7 +14,8 @@ from kazoo.exceptions import NoNodeError
 
 from scene import until
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import LoadReport, TaskLoad, decode
+from stormpilot.model.messages import decode
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.nimbus import Nimbus
 from stormpilot.paths import Paths
 from stormpilot.submit.submission import prepare, send

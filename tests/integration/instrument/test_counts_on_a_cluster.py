@@ -16,7 +16,8 @@ from kazoo.exceptions import NoNodeError
 from stormpilot.instrument.latency import quantile_ms
 from stormpilot.instrument.topology import COLLECTOR_ID
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import LoadReport, TaskLoad, decode
+from stormpilot.model.messages import decode
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology

@@ -17,7 +17,8 @@ from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl_crede
 from stormpilot.instrument import report_writer
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import LoadReport, decode
+from stormpilot.model.messages import decode
+from stormpilot.model.reports import LoadReport
 from stormpilot.paths import Paths
 
 pytestmark = pytest.mark.zookeeper

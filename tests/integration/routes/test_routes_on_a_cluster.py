@@ -12,7 +12,7 @@ from integration.local.words import stormpilot, wait_until
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import TaskLoad
+from stormpilot.model.reports import TaskLoad
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
 from stormpilot.paths import Paths

@@ -10,7 +10,8 @@ import pytest
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import status as command
-from stormpilot.model.messages import ControllerState, LoadReport, ModeSetting, StatusMessage, TopologyView
+from stormpilot.model.messages import ControllerState, ModeSetting, StatusMessage, TopologyView
+from stormpilot.model.reports import LoadReport
 from stormpilot.model.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.observe.reader import PublishedPlan, Seen
 from stormpilot.observe.settings import Pending, Settings

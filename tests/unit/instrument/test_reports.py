@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stormpilot.instrument.reports import MAX_BYTES, LoadBook, encode_reports
 from stormpilot.model import messages
-from stormpilot.model.messages import LoadReport, decode
+from stormpilot.model.messages import decode
+from stormpilot.model.reports import LoadReport
 
 
 def load(task: int, start_ms: int = 1000, seq: int = 1, **more: object) -> str:

@@ -9,14 +9,8 @@ import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import (
-    ClusterSnapshot,
-    ComponentPart,
-    ExecutorPart,
-    InputPart,
-    LoadReport,
-    TopologySnapshot,
-)
+from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.model.reports import LoadReport
 from stormpilot.model.values import Executor
 from stormpilot.observe.build import Belief, build
 from stormpilot.observe.load import LoadHistory

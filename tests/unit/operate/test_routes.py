@@ -11,16 +11,8 @@ import pytest
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot import operate
 from stormpilot.errors import RefusedError
-from stormpilot.model.messages import (
-    ComponentPart,
-    ExecutorPart,
-    InputPart,
-    LoadReport,
-    TaskLoad,
-    TopologySnapshot,
-    decode,
-    encode,
-)
+from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot, decode, encode
+from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.routes import STANDBY_KEY, Routes
 from stormpilot.model.settings import AuditRecord
 from stormpilot.operate import Operator
