@@ -60,7 +60,7 @@ class Story:
 
     def say(self, text: str) -> None:
         """One line."""
-        console.print(f"[dim]{time.monotonic() - self._start:5.0f} s[/]  {text}")
+        console.print(f"[dim]{time.monotonic() - self._start:5.0f} s[/]  {text}", soft_wrap=True)
 
     def until(self, what: str, ready: Callable[[], str | None], timeout_s: float) -> None:
         """Wait until `ready` returns None; what it returns instead says what is missing, and is shown."""
