@@ -105,7 +105,7 @@ def _optimum(report: dict[str, Any]) -> str:
     return (
         f"<p>For the traffic that was predicted for the plan, the {how} under the same CPU limits is "
         f"{report['optimum_inter_node_tps']:,.0f} tuples/s between nodes; the plan's figure is "
-        f"{report['plan_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:.1%}).</p>"
+        f"{report['plan_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:z.1%}).</p>"
     )
 
 

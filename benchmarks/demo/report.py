@@ -123,7 +123,7 @@ def show(report: dict[str, Any]) -> None:
         f"workers; throughput below half for {report['downtime_s']:.0f} s; tuples lost for good: {report['lost']} "
         f"({report['replayed']} replayed)\n"
         f"inter-node traffic of the plan, for the traffic predicted for it: {report['plan_inter_node_tps']:,.0f} "
-        f"tuples/s; {proved}: {report['optimum_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:.1%})"
+        f"tuples/s; {proved}: {report['optimum_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:z.1%})"
     )
 
 
