@@ -255,6 +255,25 @@ def test_supervisor_that_came_stays_empty_when_nobody_needs_it(settings: str) ->
     assert w.slots(t) == BUSY
 
 
+# --- repairs ----------------------------------------------------------------------------------------------------------
+
+
+def test_repair_opens_the_gate_for_no_gain_while_the_topology_cools_down() -> None:
+    """A host is lost within the cool-down; the plug-in places what ran there, and a better plan is known at once."""
+    w, t = world()
+    w.supervisors("a", "b", "c")
+    w.tell(20)
+    w.wanted = {t: {("a", 6700): (1, 2, 3, 4, 5, 6)}}
+    w.supervisors("a", "c")
+    w.place(t, {("a", 6700): (1, 2, 4), ("c", 6701): (3, 5, 6)}, "degraded", "SUPERVISOR_LOST")
+    assert w.tell(80)[-2:] == ["REPAIR", "COOL_DOWN"]
+    kept = w.history(t)[-1]
+    assert (kept.reason, kept.moved_executors) == ("REPAIR", 0)
+    assert "under another plan: not within 120 s" in kept.text
+    assert "what was repaired" in w.decision(t).text
+    assert w.tell(120)[:2] == ["COOL_DOWN", "GAIN"]
+
+
 # --- gates ------------------------------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,12 @@ class DecideSection(Section, frozen=True, kw_only=True):
     ] = 0.1
     consecutive_hits: Annotated[int, Meta(ge=1, le=100, description="cycles in a row in which a gain must show")] = 2
     reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
+    repair_cool_down_s: Annotated[
+        SecondsOrZero | None,
+        Meta(
+            description="the same after a repair; none: as reschedule_timeout_s; 0: bettered as soon as it is measured"
+        ),
+    ] = None
     restart_s: Annotated[
         SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
     ] = 15.0

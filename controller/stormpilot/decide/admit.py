@@ -214,17 +214,25 @@ def _cooling_down(subject: Subject, config: DecideSection, now_ms: int) -> Decis
     if plan is None or subject.plan_problem is not None or subject.torn or refused:
         return None
     age_ms = now_ms - plan.created_at_ms
-    cool_down_ms = int(config.reschedule_timeout_s * 1000)
+    cool_down_s, what = config.reschedule_timeout_s, "the last plan"
+    if plan.reason.startswith(f"{Reason.REPAIR}:"):
+        cool_down_s, what = cool_down_after_repair(config), "the plan that keeps what was repaired"
+    cool_down_ms = int(cool_down_s * 1000)
     if subject.degraded or subject.rebalanced or subject.asked or age_ms >= cool_down_ms:
         return None
     return hold(
         subject.topology.id,
         Reason.COOL_DOWN,
-        f"the last plan is {age_ms / 1000:.0f} s old",
+        f"{what} is {age_ms / 1000:.0f} s old",
         value=age_ms / 1000,
-        threshold=config.reschedule_timeout_s,
+        threshold=cool_down_s,
         until_ms=plan.created_at_ms + cool_down_ms,
     )
+
+
+def cool_down_after_repair(config: DecideSection) -> float:
+    """Seconds for which what was repaired stays as it is, whatever could be won."""
+    return config.reschedule_timeout_s if config.repair_cool_down_s is None else config.repair_cool_down_s
 
 
 def _unmeasured(subject: Subject) -> Decision | None:

@@ -2,8 +2,8 @@
 
 - FIRST_PLAN, REPAIR: executors run nowhere.
 - OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3].
-- REBALANCED: a user changed workers or parallelism. REPAIR: the plug-in placed lost executors. Both take a plan that is
-  worth it at once, and otherwise make what runs the plan.
+- REPAIR: the plug-in placed lost executors; what runs is made the plan, and bettered after a cool-down like any other.
+- REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts.
 - REFILL: a supervisor is new or came back and has stayed: less gain is enough, or a busiest node that gets relief.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import Subject, cool_down_after_repair
 from stormpilot.decide.effect import Promise, noise_ratio
 from stormpilot.decide.foresee import Outlook, Traffic
 from stormpilot.decide.memory import Memory
@@ -100,6 +100,8 @@ class _Case:
             x_s = min(self.own.overload_s.get(s, config.overload_s) for s in relieved)
             act = self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise)
             return self._from(OVERLOAD_S, act), self.memory
+        if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
+            return self._keep(), self.memory.missed(t.id)
         at_once = subject.degraded or subject.rebalanced
         fills = self._fills()
         threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
@@ -153,6 +155,8 @@ class _Case:
             text = "the executors were changed by a user; what Storm made of it is kept as the plan, nothing moves"
         else:
             text = "what was repaired is kept as the plan; nothing moves"
+            if self.moved and self.gain > 0 and (rest_s := cool_down_after_repair(self.own.decide)) > 0:
+                text += f" ({self._falls()} under another plan: not within {rest_s:.0f} s, decide.repair_cool_down_s)"
         reason = Reason.REBALANCED if subject.rebalanced and not subject.degraded else Reason.REPAIR
         return replace(self._act(reason, text), moved_executors=0, inter_node_tps=(self.now_tps, self.now_tps))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.models import NOW_MS, plan_message, status, subject
@@ -122,6 +123,20 @@ def test_refused_plan_is_replaced_after_the_retry_time_not_the_cool_down() -> No
 
 def test_degraded_topology_is_repaired_without_cool_down() -> None:
     assert asked(subject(plan=plan_message(age_s=20), status=status("degraded"))) is None
+
+
+@pytest.mark.parametrize(("own_s", "waits_s"), [(None, 180), (600.0, 600), (60.0, 60), (0.0, 0)])
+def test_repair_is_followed_by_a_cool_down_of_its_own(own_s: float | None, waits_s: float) -> None:
+    def after(age_s: float) -> Decision | None:
+        who = subject(plan=plan_message(age_s, reason="REPAIR: what was repaired is kept"), status=status("applied"))
+        return asked(who, msgspec.structs.replace(CONFIG, repair_cool_down_s=own_s))
+
+    assert after(waits_s) is None
+    if waits_s:
+        decision = after(waits_s - 1)
+        assert decision is not None
+        assert (decision.reason, decision.threshold) == (Reason.COOL_DOWN, waits_s)
+        assert "what was repaired" in decision.text
 
 
 def test_executors_without_a_slot_are_repaired_without_measurements() -> None:

@@ -194,10 +194,24 @@ def test_repair_by_the_plug_in_is_kept_as_the_plan_when_nothing_better_is_found(
     ]
 
 
-def test_degraded_topology_takes_a_better_plan_without_waiting_for_it_to_last() -> None:
+def test_degraded_topology_takes_a_better_plan_at_once_where_that_is_wanted() -> None:
     who = subject(plan=plan_message(), status=status("degraded"))
-    verdict = judged([who], PAIRED, config=DecideSection(consecutive_hits=5))
+    verdict = judged([who], PAIRED, config=DecideSection(consecutive_hits=5, repair_cool_down_s=0))
     assert (one(verdict).action, one(verdict).reason) == ("publish", Reason.GAIN)
+
+
+@pytest.mark.parametrize(("own_s", "said_s"), [(None, 3600), (900.0, 900)])
+def test_repair_opens_no_gate_for_a_better_plan(own_s: float | None, said_s: int) -> None:
+    who = subject(plan=plan_message(), status=status("degraded"))
+    config = DecideSection(consecutive_hits=1, reschedule_timeout_s=3600, repair_cool_down_s=own_s)
+    kept = one(judged([who], PAIRED, config=config))
+    assert (kept.action, kept.reason, kept.moved_executors) == ("publish", Reason.REPAIR, 0)
+    assert f"falls by 100% under another plan: not within {said_s} s" in kept.text
+
+
+def test_operator_who_asks_gets_a_better_plan_after_a_repair_at_once() -> None:
+    who = subject(plan=plan_message(), status=status("degraded"), asked=True)
+    assert one(judged([who], PAIRED)).reason is Reason.GAIN
 
 
 def test_executors_without_a_slot_get_one_whatever_the_gain() -> None:
