@@ -66,6 +66,11 @@ def test_settings_are_read_with_their_types() -> None:
         ("api: {port: 70000}\n", "c.yaml:1: api.port: Expected `int` <= 65535"),
         ("notify: {url: 'ftp://x'}\n", "c.yaml:1: notify.url: Expected `str` matching regex"),
         ("notify: {events: [published, exploded]}\n", "c.yaml:1: notify.events[1]: Invalid enum value 'exploded'"),
+        ("history: {enough: {days: 3}}\n", "c.yaml:1: history: enough: days is unknown, expected one of span_h, noise"),
+        (
+            "history:\n  enough: {moves: 2.5}\n",
+            "c.yaml:1: history: enough: Expected `int`, got `float` - at `$.moves`",
+        ),
         ("log: {format: xml}\n", "c.yaml:1: log.format: Invalid enum value 'xml'"),
         ("cycle: [\n", "c.yaml:2: not valid YAML"),
         ("a: b: c\n", "c.yaml:1: not valid YAML: mapping values are not allowed here"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, field
 
+from stormpilot.config.enough import Enough
 from stormpilot.config.section import Ratio, Section
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -40,6 +42,10 @@ class HistorySection(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)"),
     ] = ("decide.gain_threshold_ratio",)
+    enough: Annotated[
+        dict[str, int | float],
+        Meta(description="how much of the log a mined number needs, by name (span_h, noise_windows, ...)"),
+    ] = field(default_factory=dict)
     proactive: Annotated[
         bool, Meta(description="plan for the rates of the hour that comes, where the profile foretells them well")
     ] = False
@@ -57,6 +63,18 @@ class HistorySection(Section, frozen=True, kw_only=True):
         for name in self.owner_thresholds:
             if name not in RANGES:
                 raise ValueError(f"owner_thresholds: {name} is no threshold, expected one of {', '.join(RANGES)}")
+
+        self.needs()
+
+    def needs(self) -> Enough:
+        """The least that mining believes; `ValueError` for what is no such number."""
+        for name in self.enough:
+            if name not in Enough.__struct_fields__:
+                raise ValueError(f"enough: {name} is unknown, expected one of {', '.join(Enough.__struct_fields__)}")
+        try:
+            return msgspec.convert(self.enough, Enough)
+        except msgspec.ValidationError as e:
+            raise ValueError(f"enough: {e}") from e
 
     def range_of(self, name: str) -> tuple[float, float]:
         """Least and most that the threshold may be."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stormpilot.config import Config
+from stormpilot.config import Config, parse
 from stormpilot.history.mine.findings import Mined, Rows, Terms, findings, limits
 from stormpilot.model import thresholds as th
 from stormpilot.model.thresholds import ThresholdEntry
@@ -51,6 +51,14 @@ def test_gain_threshold_is_three_times_the_noise_with_its_evidence() -> None:
     assert (entry.value, entry.source, entry.rows) == (pytest.approx(0.15), "mined", 43_200)
     assert (entry.from_ms, entry.to_ms) == (1767571200000, 1767571200000 + 720 * 3_600_000)
     assert "3 x the noise of 0.050" in entry.text
+
+
+def test_how_much_data_is_enough_is_configured() -> None:
+    few = noise(0.05, windows=40)
+    entry = found(mined(noise=[few]), th.GAIN_RATIO)
+    assert (entry.source, "40 windows" in entry.text, "200 needed" in entry.text) == ("default", True, True)
+    config = parse("history: {enough: {noise_windows: 40}}", "c.yaml")
+    assert found(mined(Terms(config=config), noise=[few]), th.GAIN_RATIO).source == "mined"
 
 
 def test_gain_threshold_does_not_fall_below_the_noise_floor_of_the_configuration() -> None:

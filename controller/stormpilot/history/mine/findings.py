@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.config import Config
-from stormpilot.history.mine.enough import Enough
+from stormpilot.config.enough import Enough
 from stormpilot.model import thresholds as th
 from stormpilot.model.thresholds import EdgeProfile, PerformancePoint, Profile, Scope, ThresholdEntry, Thresholds
 
@@ -53,10 +53,14 @@ class Terms:
     """What the numbers are judged by: defaults, floors and caps of `config`; who mined which log, and when."""
 
     config: Config = field(default_factory=Config)
-    enough: Enough = field(default_factory=Enough)
     now_ms: int = 0
     by: str = ""
     log: str = ""
+
+    @property
+    def enough(self) -> Enough:
+        """The least that is believed."""
+        return self.config.history.needs()
 
 
 def limits(knees: Sequence[Row], terms: Terms) -> dict[str, float]:
