@@ -68,6 +68,10 @@ class Paths:
         """Which tasks get tuples, where a topology's groupings follow that; read by workers."""
         return self._under("routes", topology_id)
 
+    def keyed(self, topology_id: str = "", *below: str) -> str:
+        """Keyed state that is handed over: `tasks/<task>` has what a task did, `states/<name>` what it saved."""
+        return self._under("keyed", topology_id, *below)
+
     def status(self, topology_id: str = "") -> str:
         """What the shim did with the plan."""
         return self._under("status", topology_id)

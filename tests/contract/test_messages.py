@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from stormpilot.errors import UsageError
+from stormpilot.model.handover import KeyedTask
 from stormpilot.model.messages import (
     GZIP_ABOVE_BYTES,
     MAX_BYTES,
@@ -48,6 +49,7 @@ KINDS: dict[str, type[Message]] = {
     "exclude": ExcludeSetting,
     "history": HistoryEntry,
     "hold": Hold,
+    "keyed": KeyedTask,
     "load": LoadReport,
     "mode": ModeSetting,
     "pause": PauseSetting,

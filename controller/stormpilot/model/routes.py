@@ -7,19 +7,18 @@ follow, with the tasks that were left named in `draining` until somebody has see
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from stormpilot.errors import RefusedError
+from stormpilot.model.handover import DRAIN_MIN_MS, Handover, KeyedTask, advanced, begun, under_way
 from stormpilot.model.messages import Message, Part
 
 PARTITIONS_PER_TASK = 64
 """Logical partitions of the keys per task, a multiple, so that the first table sends every key where Storm did."""
 STANDBY_KEY = "stormpilot.standby"
 """Key of a component's configuration: how many of its tasks, the last ones, wait for a route."""
-DRAIN_MIN_MS = 2_000
-"""DK of N-Storm: how long a task that was left is given at least; its senders may still have tuples under way."""
 
 
 class DrainingTask(Part, frozen=True, kw_only=True):
@@ -30,12 +29,17 @@ class DrainingTask(Part, frozen=True, kw_only=True):
 
 
 class ComponentRoute(Part, frozen=True, kw_only=True):
-    """The route of one component: `active` task ids, rising; owner of each partition of the keys (fields groupings)."""
+    """The route of one component: `active` task ids, rising; owner of each partition of the keys (fields groupings).
+
+    `hands_over`: its tasks hand the state of partitions that move over to each other, as `handovers` says.
+    """
 
     component: str
     active: list[int]
     partitions: list[int] = msgspec.field(default_factory=list)
     draining: list[DrainingTask] = msgspec.field(default_factory=list)
+    hands_over: bool = False
+    handovers: list[Handover] = msgspec.field(default_factory=list)
 
 
 class Routes(Message, frozen=True, kw_only=True):
@@ -58,7 +62,9 @@ class Routes(Message, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, components=sorted([*others, route], key=lambda c: c.component))
 
 
-def first_route(component: str, tasks: Collection[int], standby: int, keyed: bool) -> ComponentRoute:
+def first_route(
+    component: str, tasks: Collection[int], standby: int, keyed: bool, hands_over: bool = False
+) -> ComponentRoute:
     """What workers do without a table, as a route: all tasks but the last `standby` ones, at least one.
 
     Keys go where Storm sends them: partition p belongs to the p-th active task, round and round.
@@ -66,7 +72,10 @@ def first_route(component: str, tasks: Collection[int], standby: int, keyed: boo
     active = sorted(tasks)[: max(1, len(tasks) - max(0, standby))]
     count = PARTITIONS_PER_TASK * len(active) if keyed else 0
     return ComponentRoute(
-        component=component, active=active, partitions=[active[p % len(active)] for p in range(count)]
+        component=component,
+        active=active,
+        partitions=[active[p % len(active)] for p in range(count)],
+        hands_over=hands_over and keyed,
     )
 
 
@@ -81,49 +90,71 @@ def switch(route: ComponentRoute, tasks: Collection[int], from_: int, to: int, n
         raise RefusedError(f"{to} is no task of {route.component}: it has {_listed(sorted(tasks))}")
     if from_ == to:
         raise RefusedError(f"task {from_} is on both ends: name two")
-    return ComponentRoute(
-        component=route.component,
+    return _moved(
+        route,
         active=sorted({*route.active, to} - {from_}),
         partitions=[to if owner == from_ else owner for owner in route.partitions],
         draining=[
             *(d for d in route.draining if d.task not in (from_, to)),
             DrainingTask(task=from_, since_ms=now_ms),
         ],
+        now_ms=now_ms,
     )
 
 
 def rest(route: ComponentRoute, task: int, now_ms: int) -> ComponentRoute:
     """The route without `task`: its keys are dealt to the tasks that are left, those with the fewest first."""
-    if task not in route.active:
-        raise RefusedError(f"task {task} of {route.component} gets no tuples now: active are {_listed(route.active)}")
-    left = [t for t in route.active if t != task]
+    return rest_all(route, [task], now_ms)
+
+
+def rest_all(route: ComponentRoute, tasks: Collection[int], now_ms: int) -> ComponentRoute:
+    """The route without several tasks at once, so that no key is dealt to one that goes as well."""
+    for task in sorted(tasks):
+        if task not in route.active:
+            active = _listed(route.active)
+            raise RefusedError(f"task {task} of {route.component} gets no tuples now: active are {active}")
+    left = [t for t in route.active if t not in tasks]
     if not left:
-        raise RefusedError(f"task {task} is the only one of {route.component} that gets tuples")
-    return ComponentRoute(
-        component=route.component,
+        only = "is the only one" if len(tasks) == 1 else "are all"
+        raise RefusedError(f"task {_listed(sorted(tasks))} {only} of {route.component} that gets tuples")
+    return _moved(
+        route,
         active=left,
         partitions=_dealt(route.partitions, left),
-        draining=[*(d for d in route.draining if d.task != task), DrainingTask(task=task, since_ms=now_ms)],
+        draining=[
+            *(d for d in route.draining if d.task not in tasks),
+            *(DrainingTask(task=t, since_ms=now_ms) for t in sorted(tasks)),
+        ],
+        now_ms=now_ms,
     )
 
 
-def take_up(route: ComponentRoute, tasks: Collection[int], task: int) -> ComponentRoute:
-    """The route with `task` active as well; it gets its share of the keys from those that have the most."""
+def take_up(route: ComponentRoute, tasks: Collection[int], task: int, now_ms: int) -> ComponentRoute:
+    """The route with `task` active as well; it gets its share of the keys from those that have the most.
+
+    Keys whose state is still on its way stay where they are; `RefusedError` where these are too many.
+    """
     if task not in tasks:
         raise RefusedError(f"{task} is no task of {route.component}: it has {_listed(sorted(tasks))}")
     if task in route.active:
         raise RefusedError(f"task {task} of {route.component} gets tuples already")
+    held = under_way(route.handovers)
+    free = {t: [p for p, owner in enumerate(route.partitions) if owner == t and p not in held] for t in route.active}
     owned = Counter(route.partitions)
     partitions = list(route.partitions)
     for _ in range(len(partitions) // (len(route.active) + 1)):
-        giver = min(route.active, key=lambda t: (-owned[t], t))
-        partitions[len(partitions) - 1 - partitions[::-1].index(giver)] = task
+        givers = [t for t in route.active if free[t]]
+        if not givers:
+            raise RefusedError(f"{route.component}: the state of its keys is still on its way: wait until it arrived")
+        giver = min(givers, key=lambda t: (-owned[t], t))
+        partitions[free[giver].pop()] = task
         owned[giver] -= 1
-    return ComponentRoute(
-        component=route.component,
+    return _moved(
+        route,
         active=sorted([*route.active, task]),
         partitions=partitions,
         draining=[d for d in route.draining if d.task != task],
+        now_ms=now_ms,
     )
 
 
@@ -138,6 +169,27 @@ def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_at_
         return for_ms < DRAIN_MIN_MS or (d.task not in idle and for_ms < drain_at_most_ms)
 
     return msgspec.structs.replace(route, draining=[d for d in route.draining if drains(d)])
+
+
+def handed_on(route: ComponentRoute, tasks: Mapping[int, KeyedTask], now_ms: int) -> tuple[ComponentRoute, list[str]]:
+    """The route with its hand-overs one step on, where their tasks did what they were told; what went wrong, as text.
+
+    To be called after `settled`, with what the component's tasks wrote.
+    """
+    draining = [d.task for d in route.draining]
+    handovers, said = advanced(route.component, route.handovers, route.partitions, draining, tasks, now_ms)
+    return msgspec.structs.replace(route, handovers=handovers), said
+
+
+def _moved(
+    route: ComponentRoute, active: list[int], partitions: list[int], draining: list[DrainingTask], now_ms: int
+) -> ComponentRoute:
+    handovers = (
+        begun(route.component, route.handovers, route.partitions, partitions, now_ms)
+        if route.hands_over
+        else route.handovers
+    )
+    return msgspec.structs.replace(route, active=active, partitions=partitions, draining=draining, handovers=handovers)
 
 
 def _dealt(partitions: Sequence[int], left: Sequence[int]) -> list[int]:

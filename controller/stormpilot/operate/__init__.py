@@ -27,13 +27,14 @@ from stormpilot.operate.routes import (
     RouteView,
     bring_back,
     idle,
+    keyed_tasks,
     loads,
     move,
     routes,
     set_aside,
     settle,
+    still_open,
     unroute,
-    why_not_routable,
 )
 from stormpilot.operate.thresholds import freeze_threshold, set_threshold, unset_threshold
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
@@ -58,6 +59,7 @@ __all__ = [
     "history",
     "idle",
     "include",
+    "keyed_tasks",
     "loads",
     "mode",
     "move",
@@ -71,10 +73,10 @@ __all__ = [
     "set_aside",
     "set_threshold",
     "settle",
+    "still_open",
     "topology_name",
     "undrain",
     "unpin",
     "unroute",
     "unset_threshold",
-    "why_not_routable",
 ]

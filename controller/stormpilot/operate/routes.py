@@ -8,14 +8,14 @@ from collections.abc import Collection
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.handover import KeyedTask
 from stormpilot.model.messages import ComponentPart, TopologySnapshot, decode, encode
 from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import STANDBY_KEY, ComponentRoute, Routes, first_route, rest, settled, switch, take_up
+from stormpilot.model.routable import route_in_force, tasks_of, why_not_routable
+from stormpilot.model.routes import Routes, handed_on, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.zookeeper import ConflictError, Put
-
-ROUTABLE = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS")
 
 
 def move(operator: Operator, topology: str, component: str, from_: int, to: int) -> Change:
@@ -27,7 +27,7 @@ def move(operator: Operator, topology: str, component: str, from_: int, to: int)
     tasks = _routable(snapshot, component)
     _up(operator, snapshot, component, to)
     table = _table(operator, snapshot)
-    after = switch(_route(snapshot, component, tasks, table.routes), tasks, from_, to, operator.now_ms)
+    after = switch(route_in_force(snapshot, component, table.routes), tasks, from_, to, operator.now_ms)
     return _write(
         operator, "move", table, table.routes.with_route(after), f"{component}: what task {from_} got goes to task {to}"
     )
@@ -36,9 +36,9 @@ def move(operator: Operator, topology: str, component: str, from_: int, to: int)
 def set_aside(operator: Operator, topology: str, component: str, task: int) -> Change:
     """Send a task no more tuples; its keys go to the others."""
     snapshot = operator.topology(topology)
-    tasks = _routable(snapshot, component)
+    _routable(snapshot, component)
     table = _table(operator, snapshot)
-    after = rest(_route(snapshot, component, tasks, table.routes), task, operator.now_ms)
+    after = rest(route_in_force(snapshot, component, table.routes), task, operator.now_ms)
     return _write(
         operator, "set-aside", table, table.routes.with_route(after), f"{component}: task {task} gets no more tuples"
     )
@@ -50,22 +50,57 @@ def bring_back(operator: Operator, topology: str, component: str, task: int) -> 
     tasks = _routable(snapshot, component)
     _up(operator, snapshot, component, task)
     table = _table(operator, snapshot)
-    after = take_up(_route(snapshot, component, tasks, table.routes), tasks, task)
+    after = take_up(route_in_force(snapshot, component, table.routes), tasks, task, operator.now_ms)
     return _write(
         operator, "bring-back", table, table.routes.with_route(after), f"{component}: task {task} gets tuples"
     )
 
 
 def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_most_ms: int) -> Change:
-    """Take note of the draining tasks that are idle, or had `drain_at_most_ms`: they stand by."""
-    table = _table(operator, operator.topology(topology))
+    """Take note of what tasks did: drained (idle, or had `drain_at_most_ms`), saved state, or loaded it.
+
+    To be called until `still_open` finds nothing in the table.
+    """
+    snapshot = operator.topology(topology)
+    table = _table(operator, snapshot)
+    tasks = keyed_tasks(operator, snapshot.id) if any(c.hands_over for c in table.routes.components) else {}
     after = table.routes
+    said: list[str] = []
     for route in after.components:
-        after = after.with_route(settled(route, idle, operator.now_ms, drain_at_most_ms))
-    left = _draining(after)
-    done = _draining(table.routes) - left
-    text = f"stand by: {_listed(done)}" + (f"; still drain: {_listed(left)}" if left else "")
-    return _write(operator, "settle", table, after, text)
+        own = {t: k for t, k in tasks.items() if t in tasks_of(snapshot, route.component)}
+        on, troubles = handed_on(settled(route, idle, operator.now_ms, drain_at_most_ms), own, operator.now_ms)
+        after = after.with_route(on)
+        said += troubles
+    done = _draining(table.routes) - _draining(after)
+    said += [f"stand by: {_listed(done)}"] if done else []
+    left = still_open(after)
+    said += [f"still open: {'; '.join(left)}"] if left else []
+    return _write(operator, "settle", table, after, "; ".join(said) or "nothing drains")
+
+
+def still_open(table: Routes) -> list[str]:
+    """What a table says is not over yet, in words: tasks that drain, state on its way. Empty when all is."""
+    found = [f"task {d.task} of {c.component} drains" for c in table.components for d in c.draining]
+    return found + [
+        f"state of {len(h.partitions)} partitions of {c.component}, task {h.from_} -> {h.to} ({h.phase})"
+        for c in table.components
+        for h in c.handovers
+    ]
+
+
+def keyed_tasks(operator: Operator, topology_id: str) -> dict[int, KeyedTask]:
+    """What the tasks of a topology that hand keyed state over did, by task."""
+    folder = operator.paths.keyed(topology_id, "tasks")
+    paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
+    found: dict[int, KeyedTask] = {}
+    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+        try:
+            if node is not None:
+                wrote = decode(node.data, KeyedTask, path)
+                found[wrote.task] = wrote
+        except UsageError:
+            continue  # as if it had not answered
+    return found
 
 
 def unroute(operator: Operator, topology: str) -> Change:
@@ -77,13 +112,17 @@ def unroute(operator: Operator, topology: str) -> Change:
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A component's tasks: those that get tuples, that drain, that stand by; `why_not` where none can be routed."""
+    """A component's tasks: those that get tuples, that drain, that stand by; `why_not` where none can be routed.
+
+    `handovers`: keyed state on its way, as `5 -> 6: 64 partitions (save)`.
+    """
 
     component: str
     active: list[int]
     draining: list[int]
     standby: list[int]
     partitions: dict[int, int]
+    handovers: list[str] = []
     why_not: str = ""
 
 
@@ -114,20 +153,6 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
     return now.seq > before.seq and now.pid == before.pid and now.received == before.received and not now.queue
 
 
-def why_not_routable(component: ComponentPart) -> str:
-    """Why a component's tuples cannot be routed; empty if they can. A load report's stream does not count."""
-    if component.kind != "bolt":
-        return f"it is a {component.kind}: nothing is sent to it that could go elsewhere"
-    if not component.inputs:
-        return "it has no input"
-    fixed = [i for i in component.inputs if not i.routed]
-    if not fixed:
-        return ""
-    what = ", ".join(f"{i.component}:{i.stream} ({i.grouping})" for i in fixed)
-    could = all(i.grouping in ROUTABLE for i in fixed)
-    return f"{what} does not follow routes" + ("; submit with --routable" if could else "")
-
-
 def _routable(snapshot: TopologySnapshot, component: str) -> list[int]:
     part = next((c for c in snapshot.components if c.id == component), None)
     if part is None:
@@ -135,7 +160,7 @@ def _routable(snapshot: TopologySnapshot, component: str) -> list[int]:
         raise RefusedError(f"{snapshot.name} has no component {component!r}; its bolts: {bolts or 'none'}")
     if why := why_not_routable(part):
         raise RefusedError(f"{component} cannot be routed: {why}")
-    return _tasks(snapshot, component)
+    return tasks_of(snapshot, component)
 
 
 def _up(operator: Operator, snapshot: TopologySnapshot, component: str, task: int) -> None:
@@ -143,12 +168,8 @@ def _up(operator: Operator, snapshot: TopologySnapshot, component: str, task: in
     if executor is not None and executor.supervisor is None:
         raise RefusedError(f"task {task} of {component} is placed nowhere now")
     known = loads(operator, snapshot.id)
-    if executor is not None and known and task not in known and any(t in known for t in _tasks(snapshot, component)):
+    if executor is not None and known and task not in known and any(t in known for t in tasks_of(snapshot, component)):
         raise RefusedError(f"task {task} of {component} has not reported yet: it may still be starting")
-
-
-def _tasks(snapshot: TopologySnapshot, component: str) -> list[int]:
-    return sorted(t for e in snapshot.executors if e.component == component for t in range(e.start, e.end + 1))
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -168,19 +189,11 @@ def _table(operator: Operator, snapshot: TopologySnapshot) -> Table:
     return Table(snapshot.name, path, routes or Routes(topology_id=snapshot.id), None if node is None else node.version)
 
 
-def _route(snapshot: TopologySnapshot, component: str, tasks: list[int], table: Routes) -> ComponentRoute:
-    part = next(c for c in snapshot.components if c.id == component)
-    standby = part.config.get(STANDBY_KEY)
-    keyed = any(i.grouping == "FIELDS" for i in part.inputs)
-    declared = standby if isinstance(standby, int) and not isinstance(standby, bool) else 0
-    return table.of(component) or first_route(component, tasks, declared, keyed)
-
-
 def _view(snapshot: TopologySnapshot, part: ComponentPart, table: Routes) -> RouteView:
-    tasks = _tasks(snapshot, part.id)
+    tasks = tasks_of(snapshot, part.id)
     if why := why_not_routable(part):
         return RouteView(component=part.id, active=tasks, draining=[], standby=[], partitions={}, why_not=why)
-    route = _route(snapshot, part.id, tasks, table)
+    route = route_in_force(snapshot, part.id, table)
     draining = [d.task for d in route.draining]
     return RouteView(
         component=part.id,
@@ -188,6 +201,7 @@ def _view(snapshot: TopologySnapshot, part: ComponentPart, table: Routes) -> Rou
         draining=draining,
         standby=[t for t in tasks if t not in route.active and t not in draining],
         partitions={t: route.partitions.count(t) for t in route.active} if route.partitions else {},
+        handovers=[f"{h.from_} -> {h.to}: {len(h.partitions)} partitions ({h.phase})" for h in route.handovers],
     )
 
 
@@ -228,6 +242,7 @@ def _shown(table: Routes) -> dict[str, object]:
     return {
         c.component: {"active": c.active, "draining": [d.task for d in c.draining]}
         | ({"partitions": {str(t): n for t, n in sorted(Counter(c.partitions).items())}} if c.partitions else {})
+        | ({"handovers": {f"{h.from_}-{h.to}": h.phase for h in c.handovers}} if c.handovers else {})
         for c in table.components
     }
 

@@ -62,12 +62,12 @@ def test_the_last_active_task_cannot_rest() -> None:
 
 
 def test_a_task_that_is_taken_up_gets_its_share_of_the_keys() -> None:
-    route = take_up(first_route("count", TASKS, 1, True), TASKS, 6)
+    route = take_up(first_route("count", TASKS, 1, True), TASKS, 6, 0)
     assert Counter(route.partitions) == {4: 43, 5: 43, 6: 42}
     with pytest.raises(RefusedError, match="gets tuples already"):
-        take_up(route, TASKS, 6)
+        take_up(route, TASKS, 6, 0)
     with pytest.raises(RefusedError, match="is no task"):
-        take_up(route, TASKS, 7)
+        take_up(route, TASKS, 7, 0)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_whatever_is_done_every_partition_belongs_to_an_active_task(steps: list[
             if verb == "switch":
                 route = switch(route, TASKS, a, b, now_ms)
             else:
-                route = rest(route, a, now_ms) if verb == "rest" else take_up(route, TASKS, a)
+                route = rest(route, a, now_ms) if verb == "rest" else take_up(route, TASKS, a, now_ms)
         except RefusedError:
             continue
         assert route.active == sorted(set(route.active)) and set(route.active) <= set(TASKS)
