@@ -25,7 +25,7 @@ from stormpilot.follow import Follower
 from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.messages import BasedOn, HistoryEntry, WorkerPart
 from stormpilot.model.moves import MoveState
-from stormpilot.model.part import evened, part, with_plans
+from stormpilot.model.part import evened, part, with_headroom, with_plans
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Seen
@@ -208,15 +208,18 @@ class Cycle:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
         foreseen = self._foreseen(model, seen)
         standing = part(foreseen.model, group)
-        account.models.update(dict.fromkeys(group, standing))
+        with_room = with_headroom(foreseen.model, self.config.decide.fill_ratio)
+        roomy = standing if with_room is foreseen.model else part(with_room, group)
         first = all(s.new for s in group.values())
-        plan = self.planners.plan(standing, first=True) if first else self.planners.repair(standing)
+        plan, planned = self.planners.plan_with_room(roomy, standing, first=first)
+        account.models.update(dict.fromkeys(group, planned))
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t) for t in group})
+            terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
             verdict = judge(standing, group, plan, self.memory, terms)
             if terms.arrived and not verdict.plans and not first:
-                verdict = self._refill(standing, group, terms) or verdict
+                verdict = self._refill(standing, roomy, group, terms) or verdict
             self.memory = verdict.memory
         else:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
@@ -250,9 +253,9 @@ class Cycle:
             own=own,
         )
 
-    def _refill(self, standing: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
+    def _refill(self, standing: Model, roomy: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
-        plan = self.planners.plan(evened(standing, REFILL_HEADROOM_RATIO))
+        plan = self.planners.plan(evened(roomy, REFILL_HEADROOM_RATIO))
         if not isinstance(plan, Plan):
             return None
         verdict = judge(standing, group, plan, self.memory, terms)

@@ -84,11 +84,19 @@ class Planners:
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
         return plan
 
-    def repair(self, model: Model) -> Plan | tuple[Reason, str]:
-        """What lost its place is placed with every worker that runs kept as it is, if that can be."""
-        kept = with_survivors_fixed(model)
-        plan = self.plan(kept) if kept is not model else None
-        return plan if isinstance(plan, Plan) else self.plan(model)
+    def plan_with_room(self, roomy: Model, whole: Model, *, first: bool) -> tuple[Plan | tuple[Reason, str], Model]:
+        """A plan within the room for plans by choice or, where there is none, with all of B(n); and its model.
+
+        What lost its place is placed with every worker that runs kept as it is, if that can be.
+        """
+        models = [whole] if roomy is whole else [roomy, whole]
+        kept = [fixed for m in models if (fixed := with_survivors_fixed(m)) is not m]
+        answer, model = self.plan((kept + models)[0], first=first), (kept + models)[0]
+        for other in (kept + models)[1:]:
+            if isinstance(answer, Plan) or (answer[0] is Reason.PLANNER_FAILED and not kept):
+                break
+            answer, model = self.plan(other, first=first), other
+        return answer, model
 
 
 def warm_up(compute: Compute, planners: Iterable[str], params: Mapping[str, Params]) -> None:

@@ -14,7 +14,7 @@ from doubles.world import World, plan_in
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
 from stormpilot.model.messages import WorkerPart, encode
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Infeasible, Model, Plan
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 """All tuples between components cross nodes."""
@@ -272,6 +272,28 @@ def test_repair_opens_the_gate_for_no_gain_while_the_topology_cools_down() -> No
     assert "under another plan: not within 120 s" in kept.text
     assert "what was repaired" in w.decision(t).text
     assert w.tell(120)[:2] == ["COOL_DOWN", "GAIN"]
+
+
+# --- headroom ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("fill_ratio", "seen"), [(0.9, [0.9, 1.0]), (0.75, [0.75, 1.0]), (1.0, [1.0])])
+def test_plans_are_made_with_headroom_and_with_all_of_the_limit_only_where_there_is_no_room(
+    fill_ratio: float, seen: list[float]
+) -> None:
+    """A planner that finds no room unless it gets all of B(n): what it is given of that, in order."""
+    w, t = world()
+    decide = msgspec.structs.replace(w.config.decide, fill_ratio=fill_ratio)
+    w.cycle.use(msgspec.structs.replace(w.config, decide=decide))
+    given: list[float] = []
+
+    def planner(model: Model) -> Plan | Infeasible:
+        given.append(round(model.supervisors[0].limit_mhz / (0.8 * model.supervisors[0].cpu_mhz), 2))
+        return plan_in(model, {t: NEAR}) if given[-1] == 1 else Infeasible(constraint="cpu", text="", executors=[])
+
+    w.planner = planner
+    assert w.tell(10) == ["GAIN"]
+    assert given == seen
 
 
 # --- gates ------------------------------------------------------------------------------------------------------------

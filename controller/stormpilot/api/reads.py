@@ -19,6 +19,7 @@ from stormpilot.config import describe
 from stormpilot.decide.gates import GateState, gates
 from stormpilot.errors import RefusedError
 from stormpilot.model.messages import PlanMessage
+from stormpilot.model.part import with_headroom
 from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model
 from stormpilot.operate import HistoryStep, Remaining, audit, draining, history, outcome
@@ -137,7 +138,8 @@ def explain(
         reason = f"{decision['action']} {decision['reason']}: {decision['text']}"
         answer = msgspec.structs.replace(answer, reason=reason, gates=passed)
     if executors:
-        answer = msgspec.structs.replace(answer, executors=lookup.explained(source.model(), row["id"]))
+        model = with_headroom(source.model(), source.config.decide.fill_ratio)
+        answer = msgspec.structs.replace(answer, executors=lookup.explained(model, row["id"]))
     try:
         found = lookup.published_plan(source.zookeeper, source.paths, row["id"])
     except RefusedError as e:

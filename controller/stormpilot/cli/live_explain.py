@@ -40,6 +40,7 @@ def explain(
     from stormpilot.config import Config, load
     from stormpilot.decide.gates import gates
     from stormpilot.lookup import advised, explained, topology_id
+    from stormpilot.model.part import with_headroom
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
@@ -53,6 +54,7 @@ def explain(
         executors: list[Explanation] = []
         planned: PlanMessage | None = None
         unmeasured = ""
+        fill_ratio = 1.0
         if measure:
             if output is Format.table:
                 console_err.print(f"measuring for {measure:g} s", highlight=False)
@@ -63,7 +65,8 @@ def explain(
             readiness = belief.readiness.get(i)
             unmeasured = "" if readiness is None or readiness.ready else readiness.text
             planned = advised(connection, where.paths, i)
-            executors = explained(belief.model, i, planned)
+            fill_ratio = used.decide.fill_ratio
+            executors = explained(with_headroom(belief.model, fill_ratio), i, planned)
     found = [] if view is None else gates(view.action, view.reason)
     if output is Format.json:
         print_json(
@@ -90,6 +93,8 @@ def explain(
         if planned is not None:
             say(f"as plan {planned.plan_id} wants it, which is advice and not applied:")
             now = {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
+        if fill_ratio < 1:
+            say(f"moved by choice, executors fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
         _executors(executors, everything, now)
 
 

@@ -69,6 +69,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
     cpu_limit_ratio: Annotated[
         float, Meta(gt=0, le=1, description="B(n): part of a node's CPU that planning may fill")
     ] = 0.8
+    fill_ratio: Annotated[
+        float,
+        Meta(gt=0, le=1, description="part of B(n) that plans by choice may fill; overload relief and repairs use all"),
+    ] = 0.9
     overload_s: Annotated[
         SecondsOrZero,
         Meta(description="X(n): a node may be over B(n) for so long before that alone is a reason to move"),

@@ -37,6 +37,7 @@ GATES: tuple[tuple[str, tuple[Reason, ...]], ...] = (
     ("by more than its restarts cost", (Reason.GAIN_BELOW_COST,)),
     ("in enough cycles in a row", (Reason.GAIN_NOT_LASTING,)),
     ("slots and CPU are free of what stands still", (Reason.SLOT_HELD, Reason.NODE_FULL)),
+    ("what is moved by choice leaves nodes their headroom", (Reason.HEADROOM,)),
     ("the move budget suffices", (Reason.MOVE_BUDGET,)),
     ("an operator has approved, where that is needed", (Reason.APPROVAL_NEEDED,)),
     ("nobody else wrote the plan meanwhile", (Reason.NOT_PUBLISHED,)),

@@ -40,7 +40,7 @@ def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Mem
         if decision.reason in (Reason.REPAIR, Reason.REBALANCED) and decision.moved_executors == 0:
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
-    decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen)
+    decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen, terms.room_mhz)
     decisions = hold_what_is_over_budget(model, decisions, plans, terms.spent, terms.budget, terms.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "hold"}
     for t, d in acted.items():

@@ -50,7 +50,8 @@ class Terms:
 
     `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
     supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
-    measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id.
+    measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
+    plans by choice may fill of a supervisor, where that is less than B(n).
     """
 
     decide: DecideSection
@@ -64,6 +65,7 @@ class Terms:
     spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
     traffic: Traffic = "measured"
     own: Mapping[str, OwnTerms] = field(default_factory=dict)
+    room_mhz: Mapping[str, float] = field(default_factory=dict)
 
 
 def worth(

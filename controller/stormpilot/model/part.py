@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Assigned, Model, Plan, TopologyPlan
 
 
@@ -72,6 +73,24 @@ def with_survivors_fixed(model: Model) -> Model:
             if t.id not in lost
             else msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
             for t in model.topologies
+        ],
+    )
+
+
+def with_headroom(model: Model, fill_ratio: float) -> Model:
+    """The model in which plans by choice are made: every node has some of its CPU left in the end.
+
+    B(n) becomes `fill_ratio` of itself; where a node has more than that now, all that it has, so that nobody has to
+    leave, but nobody comes. The same object for 1.
+    """
+    if fill_ratio >= 1:
+        return model
+    now_mhz = node_load_mhz(model)
+    return msgspec.structs.replace(
+        model,
+        supervisors=[
+            msgspec.structs.replace(s, cpu_limit_mhz=min(s.limit_mhz, max(fill_ratio * s.limit_mhz, now_mhz[s.id])))
+            for s in model.supervisors
         ],
     )
 

@@ -149,12 +149,12 @@ def test_cycles_in_quick_succession_count_once() -> None:
 # --- overload ---------------------------------------------------------------------------------------------------------
 
 
-def overloaded_story(seconds: float, slots: Slots) -> Decision:
+def overloaded_story(seconds: float, slots: Slots, **terms: Any) -> Decision:
     """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
     busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
     on = model(busy)
     memory = Memory().look(on, NOW_MS - int(seconds * 1000)).look(on, NOW_MS)
-    return one(judged([subject(busy)], slots, memory=memory, on=on))
+    return one(judged([subject(busy)], slots, memory=memory, on=on, **terms))
 
 
 def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
@@ -178,6 +178,43 @@ def test_overload_that_ends_is_forgotten() -> None:
     memory = Memory().look(model(busy), 0).look(model(calm), 50_000).look(model(busy), 60_000)
     assert memory.overloaded(100_000, 60) == set()
     assert memory.overloaded(120_000, 60) == {"a", "b"}
+
+
+# --- headroom ---------------------------------------------------------------------------------------------------------
+
+
+def test_plan_by_choice_that_takes_the_headroom_of_a_node_is_held_with_both_numbers() -> None:
+    """HALF puts 600 MHz on a; what plans by choice may fill of it is 500 or 600 of its 1000."""
+    held = one(judged([subject()], HALF, room_mhz={"a": 500.0, "b": 500.0}))
+    assert (held.action, held.reason, held.value, held.threshold) == ("hold", Reason.HEADROOM, 600.0, 500.0)
+    assert one(judged([subject()], HALF, room_mhz={"a": 600.0, "b": 500.0})).reason is Reason.GAIN
+
+
+def test_node_that_is_past_its_headroom_already_may_stay_so() -> None:
+    """Node a has 600 MHz before and after; one executor leaves b."""
+    running = topology({("a", 1): (1, 3, 2), ("b", 1): (4,)})
+    config = DecideSection(consecutive_hits=1, gain_threshold_ratio=0.01)
+    verdict = judged([subject(running)], {("a", 1): (1, 3, 2), ("a", 2): (4,)}, config=config, room_mhz={"a": 800.0})
+    assert one(verdict).reason is Reason.GAIN
+    grown = judged([subject(running)], {("a", 1): (1, 3, 2), ("a", 2): (4,)}, config=config, room_mhz={"a": 700.0})
+    assert one(grown).reason is Reason.HEADROOM
+    same = judged([subject(running)], {("a", 1): (2, 3, 4), ("b", 1): (1,)}, config=config, room_mhz={"a": 100.0})
+    assert one(same).reason is Reason.NO_BETTER_PLAN
+    swapped = judged(
+        [subject(topology({("a", 1): (1, 2, 4), ("b", 1): (3,)}))],
+        {("a", 1): (1, 3, 2), ("b", 1): (4,)},
+        config=config,
+        room_mhz={"a": 100.0, "b": 100.0},
+    )
+    assert one(swapped).reason is Reason.GAIN
+
+
+def test_overload_relief_and_repairs_may_use_the_headroom() -> None:
+    tight = {"a": 100.0, "b": 100.0, "c": 100.0}
+    relief = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}, room_mhz=tight)
+    assert (relief.action, relief.reason) == ("publish", Reason.OVERLOAD)
+    lost = one(judged([subject(missing_slots=1, plan=plan_message())], SPREAD, room_mhz=tight))
+    assert (lost.action, lost.reason) == ("publish", Reason.REPAIR)
 
 
 # --- repair -----------------------------------------------------------------------------------------------------------

@@ -142,6 +142,18 @@ def test_plans_for_a_smaller_limit_but_is_judged_by_the_one_of_the_log() -> None
     assert second.inter_node_tps == pytest.approx(2)
 
 
+def test_headroom_spreads_what_is_moved_by_choice() -> None:
+    """Six executors of 100 MHz fit on one of two nodes of 700; plans by choice may fill 90%, or half of that."""
+    nodes = [builders.supervisor(n, mhz=700.0) for n in ("n1", "n2")]
+    model = msgspec.structs.replace(crossed(), supervisors=nodes)
+    for fill_ratio, busiest in ((0.9, 6 / 7), (0.5, 3 / 7)):
+        rules = {"consecutive_hits": 1, "fill_ratio": fill_ratio}
+        setting = Setting(planner="best", params={"iterations": 2000}, decide=rules)
+        assert played(play(hours(model, model), ["chains"], setting, Rules()))[1].busiest_load_ratio == pytest.approx(
+            busiest
+        )
+
+
 def test_forecast_plans_for_the_step_that_comes() -> None:
     later = builders.traffic("chains", {(1, 4): 100.0, (4, 5): 100.0, (2, 3): 100.0, (3, 6): 100.0})
     then = msgspec.structs.replace(crossed(), traffic=later)

@@ -6,7 +6,7 @@ import msgspec
 
 from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.part import part, plan_of, with_plans, with_survivors_fixed
+from stormpilot.model.part import part, plan_of, with_headroom, with_plans, with_survivors_fixed
 
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
@@ -53,6 +53,17 @@ def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_o
     assert fixed == {"whole": [], "torn": sorted({(a.supervisor, a.port) for a in torn.assignment})}
     lost_all = model(msgspec.structs.replace(torn, assignment=[]))
     assert with_survivors_fixed(lost_all) is lost_all
+
+
+def test_headroom_leaves_every_node_what_it_has_but_never_more_than_its_limit() -> None:
+    """Of 1000 MHz each, a has 800, b 1200, c nothing."""
+    whole = model(
+        topology({("a", 1): (1, 2), ("b", 1): (3, 4)}, cpu_mhz=400.0),
+        topology({("b", 2): (1, 2, 3, 4)}, "wordcount", cpu_mhz=100.0),
+    )
+    assert [s.limit_mhz for s in with_headroom(whole, 0.9).supervisors] == [900.0, 1000.0, 900.0]
+    assert [s.limit_mhz for s in with_headroom(whole, 0.5).supervisors] == [800.0, 1000.0, 500.0]
+    assert with_headroom(whole, 1.0) is whole
 
 
 def test_plan_of_one_topology() -> None:

@@ -30,6 +30,8 @@ GRID: dict[str, list[dict[str, Param]]] = {
 RULES: list[dict[str, Param]] = [
     {"cpu_limit_ratio": 0.7},
     {"cpu_limit_ratio": 0.6},
+    {"fill_ratio": 1.0},
+    {"fill_ratio": 0.75},
     {"gain_threshold_ratio": 0.2},
     {"consecutive_hits": 1},
 ]

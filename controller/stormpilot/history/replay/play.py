@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -28,7 +28,7 @@ from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
 from stormpilot.model.flow import flow_model
 from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
 from stormpilot.model.moves import Spent
-from stormpilot.model.part import part, with_plans, with_survivors_fixed
+from stormpilot.model.part import part, with_headroom, with_plans, with_survivors_fixed
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
@@ -258,11 +258,16 @@ class _Player:
         if not subjects:
             return reasons, ""
         standing = part(model, subjects)
-        answer = self._planned(standing)
+        with_room = with_headroom(model, self.decide.fill_ratio)
+        roomy = standing if with_room is model else part(with_room, subjects)
+        answer = self._planned(roomy)
+        if not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE and roomy is not standing:
+            answer = self._planned(standing)
         if not isinstance(answer, Plan):
             reason, text = answer
             return reasons | dict.fromkeys(subjects, reason.value), text
-        verdict = judge(standing, subjects, answer, self.memory, self._terms(now_ms, step.length_s))
+        terms = replace(self._terms(now_ms, step.length_s), room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
+        verdict = judge(standing, subjects, answer, self.memory, terms)
         self.memory = verdict.memory
         for topology_id, d in verdict.decisions.items():
             reasons[topology_id] = d.reason.value
