@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl_credential
 
-from stormpilot.instrument import report_writer
+from stormpilot.instrument import report_writer, worker_store
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import decode
@@ -31,8 +31,9 @@ DEADLINE_S = 60.0
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time-outs that make a test short; what they are does not matter to what is tested."""
     monkeypatch.setattr(report_writer, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(report_writer, "REQUEST_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(report_writer, "SESSION_TIMEOUT_S", 4.0)
+    monkeypatch.setattr(worker_store, "MAX_BACKOFF_S", 0.5)
+    monkeypatch.setattr(worker_store, "REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(worker_store, "SESSION_TIMEOUT_S", 4.0)
 
 
 def conf(zookeeper: LocalZooKeeper, **more: Any) -> dict[str, Any]:

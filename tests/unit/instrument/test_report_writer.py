@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stormpilot.instrument import report_writer
-from stormpilot.instrument.report_writer import ReportWriter, StoreUnavailable, ZooKeeperReports, zookeeper_hosts
+from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.instrument.reports import encode_reports
+from stormpilot.instrument.worker_store import StoreUnavailable, zookeeper_hosts
 
 
 class MemoryStore:

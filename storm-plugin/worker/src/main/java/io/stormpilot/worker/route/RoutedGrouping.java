@@ -76,9 +76,13 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
       if (partitioned == null) {
         return storms.chooseTasks(taskId, values);
       }
-      return partitioned.get(
-          TupleUtils.chooseTaskIndex(from.select(keys, values), partitioned.size()));
+      return partitioned.get(partition(from.select(keys, values), partitioned.size()));
     }
+  }
+
+  /** The logical partition of a key; Python components have the same function. */
+  static int partition(List<Object> key, int partitions) {
+    return TupleUtils.chooseTaskIndex(key, partitions);
   }
 
   @Override

@@ -1,0 +1,77 @@
+"""Key -> logical partition, as the groupings of the worker's jar do it: `floorMod(deepHashCode(keys), partitions)`.
+
+Keys are JSON values as Storm's multilang reads them from a Python component: a whole number is an Integer where it
+fits, else a Long, else a BigInteger. A small negative Long that a Java component emits as a key has another hash, and
+nothing that reaches Python tells the two apart. `tests/contract/vectors/partitions.json` holds both sides to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+PARTITIONS_PER_TASK = 64
+"""As in `model/routes.py`."""
+_MASK = 0xFFFFFFFF
+
+
+def partition_of(keys: Sequence[Any], partitions: int) -> int:
+    """The partition, 0 to `partitions` - 1, of the values of the key fields in the order of the grouping."""
+    hashed = 1
+    for key in keys:
+        hashed = (31 * hashed + _hash(key)) & _MASK
+    return _signed(hashed) % partitions
+
+
+def _hash(value: Any) -> int:
+    """`hashCode()` of the Java object that a JSON value becomes, as an unsigned number."""
+    if isinstance(value, str):
+        return _string_hash(value)
+    if value is None:
+        return 0
+    if isinstance(value, bool):
+        return 1231 if value else 1237
+    if isinstance(value, int):
+        return _int_hash(value)
+    if isinstance(value, float):
+        (bits,) = struct.unpack(">Q", struct.pack(">d", value))
+        return int(bits ^ (bits >> 32)) & _MASK
+    if isinstance(value, Mapping):
+        return sum(_hash(k) ^ _hash(v) for k, v in value.items()) & _MASK
+    if isinstance(value, Sequence):
+        hashed = 1
+        for item in value:
+            hashed = (31 * hashed + _hash(item)) & _MASK
+        return hashed
+    raise TypeError(f"a key of type {type(value).__name__}: expected what JSON has")
+
+
+@lru_cache(maxsize=65_536)
+def _string_hash(text: str) -> int:
+    hashed = 0
+    if text.isascii():
+        for byte in text.encode():
+            hashed = (31 * hashed + byte) & _MASK
+        return hashed
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & _MASK
+    return hashed
+
+
+def _int_hash(value: int) -> int:
+    if -(1 << 31) <= value < 1 << 31:
+        return value & _MASK
+    if -(1 << 63) <= value < 1 << 63:
+        bits = value & 0xFFFFFFFFFFFFFFFF
+        return (bits ^ (bits >> 32)) & _MASK
+    magnitude, hashed = abs(value), 0
+    for shift in range((magnitude.bit_length() - 1) // 32 * 32, -1, -32):
+        hashed = (31 * hashed + (magnitude >> shift & _MASK)) & _MASK
+    return hashed if value > 0 else -hashed & _MASK
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 32) if bits >> 31 else bits

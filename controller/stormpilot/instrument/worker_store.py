@@ -1,0 +1,165 @@
+"""What a worker's process keeps in ZooKeeper: one session, one request at a time, each with a deadline.
+
+Parents that are missing are created so that other topologies can write beside us: open without authentication; with it,
+anyone may add and read below them, and only we (and `storm.zookeeper.superACL`) may change what is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions, make_acl
+
+from stormpilot.paths import DEFAULT_ROOT, Paths
+
+ROOT_KEY = "stormpilot.zookeeper.root"
+SESSION_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
+MIN_BACKOFF_S = 0.5
+MAX_BACKOFF_S = 30.0
+
+_CREATOR = Id("auth", "")
+
+
+class StoreUnavailable(Exception):  # noqa: N818 (a state, not a mistake)
+    """ZooKeeper cannot be asked now."""
+
+
+class WorkerStore:
+    """The znodes of one topology; used by one thread.
+
+    Parameters
+    ----------
+    storm_conf
+        Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.topology.auth.scheme` and
+        `.payload`, `storm.zookeeper.superACL` and `stormpilot.zookeeper.root` from it. `ValueError` without servers.
+    """
+
+    def __init__(self, storm_conf: Mapping[str, Any], topology_id: str) -> None:
+        self.paths = Paths(storm_conf.get(ROOT_KEY) or DEFAULT_ROOT)
+        self.topology_id = topology_id
+        self._hosts = zookeeper_hosts(storm_conf)
+        scheme = storm_conf.get("storm.zookeeper.topology.auth.scheme")
+        payload = storm_conf.get("storm.zookeeper.topology.auth.payload")
+        self._auth = [(str(scheme), str(payload))] if scheme and payload else []
+        owners = [ACL(Permissions.ALL, _CREATOR)]
+        scheme, _, who = str(storm_conf.get("storm.zookeeper.superACL") or "").partition(":")
+        if who:
+            owners.append(ACL(Permissions.ALL, Id(scheme, who)))
+        self._own_acl = [*owners, make_acl("world", "anyone", read=True)] if self._auth else OPEN_ACL_UNSAFE
+        self._private_acl = owners if self._auth else OPEN_ACL_UNSAFE
+        self._shared_acl = (
+            [*owners, make_acl("world", "anyone", read=True, create=True)] if self._auth else self._own_acl
+        )
+        self._client: Any = None
+        self._started_s = 0.0
+        self._pending: Any = None
+
+    def put(self, path: str, data: bytes, *, private: bool = False) -> None:
+        """Write a znode, with its parents where they are missing; `private`: with accounts, nobody else may read it."""
+        try:
+            self._request("set", path, data)
+        except NoNodeError:
+            try:
+                self._make_parents(path)
+                self._request("create", path, data, acl=self._private_acl if private else self._own_acl)
+            except NodeExistsError:
+                self._request("set", path, data)
+
+    def get(self, path: str, watch: Callable[[Any], None] | None = None) -> bytes | None:
+        """A znode's data; None where there is none. `watch` is called once, on kazoo's thread, when that changes."""
+        try:
+            data: bytes | None = self._request("get", path, watch=watch)[0]
+            return data or b""
+        except NoNodeError:
+            if watch is not None and self._request("exists", path, watch=watch) is not None:
+                return self.get(path, watch)
+            return None
+
+    def remove(self, path: str) -> None:
+        """Remove a znode; none is fine."""
+        try:
+            self._request("delete", path)
+        except NoNodeError:
+            return
+
+    def names(self, path: str) -> list[str]:
+        """Names of the znodes below a path."""
+        try:
+            return list(self._request("get_children", path))
+        except NoNodeError:
+            return []
+
+    def close(self) -> None:
+        """End the session."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.stop()
+            client.close()
+
+    def _make_parents(self, path: str) -> None:
+        parts = path.strip("/").split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            shared = depth < len(parts)
+            try:
+                self._request(
+                    "create", "/" + "/".join(parts[:depth]), b"", acl=self._shared_acl if shared else self._own_acl
+                )
+            except NodeExistsError:
+                continue
+            except StoreUnavailable as e:
+                # Where the scheduler made the parents, they belong to Storm's daemons, and ZooKeeper asks whether we
+                # may create before it looks whether the znode is there.
+                if not isinstance(e.__cause__, NoAuthError):
+                    raise
+
+    def _request(self, method: str, path: str, *arguments: Any, **named: Any) -> Any:
+        """One request; kazoo would queue it while disconnected, so it is sent only when connected and none is open."""
+        client = self._connected()
+        if self._pending is not None and not self._pending.ready():
+            raise StoreUnavailable(f"{self._hosts}: an earlier request is still open")
+        try:
+            self._pending = getattr(client, f"{method}_async")(path, *arguments, **named)
+            return self._pending.get(timeout=REQUEST_TIMEOUT_S)
+        except (NoNodeError, NodeExistsError):
+            raise
+        except (KazooException, KazooTimeoutError, OSError) as e:
+            raise StoreUnavailable(f"{method} {path} at {self._hosts}: {type(e).__name__} {e}".strip()) from e
+
+    def _connected(self) -> Any:
+        if (
+            self._client is not None
+            and self._client.client_state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+            and time.monotonic() - self._started_s > 2 * MAX_BACKOFF_S
+        ):  # refused for good, or the first connection is still to come: begin anew, now and then
+            self.close()
+        if self._client is None:
+            logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # we say it ourselves, once per change
+            self._client = KazooClient(
+                hosts=self._hosts,
+                timeout=SESSION_TIMEOUT_S,
+                auth_data=self._auth,
+                connection_retry=KazooRetry(max_tries=-1, delay=MIN_BACKOFF_S, backoff=2, max_delay=MAX_BACKOFF_S),
+            )
+            self._started_s = time.monotonic()
+            self._client.start_async().wait(REQUEST_TIMEOUT_S)
+        if not self._client.connected:
+            raise StoreUnavailable(f"no connection to {self._hosts}")
+        return self._client
+
+
+def zookeeper_hosts(storm_conf: Mapping[str, Any]) -> str:
+    """`host:port,...` from the storm configuration; `ValueError` where it names no server."""
+    servers = storm_conf.get("storm.zookeeper.servers")
+    if not isinstance(servers, list) or not servers:
+        raise ValueError(f"storm.zookeeper.servers is {servers!r}, expected a list of hosts")
+    port = int(storm_conf.get("storm.zookeeper.port") or 2181)
+    return ",".join(f"[{s}]:{port}" if ":" in str(s) else f"{s}:{port}" for s in servers)
