@@ -92,7 +92,7 @@ def undrain(how: How, host: Annotated[str, typer.Argument(help="A drained host."
     do(how, lambda o: operate.undrain(o, host))
 
 
-@verb()
+@verb(asks=True)
 def pin(
     how: How,
     topology: Annotated[str, typer.Argument(help="Name of the topology.")],
@@ -173,7 +173,7 @@ def rollback(
     ask(how, wait, lambda o: operate.rollback(o, topology, steps))
 
 
-@verb()
+@verb(asks=True)
 def plan_now(how: How, topology: ATopology, wait: WaitOption = True) -> None:
     """Plan a topology at once, whatever cool-down, hold, or smallness of the gain."""
     from stormpilot import operate

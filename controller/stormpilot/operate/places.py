@@ -22,7 +22,7 @@ def drain(operator: Operator, host: str, *, anyway: bool = False) -> Change:
     if not supervisors and not anyway:
         raise RefusedError(f"there is no supervisor on {host!r} ({_known_hosts(operator)})")
     there = _executors_on(operator, {s.id for s in supervisors})
-    danger = f"executors restart elsewhere: {_counts(there)}" if there else ""
+    danger = _restarting(there)
     text = f"{host}: is drained; {_counts(there)} to be moved" if there else f"{host}: is drained, and empty"
     setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
     same = f"{host}: was drained already"
@@ -50,9 +50,12 @@ def pin(operator: Operator, topology: str, component: str, supervisor: str, *, t
         why=operator.why,
     )
     what = _what(topology, component, task)
-    text = f"{what}: pinned to {target.id} on {target.host}"
+    elsewhere = {s.id for s in _supervisors(operator)} - {target.id}
+    there = _executors_on(operator, elsewhere, topology, component, task)
+    text = f"{what}: pinned to {target.id} on {target.host}" + (f"; {_counts(there)} to be moved" if there else "")
     same = f"{what}: was pinned to {target.id} already"
-    return operator.set("pin", what, operator.paths.pin(setting.key), setting, text, same=same)
+    danger = _restarting(there)
+    return operator.set("pin", what, operator.paths.pin(setting.key), setting, text, danger=danger, same=same)
 
 
 def unpin(operator: Operator, topology: str, component: str, *, task: int | None = None) -> Change:
@@ -85,7 +88,7 @@ def exclude(operator: Operator, where: str, *, topology: str | None = None, comp
         why=operator.why,
     )
     there = _executors_on(operator, {s.id for s in on_host or named}, topology, component)
-    danger = f"executors restart elsewhere: {_counts(there)}" if there else ""
+    danger = _restarting(there)
     what = _what(topology, component, None)
     text = f"{what}: excluded from {where}" + (f"; {_counts(there)} to be moved" if there else "")
     same = f"{what}: was excluded from {where} already"
@@ -131,21 +134,33 @@ def _known_hosts(operator: Operator) -> str:
 
 
 def _executors_on(
-    operator: Operator, supervisors: Collection[str], topology: str | None = None, component: str | None = None
+    operator: Operator,
+    supervisors: Collection[str],
+    topology: str | None = None,
+    component: str | None = None,
+    task: int | None = None,
 ) -> Counter[str]:
-    """Executors there by topology name, of one topology or component only where that is given."""
+    """Executors there by topology name, of one topology, component or task only where that is given."""
     counts: Counter[str] = Counter()
     for snapshot in operator.topologies().values():
         if topology in (None, snapshot.name):
             counts[snapshot.name] += sum(
-                1 for e in snapshot.executors if e.supervisor in supervisors and component in (None, e.component)
+                e.supervisor in supervisors
+                and component in (None, e.component)
+                and (task is None or e.start <= task <= e.end)
+                for e in snapshot.executors
             )
     return +counts
 
 
+def _restarting(there: Counter[str]) -> str:
+    return f"executors restart elsewhere: {_counts(there)}" if there else ""
+
+
 def _counts(there: Counter[str]) -> str:
     parts = [f"{n} of {name}" for name, n in sorted(there.items())]
-    return f"{sum(there.values())} executors ({', '.join(parts[:5])}{' and others' if len(parts) > 5 else ''})"
+    total = sum(there.values())
+    return f"{total} executor{'' if total == 1 else 's'} ({', '.join(parts[:5])}{' and others' if len(parts) > 5 else ''})"
 
 
 def _check_component(operator: Operator, topology: str, component: str, task: int | None) -> None:

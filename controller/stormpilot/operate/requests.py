@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import HistoryEntry, encode
+from stormpilot.model.messages import ControllerState, HistoryEntry, encode
 from stormpilot.model.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
@@ -64,7 +64,11 @@ def plan_now(operator: Operator, topology: str) -> Change:
     """Ask the leader to plan at once, whatever cool-down, hold, or smallness of the gain."""
     snapshot = operator.topology(topology)
     text = f"{snapshot.name}: the leading controller plans it in its next cycle"
-    return _ask(operator, "plan", snapshot.id, snapshot.name, text, None)
+    state, _ = operator.read(operator.paths.controller, ControllerState)
+    views = [] if state is None else [v for v in state.topologies if v.id == snapshot.id]
+    danger = f"workers of {snapshot.name} restart for any gain that is found"
+    danger = "" if views and views[0].mode != "act" else danger
+    return _ask(operator, "plan", snapshot.id, snapshot.name, text, None, danger=danger)
 
 
 def outcome(operator: Operator, request_id: str) -> AuditRecord | None:

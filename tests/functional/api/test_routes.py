@@ -245,11 +245,15 @@ def test_what_is_wrong_is_said(api: Api, verb: str, body: dict[str, Any], status
 
 
 def test_pin_and_mode(api: Api) -> None:
-    status, change = send(api, "pin", topology="flights", component="parse", supervisor="host-b", why="licence")
+    pin = {"topology": "flights", "component": "parse", "supervisor": "host-b", "why": "licence"}
+    status, problem = send(api, "pin", **pin)
+    assert (status, problem["code"]) == (409, "CONFIRM")
+    assert "executors restart elsewhere" in problem["detail"]
+    status, change = send(api, "pin", **pin, confirm=True)
     assert (status, change["after"]["supervisor"]) == (200, "b")
     assert send(api, "unpin", topology="flights", component="parse")[1]["changed"]
     assert send(api, "mode", topology="flights", mode="act")[1]["after"]["mode"] == "act"
-    assert send(api, "plan", topology="flights")[0] == 202
+    assert send(api, "plan", topology="flights")[0] == 202  # the controller only advises as yet: nothing restarts
 
 
 def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:

@@ -154,6 +154,7 @@ def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run:
         (["pin", "flights", "prase", "a"], 1, "flights has no component 'prase' (it has: __acker, collector, parse"),
         (["pin", "flights", "parse/9", "a"], 1, "flights/parse has no task 9 (it has: 2, 3)"),
         (["pin", "flights", "parse/x", "a"], 2, "expected COMPONENT or COMPONENT/TASK"),
+        (["pin", "flights", "parse", "c"], 1, "executors restart elsewhere: 2 executors (2 of flights): add --yes"),
         (["pin", "flights", "parse", "z"], 1, "'z' is no supervisor (there are:"),
         (["exclude", "z"], 1, "'z' is neither a host nor a supervisor"),
         (["exclude", "a", "-c", "parse"], 2, "name both"),
@@ -162,7 +163,8 @@ def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run:
         (["history", "fligths"], 1, "no topology is named 'fligths' (there are: flights)"),
         (["mode", "act"], 2, "name a topology, or say --all"),
         (["audit", "--since", "yesterday"], 2, "--since is 'yesterday', expected e.g. 30m"),
-        (["plan", "now", "flights"], 3, "no controller leads now: the request waits for one"),
+        (["plan", "now", "flights"], 1, "workers of flights restart for any gain that is found: add --yes"),
+        (["plan", "now", "flights", "-y"], 3, "no controller leads now: the request waits for one"),
         (["explain", "flights", "--measure", "0"], 0, ""),
     ],
 )

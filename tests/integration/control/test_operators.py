@@ -202,7 +202,8 @@ def test_pin_and_exclusion_move_what_runs_elsewhere_and_nothing_else(
     shim.submit(topology(SPREAD))
     start(settings(shared_zookeeper.hosts, consecutive_hits=100, restart_s=0.0))
     until(lambda: view(shim) is not None, "a cycle")
-    assert operate.pin(act(), "flights", "parse", "host-c", task=2).text.endswith("pinned to c on host-c")
+    text = operate.pin(act(), "flights", "parse", "host-c", task=2).text
+    assert text.endswith("pinned to c on host-c; 1 executor (1 of flights) to be moved")
     until(lambda: shim.placement(ID).get(2, ("", 0))[0] == "c", "the pinned executor to move")
     assert {t: shim.placement(ID)[t][0] for t in (1, 4, 6)} == {1: "a", 4: "a", 6: "a"}
     operate.exclude(act(), "b", topology="flights")
