@@ -104,12 +104,17 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
 
 
 class Recommendation(Part, frozen=True, kw_only=True):
-    """What replay found best; `score` and `default_score` are in the words of `text`, lower is better."""
+    """What replay found best; scores are in the words of `text`, lower is better.
+
+    `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out.
+    """
 
     planner: str
     params: dict[str, Any] = msgspec.field(default_factory=dict)
     score: float
     default_score: float | None = None
+    held_out_score: float | None = None
+    default_held_out_score: float | None = None
     windows: int = 0
     from_ms: int = 0
     to_ms: int = 0

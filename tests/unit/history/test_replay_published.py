@@ -48,6 +48,7 @@ def test_recommendation_is_written_beside_mined_numbers() -> None:
     assert r is not None
     assert (r.planner, r.params) == ("best", {"objective": "network_cost", "decide.cpu_limit_ratio": 0.6})
     assert (r.score, r.default_score, r.windows, r.replayed_at_ms) == (0.7, 1.0, 144, 77)
+    assert (r.held_out_score, r.default_held_out_score) == (0.8, 1.1)
     fresh = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
     assert (fresh.topology_id, fresh.entries) == (OLD, [])
     assert fresh.recommendation == r

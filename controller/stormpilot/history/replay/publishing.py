@@ -51,6 +51,8 @@ def recommendation(replay: Replay, verdict: Verdict) -> Recommendation:
         params=params | ({"forecast": True} if setting.forecast else {}),
         score=best.score,
         default_score=verdict.default.score,
+        held_out_score=best.held_out_score,
+        default_held_out_score=verdict.default.held_out_score,
         windows=best.chosen_by.steps,
         from_ms=replay.from_ms,
         to_ms=replay.to_ms,
