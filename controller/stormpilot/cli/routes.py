@@ -51,7 +51,7 @@ def routes(
         print_json(views)
         return
     print_table(
-        ["component", "active", "draining", "standby", "partitions", "not routable"],
+        ["component", "active", "draining", "standby", "partitions", "hand-overs", "not routable"],
         [
             [
                 v.component,
@@ -59,6 +59,7 @@ def routes(
                 _listed(v.draining),
                 _listed(v.standby),
                 ", ".join(f"{t}: {n}" for t, n in v.partitions.items()),
+                ", ".join(v.handovers),
                 v.why_not,
             ]
             for v in views
@@ -103,37 +104,59 @@ def set_aside(
 
 @verb()
 def bring_back(how: How, topology: Topology, component: Component, task: Task) -> None:
-    """Send a task tuples again; it takes its share from the others."""
+    """Send a task tuples again; it takes its share from the others, and the state of its keys where that is kept."""
     from stormpilot import operate
 
     do(how, lambda o: operate.bring_back(o, topology, component, task))
+    _hand_over(how, topology)
 
 
 def _drain(how: How, topology: str, task: int, at_most_s: float) -> None:
-    """Wait until a task does nothing any more, at most so long, and write down that it stands by."""
+    """Wait until a task that was left does nothing any more, at most so long, and its keyed state has moved."""
     if how.dry_run:
         return
-    from stormpilot import operate
-    from stormpilot.model.routes import DRAIN_MIN_MS
-
-    begun = time.monotonic()
-    with connected(how.where) as connection, console_err.status(f"task {task} drains") as status:
-        before: TaskLoad | None = None
-        idle = False
-        while (for_s := time.monotonic() - begun) < at_most_s and not (idle and for_s * 1000 >= DRAIN_MIN_MS):
-            status.update(f"task {task} drains ({for_s:.0f} of at most {at_most_s:.0f} s)")
-            now = operate.loads(operate.Operator(connection, how.where.paths, user()), topology).get(task)
-            if now is not None and before is not None and now.seq > before.seq:
-                idle = operate.idle(before, now)
-            before = now
-            time.sleep(LOOK_S)
-        operator = operate.Operator(connection, how.where.paths, user(), how.why)
-        operate.settle(operator, topology, [task] if idle else [], int(at_most_s * 1000))
+    idle, took_s = _drive(how, topology, task, at_most_s)
     if how.output is Format.table:
-        took = f"after {time.monotonic() - begun:.1f} s"
+        took = f"after {took_s:.1f} s"
         say(
             f"task {task} is idle {took}" if idle else f"task {task} was not seen idle {took}: it has no route any more"
         )
+
+
+def _hand_over(how: How, topology: str) -> None:
+    """Wait until keyed state has moved, where there is any."""
+    if not how.dry_run:
+        _drive(how, topology, None, DRAIN_AT_MOST_S)
+
+
+def _drive(how: How, topology: str, task: int | None, at_most_s: float) -> tuple[bool, float]:
+    """Drive what a move left open to its end; whether `task` was seen idle, and the seconds that it took."""
+    from stormpilot import operate
+    from stormpilot.errors import RefusedError
+
+    begun = time.monotonic()
+    idle = False
+    said: list[str] = []
+    with connected(how.where) as connection, console_err.status("looks at the routes") as status:
+        before: TaskLoad | None = None
+        while left := operate.unfinished(operate.Operator(connection, how.where.paths, user()), topology):
+            status.update(f"{'; '.join(left)} ({time.monotonic() - begun:.0f} s)")
+            operator = operate.Operator(connection, how.where.paths, user(), how.why)
+            now = None if task is None else operate.loads(operator, topology).get(task)
+            if now is not None and before is not None and now.seq > before.seq:
+                idle = operate.idle(before, now)
+            before = now
+            try:
+                change = operate.settle(operator, topology, [task] if idle and task else [], int(at_most_s * 1000))
+            except RefusedError:  # somebody else drives as well, or the topology is gone: the next look tells
+                change = None
+            if change is not None:
+                said += [text for text in change.text.split("; ") if " partitions, task " in text]
+            time.sleep(LOOK_S)
+    if how.output is Format.table:
+        for text in said:
+            say(text)
+    return idle, time.monotonic() - begun
 
 
 def _listed(tasks: list[int]) -> str:

@@ -118,7 +118,7 @@ class _LoadReportingBase:
 
     def _stormpilot_give_up(self, e: Exception) -> None:
         """End reporting; the wrappers stay, for a component may have wrapped them in turn."""
-        if _from_signal_handler(e):
+        if from_signal_handler(e):
             raise e
         if not self._stormpilot_given_up:
             self._stormpilot_given_up = True
@@ -201,7 +201,7 @@ def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
     return max(map(float, found)) if found else None
 
 
-def _from_signal_handler(e: Exception) -> bool:
+def from_signal_handler(e: Exception) -> bool:
     """Whether a signal handler that is installed raised this."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = {getattr(handler, "__code__", None) for handler in handlers if callable(handler)}

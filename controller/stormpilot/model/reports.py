@@ -63,3 +63,8 @@ class LoadReport(Message, frozen=True, kw_only=True):
     written_at_ms: int
     worker: JvmPart | None = None
     tasks: list[TaskLoad]
+
+
+def idle(before: TaskLoad, now: TaskLoad) -> bool:
+    """Whether a task did nothing between two reports of it: no tuple came, and none waits as far as it can tell."""
+    return now.seq > before.seq and now.pid == before.pid and now.received == before.received and not now.queue

@@ -17,6 +17,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 
 from __future__ import annotations
 
+from stormpilot.model.reports import idle
 from stormpilot.model.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
@@ -26,7 +27,6 @@ from stormpilot.operate.requests import approve, discard, outcome, plan_now, rol
 from stormpilot.operate.routes import (
     RouteView,
     bring_back,
-    idle,
     keyed_tasks,
     loads,
     move,
@@ -34,6 +34,7 @@ from stormpilot.operate.routes import (
     set_aside,
     settle,
     still_open,
+    unfinished,
     unroute,
 )
 from stormpilot.operate.thresholds import freeze_threshold, set_threshold, unset_threshold
@@ -76,6 +77,7 @@ __all__ = [
     "still_open",
     "topology_name",
     "undrain",
+    "unfinished",
     "unpin",
     "unroute",
     "unset_threshold",

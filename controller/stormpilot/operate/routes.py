@@ -78,6 +78,11 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_mo
     return _write(operator, "settle", table, after, "; ".join(said) or "nothing drains")
 
 
+def unfinished(operator: Operator, topology: str) -> list[str]:
+    """`still_open` of a topology's table as it is now."""
+    return still_open(_table(operator, operator.topology(topology)).routes)
+
+
 def still_open(table: Routes) -> list[str]:
     """What a table says is not over yet, in words: tasks that drain, state on its way. Empty when all is."""
     found = [f"task {d.task} of {c.component} drains" for c in table.components for d in c.draining]
@@ -146,11 +151,6 @@ def loads(operator: Operator, topology: str) -> dict[int, TaskLoad]:
             continue  # its tasks drain for their whole time
         found |= {t.task: t for t in tasks if t.task not in found or found[t.task].at_ms < t.at_ms}
     return found
-
-
-def idle(before: TaskLoad, now: TaskLoad) -> bool:
-    """Whether a task did nothing between two reports of it: no tuple came, and none waits as far as it can tell."""
-    return now.seq > before.seq and now.pid == before.pid and now.received == before.received and not now.queue
 
 
 def _routable(snapshot: TopologySnapshot, component: str) -> list[int]:

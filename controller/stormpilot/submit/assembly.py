@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from streamparse.dsl.component import JavaComponentSpec
+from streamparse.dsl.component import JavaComponentSpec, ShellComponentSpec
 from streamparse.dsl.topology import Topology
 
 from stormpilot.errors import UsageError
@@ -15,6 +15,12 @@ from stormpilot.instrument.topology import add_load_reporting, python_components
 def has_java_components(topology_class: type[Topology]) -> bool:
     """Whether the topology needs a jar with classes."""
     return any(isinstance(spec, JavaComponentSpec) for spec in topology_class.specs)
+
+
+def python_classes(topology_class: type[Topology]) -> dict[str, type]:
+    """The class of each Python component, by the component's id."""
+    specs = [s for s in topology_class.specs if isinstance(s, ShellComponentSpec)]
+    return {s.name: s.component_cls for s in specs if isinstance(s.component_cls, type)}
 
 
 def assemble(

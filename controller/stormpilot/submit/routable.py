@@ -9,7 +9,9 @@ from typing import Any
 from streamparse import Grouping
 
 from stormpilot.errors import UsageError
+from stormpilot.instrument.keyed import hands_over
 from stormpilot.instrument.topology import COLLECTOR_ID
+from stormpilot.model.handover import HANDOVER_KEY
 from stormpilot.model.routes import STANDBY_KEY
 
 CLASS = "io.stormpilot.worker.route.RoutedGrouping"
@@ -53,6 +55,19 @@ def add_standby(topology: Any, standby: Mapping[str, int], routable: list[str], 
             )
         common.parallelism_hint = (common.parallelism_hint or 1) + count
         common.json_conf = json.dumps(config | {STANDBY_KEY: count}, sort_keys=True)
+
+
+def mark_handovers(topology: Any, components: Mapping[str, type], routable: list[str]) -> list[str]:
+    """Note in the configuration of routable bolts that their tasks hand keyed state over; returns those.
+
+    `components`: the Python class of each component id.
+    """
+    marked = [c for c in routable if c in components and hands_over(components[c])]
+    for component_id in marked:
+        common = topology.bolts[component_id].common
+        config = json.loads(common.json_conf or "{}")
+        common.json_conf = json.dumps(config | {HANDOVER_KEY: True}, sort_keys=True)
+    return marked
 
 
 def parse_standby(options: list[str]) -> dict[str, int]:

@@ -12,11 +12,11 @@ from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.nimbus import DEFAULT_TIMEOUT_S, Address, Nimbus
-from stormpilot.submit.assembly import assemble, has_java_components
+from stormpilot.submit.assembly import assemble, has_java_components, python_classes
 from stormpilot.submit.jar import build_jar, source_files
 from stormpilot.submit.options import resolve_options
 from stormpilot.submit.project import Environment, Project
-from stormpilot.submit.routable import add_standby, make_routable
+from stormpilot.submit.routable import add_standby, make_routable, mark_handovers
 
 _KILL_DEADLINE_S = 120.0
 
@@ -108,6 +108,7 @@ def prepare(
     topology, reporting = assemble(topology_class, env.name, command, serializer, instrument, where=str(file))
     routed = make_routable(topology) if routable or standby else []
     add_standby(topology, standby or {}, routed, str(file))
+    mark_handovers(topology, python_classes(topology_class), routed)
     return Submission(
         name=submitted_name,
         nimbus=address,

@@ -11,6 +11,7 @@ import pytest
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot import operate
 from stormpilot.errors import RefusedError
+from stormpilot.model.handover import HANDOVER_KEY, KeyedTask
 from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot, decode, encode
 from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.routes import STANDBY_KEY, Routes
@@ -194,3 +195,34 @@ def test_idle_is_two_reports_of_one_process_without_a_tuple_between(act: Act, zo
     assert operate.idle(second, third)
     assert not operate.idle(second, msgspec.structs.replace(third, queue=3))
     assert not operate.idle(second, msgspec.structs.replace(third, pid=99))
+
+
+def test_keyed_state_is_handed_over_step_by_step_and_shown(act: Act, zookeeper: MemoryZooKeeper) -> None:
+    hands_over = [
+        msgspec.structs.replace(c, config=c.config | {HANDOVER_KEY: True}) if c.id == "count" else c
+        for c in snapshot().components
+    ]
+    zookeeper.put(PATHS.topology(ID), encode(msgspec.structs.replace(snapshot(), components=hands_over)))
+
+    def did(task: int, **what: list[str]) -> None:
+        path = PATHS.keyed(ID, "tasks", str(task))
+        zookeeper.ensure([path])
+        zookeeper.put(path, encode(KeyedTask(topology_id=ID, task=task, **what)))
+
+    def shown() -> list[str]:
+        return next(v.handovers for v in operate.routes(act(), "tally") if v.component == "count")
+
+    operate.move(act(now_ms=5_000), "tally", "count", 5, 6)
+    assert shown() == ["5 -> 6: 64 partitions (drain)"]
+    with pytest.raises(RefusedError, match="state of 64 partitions is still on its way"):
+        operate.move(act(now_ms=6_000), "tally", "count", 6, 4)
+    operate.settle(act(now_ms=8_000), "tally", [5], 10_000)
+    assert shown() == ["5 -> 6: 64 partitions (save)"]
+    zookeeper.put(PATHS.keyed(ID, "tasks", "5"), b"{")
+    assert not operate.settle(act(now_ms=9_000), "tally", [], 10_000).changed, "an answer that cannot be read is none"
+    did(5, saved=["5-6-5000"])
+    change = operate.settle(act(now_ms=9_000), "tally", [], 10_000)
+    assert change.text == "still open: state of 64 partitions of count, task 5 -> 6 (load)"
+    did(6, loaded=["5-6-5000"])
+    operate.settle(act(now_ms=10_000), "tally", [], 10_000)
+    assert shown() == [] and operate.unfinished(act(), "tally") == []

@@ -9,10 +9,12 @@ import pytest
 from streamparse import Bolt, Grouping, Spout, Topology
 
 from stormpilot.errors import UsageError
+from stormpilot.instrument import KeyedState
 from stormpilot.instrument.topology import COLLECTOR_ID
+from stormpilot.model.handover import HANDOVER_KEY
 from stormpilot.model.routes import STANDBY_KEY
-from stormpilot.submit.assembly import assemble
-from stormpilot.submit.routable import CLASS, add_standby, make_routable, parse_standby
+from stormpilot.submit.assembly import assemble, python_classes
+from stormpilot.submit.routable import CLASS, add_standby, make_routable, mark_handovers, parse_standby
 
 
 class Words(Spout):
@@ -95,3 +97,19 @@ def test_standby_options_are_checked() -> None:
     for wrong in ("count", "count=", "count=0", "count=x", "=1"):
         with pytest.raises(UsageError, match="expected component=number"):
             parse_standby([wrong])
+
+
+def test_a_bolt_that_hands_state_over_says_so_where_it_can_be_routed() -> None:
+    class Keyed(KeyedState, Count):  # type: ignore[misc]
+        def on_drain(self, partitions: list[int]) -> None:
+            return None
+
+    class Sums(Topology):
+        words = Words.spec()
+        kept = Keyed.spec(inputs={words: Grouping.fields("word")}, config={"site": "east"})
+        fixed = Keyed.spec(inputs={words: Grouping.ALL})
+        plain = Count.spec(inputs={words: Grouping.fields("word")})
+
+    built = assemble(Sums, "prod", "stormpilot_run")[0]
+    assert mark_handovers(built, python_classes(Sums), make_routable(built)) == ["kept"]
+    assert json.loads(built.bolts["kept"].common.json_conf) == {"site": "east", HANDOVER_KEY: True}

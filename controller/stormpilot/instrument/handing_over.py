@@ -1,0 +1,270 @@
+"""Follows the hand-overs of one task in a thread of its own: what the routing table tells it, and what it answers.
+
+The component's main thread takes work from `work` between two tuples and hands its result back; it never waits for
+ZooKeeper. What a task saved lies in `keyed/<topology-id>/states/` until the taker has loaded it and the hand-over has
+left the table, so that a taker that restarts in between loads it again. `model/handover.py` has the other side.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stormpilot.instrument.worker_store import MAX_BACKOFF_S, MIN_BACKOFF_S, WorkerStore
+
+SCHEMA = 1
+CHUNK_BYTES = 800 * 1024
+"""What is put into one znode before it is packed; several partitions share one."""
+MAX_BYTES = 900 * 1024
+LOOK_S = 10.0
+"""A look without being woken: watches may be lost."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the main thread is to do: `on_drain` of these partitions, or `on_activate` with what was saved of them."""
+
+    key: str
+    drain: bool
+    partitions: list[int]
+    states: list[tuple[int, Any]] = field(default_factory=list)
+    items: tuple[str, ...] = ()
+
+
+class KeyedStore(Protocol):
+    """The znodes; every method raises `StoreUnavailable` when it cannot do it now."""
+
+    def table(self, changed: Callable[[Any], None]) -> bytes | None:
+        """The routing table; `changed` is called once when it is another."""
+
+    def answer(self, task: int, data: bytes) -> None:
+        """Write what a task did."""
+
+    def items(self) -> list[str]:
+        """Names of what was saved and not taken away yet."""
+
+    def save(self, item: str, data: bytes) -> None:
+        """Keep an item."""
+
+    def load(self, item: str) -> bytes | None:
+        """An item."""
+
+    def drop(self, item: str) -> None:
+        """Remove an item; none is fine."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
+class ZooKeeperKeyedStore(WorkerStore):
+    """`keyed/<topology-id>`; with ZooKeeper accounts only the topology's own reads what was saved."""
+
+    def table(self, changed: Callable[[Any], None]) -> bytes | None:
+        """See `KeyedStore`."""
+        return self.get(self.paths.routes(self.topology_id), changed)
+
+    def answer(self, task: int, data: bytes) -> None:
+        """See `KeyedStore`."""
+        self.put(self.paths.keyed(self.topology_id, "tasks", str(task)), data)
+
+    def items(self) -> list[str]:
+        """See `KeyedStore`."""
+        return self.names(self.paths.keyed(self.topology_id, "states"))
+
+    def save(self, item: str, data: bytes) -> None:
+        """See `KeyedStore`."""
+        self.put(self.paths.keyed(self.topology_id, "states", item), data, private=True)
+
+    def load(self, item: str) -> bytes | None:
+        """See `KeyedStore`."""
+        return self.get(self.paths.keyed(self.topology_id, "states", item))
+
+    def drop(self, item: str) -> None:
+        """See `KeyedStore`."""
+        self.remove(self.paths.keyed(self.topology_id, "states", item))
+
+
+class HandingOver:
+    """One task's part; `look` is one round of the thread that `start` begins.
+
+    The main thread takes from `work`, and calls `done` and `late`.
+    """
+
+    def __init__(self, store: KeyedStore, topology_id: str, component: str, task: int) -> None:
+        self.work: deque[Work] = deque()
+        self.own: frozenset[int] = frozenset()
+        """Partitions that the table gives to this task."""
+        self._store = store
+        self._topology_id = topology_id
+        self._component = component
+        self._task = task
+        self._start_ms = int(time.time() * 1000)
+        self._done: deque[tuple[Work, Any, str]] = deque()
+        self._wake = threading.Event()
+        self._told: set[str] = set()
+        self._taken: dict[str, tuple[str, ...]] = {}
+        self._saved: set[str] = set()
+        self._loaded: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._late: set[int] = set()
+        self._answered: dict[str, Any] | None = None
+
+    # --- the main thread ----------------------------------------------------------------------------------------------
+
+    def done(self, work: Work, states: Any = None, trouble: str = "") -> None:
+        """Work was done: `on_drain` returned these states, or it went wrong."""
+        self._done.append((work, states, trouble))
+        self._wake.set()
+
+    def late(self, partition: int) -> None:
+        """A tuple of a partition that was given away has come."""
+        self._late.add(partition)
+        self._wake.set()
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to follow."""
+        threading.Thread(target=self._run, name="stormpilot-handing-over", daemon=True).start()
+
+    def _run(self) -> None:
+        backoff_s = MIN_BACKOFF_S
+        while True:
+            self._wake.clear()
+            try:
+                self.look()
+                wait_s, backoff_s = LOOK_S, MIN_BACKOFF_S
+            except Exception as e:  # noqa: BLE001 (whatever the client raises, the next look may get through)
+                log.warning("stormpilot: hand-overs of task %d wait: %s", self._task, e or type(e).__name__)
+                wait_s, backoff_s = backoff_s, min(MAX_BACKOFF_S, 2 * backoff_s)
+            self._wake.wait(wait_s)
+
+    def look(self) -> None:
+        """Save what was drained, see what the table tells, answer."""
+        self._save_what_was_done()
+        handovers, owners = self._read(self._store.table(lambda _: self._wake.set()))
+        self.own = frozenset(p for p, owner in enumerate(owners) if owner == self._task)
+        self._late -= self.own
+        by_key = {f"{h['from']}-{h['to']}-{h['begunMs']}": h for h in handovers}
+        for key, h in by_key.items():
+            if h["from"] == self._task and h["phase"] == "save" and key not in self._told:
+                self._told.add(key)
+                self._late -= set(h["partitions"])
+                self.work.append(Work(key, True, list(h["partitions"])))
+        self._take(by_key)
+        for known in (self._told, self._saved, self._loaded):
+            known.intersection_update(by_key)
+        self._failed = {key: why for key, why in self._failed.items() if key in by_key}
+        self._answer()
+
+    def _read(self, data: bytes | None) -> tuple[list[dict[str, Any]], list[int]]:
+        """The hand-overs of the component and the owners of its partitions; nothing where there is no such table."""
+        if data is None:
+            return [], []
+        try:
+            table = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+            if table["schema"] > SCHEMA:
+                raise ValueError(f"schema {table['schema']} is newer than {SCHEMA}")
+            route = next((c for c in table["components"] if c["component"] == self._component), {})
+            return list(route.get("handovers", [])), list(route.get("partitions", []))
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as e:
+            log.warning("stormpilot: the routing table cannot be read: %s", e)
+            return [], []
+
+    def _save_what_was_done(self) -> None:
+        while self._done:
+            work, states, trouble = self._done[0]
+            if not work.drain:
+                self._note_loaded(work, trouble)
+            elif trouble:
+                self._failed[work.key] = trouble
+            else:
+                try:
+                    chunks = packed(states or {})
+                except (TypeError, ValueError) as e:
+                    self._failed[work.key] = str(e)
+                    self.work.append(Work("", False, work.partitions, list(states.items())))  # back where it was
+                else:
+                    for n, chunk in enumerate(chunks):
+                        self._store.save(f"{work.key}-{self._start_ms}-{n}", chunk)
+                    self._saved.add(work.key)
+            self._done.popleft()
+
+    def _note_loaded(self, work: Work, trouble: str) -> None:
+        if trouble:
+            self._taken.pop(work.key, None)  # offered again with the next look
+        elif work.key:
+            self._loaded.add(work.key)
+
+    def _take(self, by_key: Mapping[str, Mapping[str, Any]]) -> None:
+        """Load what is ready for this task, and remove what it has loaded once the hand-over is over."""
+        items: dict[str, list[str]] = {}
+        for name in sorted(self._store.items()):
+            key = name.rsplit("-", 2)[0]
+            if key.split("-")[1:2] == [str(self._task)]:
+                items.setdefault(key, []).append(name)
+        for key in self._loaded - by_key.keys():
+            for name in self._taken.pop(key, ()):
+                self._store.drop(name)
+            items.pop(key, None)
+        ready = {key for key, h in by_key.items() if h["to"] == self._task and h["phase"] == "load"}
+        for key in sorted(ready | (items.keys() - by_key.keys())):
+            names = tuple(items.get(key, ()))
+            if key in self._taken:
+                continue
+            states = [state for name in names for state in unpacked(self._store.load(name) or b"{}")]
+            partitions = by_key[key]["partitions"] if key in by_key else sorted({p for p, _ in states})
+            self._taken[key] = names
+            self.work.append(Work(key, False, list(partitions), states, names))
+
+    def _answer(self) -> None:
+        answer = {
+            "schema": SCHEMA,
+            "topologyId": self._topology_id,
+            "task": self._task,
+            "pid": os.getpid(),
+            "startMs": self._start_ms,
+            "saved": sorted(self._saved),
+            "loaded": sorted(self._loaded),
+            "failed": self._failed,
+            "late": sorted(self._late),
+        }
+        if answer != self._answered:
+            written = {**answer, "writtenAtMs": int(time.time() * 1000)}
+            self._store.answer(self._task, json.dumps(written, separators=(",", ":")).encode())
+            self._answered = answer | {"failed": dict(self._failed)}
+
+
+def packed(states: Mapping[int, Any]) -> list[bytes]:
+    """States of partitions as items that fit into znodes; `ValueError` where one partition's does not."""
+    chunks: list[list[str]] = [[]]
+    size = 0
+    for partition, state in sorted(states.items()):
+        text = f"[{int(partition)},{json.dumps(state, separators=(',', ':'))}]"
+        if size and size + len(text) > CHUNK_BYTES:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(text)
+        size += len(text)
+    found = [gzip.compress(f'{{"schema":{SCHEMA},"states":[{",".join(c)}]}}'.encode(), 6, mtime=0) for c in chunks if c]
+    for data, chunk in zip(found, [c for c in chunks if c], strict=True):
+        if len(data) > MAX_BYTES:
+            partition = chunk[0][1:].partition(",")[0]
+            raise ValueError(f"the state of partition {partition} has {len(data)} bytes packed, {MAX_BYTES} are taken")
+    return found
+
+
+def unpacked(data: bytes) -> Sequence[tuple[int, Any]]:
+    """(partition, state) of an item."""
+    value = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return [(int(partition), state) for partition, state in value.get("states", [])]
