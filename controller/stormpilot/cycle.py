@@ -5,39 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 
-import msgspec
 import structlog
 
 from stormpilot.account import Account, running_metrics
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.approval import with_approval
-from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.effect import published
 from stormpilot.decide.events import Event
-from stormpilot.decide.judge import Verdict, judge
+from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.decide.restarts import restart_time
-from stormpilot.decide.worth import OwnTerms, Terms, as_it_runs
+from stormpilot.decide.worth import OwnTerms, Terms
 from stormpilot.desk import Desk
 from stormpilot.follow import Follower
+from stormpilot.manners import Manners
+from stormpilot.migrator import Migrator
+from stormpilot.model.constrain import misplaced
 from stormpilot.model.forecast import Foreseen, foresee
-from stormpilot.model.messages import BasedOn, HistoryEntry, WorkerPart
-from stormpilot.model.moves import MoveState
 from stormpilot.model.part import evened, part, with_headroom, with_plans
-from stormpilot.model.values import Model, Plan, TopologyPlan
+from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import Seen
 from stormpilot.observe.settings import Settings
 from stormpilot.observe.thresholds import InUse
 from stormpilot.otdloop import OtdLoop
+from stormpilot.outgoing import Outgoing
 from stormpilot.planners import Compute, Planners
-from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.subjects import subjects_of
 from stormpilot.verify import Verifier
-from stormpilot.zookeeper import ConflictError, Step
 
 log = structlog.get_logger(__name__)
 
@@ -69,11 +65,23 @@ class Cycle:
         self.follower = Follower(self.config, self.publisher)
         self.otd = OtdLoop(self.config)
         self.told_since: list[Event] = []
+        self.manners = Manners(self.config)
+        self.migrator = Migrator(
+            self.config,
+            self.publisher,
+            self.name,
+            self.new_id,
+            self.observer,
+        )
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
+        self.outgoing = Outgoing(
+            self.publisher, self.desk, self.follower, self.manners, self.migrator, self.name, self.new_id, self.clock_ms
+        )
 
     def use(self, config: Config) -> None:
         """Go on with another configuration; what is remembered stays."""
         self.config = self.follower.config = self.otd.config = self.desk.config = self.planners.config = config
+        self.manners.config = self.migrator.config = config
 
     def run(self, observation: Observation) -> Account:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
@@ -101,8 +109,9 @@ class Cycle:
         account.thresholds = {t: in_use.told(t, model) for t in account.names}
         lost = self._lost(model, now_ms)
         subjects = self.desk.begin(observation.seen.settings, subjects, model, lost, now_ms)
+        account.decisions.update(self._migrating(subjects, model, observation))
         for verdict in self._wishes(subjects, model, lost, account):
-            self._publish(verdict, observation, account)
+            self.outgoing.publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
         rest = {t: s for t, s in subjects.items() if t not in account.decisions}
         for t, back in self.follower.ways_back(rest, observation, model, lost, account.events).items():
@@ -110,12 +119,12 @@ class Cycle:
             if back.plan is not None:
                 account.models[t] = part(model, {t})
                 verdict = Verdict({t: back.decision}, {t: back.plan.topologies[0]}, back.plan, self.memory)
-                self._publish(verdict, observation, account)
+                self.outgoing.publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
         for group in self._admitted(subjects, model, account):
             verdict = with_approval(self._decide(group, model, account, observation), subjects)
             account.decisions.update(verdict.decisions)
-            self._publish(verdict, observation, account)
+            self.outgoing.publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
         self.desk.finish_asked(subjects, account.decisions)
         return account
@@ -132,7 +141,7 @@ class Cycle:
         account.modes = {t: s.mode for t, s in subjects.items()}
         lost = self._lost(model, observation.at_ms)
         moves, now_ms = self.follower.moves, observation.at_ms
-        asked = observation.seen.settings.requests
+        asked = {*observation.seen.settings.requests, *self.migrator.running(observation)}
         free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
         self.desk.begin(Settings(), free, model, lost, now_ms)
         own = {t: observation.in_use.section(t, "otd", self.otd.config.otd) for t in free}
@@ -143,9 +152,30 @@ class Cycle:
             account.decisions.update(verdict.decisions)
             account.planners.append("otd")
             account.models.update(dict.fromkeys(verdict.plans, model))
-            self._publish(verdict, observation, account)
+            self.outgoing.publish(verdict, observation, account)
         self.told_since += account.events
         return account
+
+    def migrate(self, observation: Observation) -> None:
+        """Look after plans that are carried out step by step, about once a second."""
+        if observation.belief is not None:
+            lost = self._lost(observation.belief.model, observation.at_ms)
+            self.migrator.tick(observation, self._subjects(observation), lost)
+
+    def _migrating(
+        self, subjects: Mapping[str, Subject], model: Model, observation: Observation
+    ) -> dict[str, Decision]:
+        """What is said of topologies whose plan is being carried out step by step; repairs and drains go before."""
+        found = {}
+        for t, m in self.migrator.running(observation).items():
+            if t not in subjects or subjects[t].degraded:
+                continue
+            workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
+            if not misplaced(with_plans(part(model, {t}), {t: TopologyPlan(id=t, workers=workers)})).get(t):
+                found[t] = hold(
+                    t, Reason.MIGRATING, m.sentence(observation.at_ms), value=m.step, threshold=len(m.steps)
+                )
+        return found
 
     def _lost(self, model: Model, now_ms: int) -> tuple[list[str], int]:
         return self.memory.lost((s.id for s in model.supervisors), now_ms, self.config.decide.lost_supervisor_grace_s)
@@ -217,9 +247,9 @@ class Cycle:
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t) for t in group})
             terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
-            verdict = judge(standing, group, plan, self.memory, terms)
+            verdict = self._judge(model, standing, group, plan, terms, seen)
             if terms.arrived and not verdict.plans and not first:
-                verdict = self._refill(standing, roomy, group, terms) or verdict
+                verdict = self._refill(model, standing, roomy, group, terms, seen) or verdict
             self.memory = verdict.memory
         else:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
@@ -253,70 +283,34 @@ class Cycle:
             own=own,
         )
 
-    def _refill(self, standing: Model, roomy: Model, group: Mapping[str, Subject], terms: Terms) -> Verdict | None:
+    def _judge(
+        self,
+        model: Model,
+        standing: Model,
+        group: Mapping[str, Subject],
+        plan: Plan,
+        terms: Terms,
+        seen: Observation,
+    ) -> Verdict:
+        plan_one, memory = self.planners.plan, self.memory
+        return self.manners.judged(model, standing, group, plan, memory, terms, seen.seen, plan_one)
+
+    def _refill(
+        self,
+        model: Model,
+        standing: Model,
+        roomy: Model,
+        group: Mapping[str, Subject],
+        terms: Terms,
+        seen: Observation,
+    ) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
         plan = self.planners.plan(evened(roomy, REFILL_HEADROOM_RATIO))
         if not isinstance(plan, Plan):
             return None
-        verdict = judge(standing, group, plan, self.memory, terms)
+        verdict = self._judge(model, standing, group, plan, terms, seen)
         reasons = {d.reason for d in verdict.decisions.values()}
         return verdict if reasons & {Reason.REFILL, Reason.GAIN_NOT_LASTING} else None
-
-    def _publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:
-        """Write the plans to publish, all as one round; advice is written beside, where nobody applies it."""
-        seen = observation.seen
-        for action in ("publish", "advise"):
-            ids = [t for t in verdict.plans if verdict.decisions[t].action == action]
-            if not ids:
-                continue
-            round_ = Round(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
-            entries = []
-            for t in ids:
-                based_on = BasedOn(
-                    snapshot_version=seen.topologies[t].version,
-                    window_from_ms=observation.since_ms[t],
-                    window_to_ms=observation.at_ms,
-                )
-                decision = verdict.decisions[t]
-                plan_id = (self.desk.plan_id(t) if action == "publish" else None) or f"p-{self.new_id()}"
-                message = plan_message(verdict.plans[t], verdict.plan, decision, round_, plan_id, based_on)
-                entry = history_entry(message, decision, self.name)
-                entries.append(msgspec.structs.replace(entry, approved_by=self.desk.approver(t)))
-            try:
-                if action == "publish":
-                    moves = [self._followed(e, verdict, observation) for e in entries]
-                    also = {t: self._beside(e, account, seen) for t, e in zip(ids, entries, strict=True)}
-                    self.publisher.publish(entries, {t: p.version for t, p in seen.plans.items()}, moves, also)
-                    self.follower.moves.update((m.topology_id, m) for m in moves)
-                    account.plans.update((e.plan.topology_id, e) for e in entries)
-                else:
-                    self.publisher.advise(entries)
-            except ConflictError as e:
-                account.decisions.update({t: hold(t, Reason.NOT_PUBLISHED, str(e)) for t in ids})
-
-    def _beside(self, entry: HistoryEntry, account: Account, seen: Seen) -> list[Step]:
-        t = entry.plan.topology_id
-        former = seen.plans[t].message if t in seen.plans else None
-        return self.desk.beside(entry, None if former is None else former.plan_id, account.models.get(t))
-
-    def _followed(self, entry: HistoryEntry, verdict: Verdict, observation: Observation) -> MoveState:
-        """What is to be followed of a plan that is published now."""
-        assert observation.belief is not None
-        t, message = entry.plan.topology_id, entry.plan
-        topology = next(x for x in observation.belief.model.topologies if x.id == t)
-        decision, placement = verdict.decisions[t], verdict.plans[t]
-        moved = moved_executors(topology, placement) if decision.moved_executors else []
-        return published(
-            self.follower.moves[t],
-            plan_id=message.plan_id,
-            reason=decision.reason.value,
-            now_ms=message.created_at_ms,
-            window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
-            moved=moved,
-            workers=restarted_workers(topology, placement),
-            former=_parts(as_it_runs(topology)),
-            promise=decision.promise,
-        )
 
 
 def _explained(decision: Decision, foreseen: Foreseen) -> Decision:
@@ -332,7 +326,3 @@ def own_terms(in_use: InUse, config: Config, topology_id: str) -> OwnTerms:
         in_use.overload_s(topology_id),
         in_use.sources(topology_id),
     )
-
-
-def _parts(plan: TopologyPlan) -> list[WorkerPart]:
-    return [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]

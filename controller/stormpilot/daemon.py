@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 WAIT_S = 0.5
 """How often a wait looks whether it is still wanted."""
+MIGRATE_S = 1.0
+"""Between two looks at plans that are carried out step by step; on a large cluster three times what one takes."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -230,8 +232,9 @@ class Daemon:
         """Cycles by the clock and on change, for as long as the session stands."""
         if once:
             self._fill_windows(cycle.observer)
-        due_s, step_due_s = 0.0, 0.0
+        due_s, step_due_s, migrate_due_s = 0.0, 0.0, 0.0
         signature: object = None
+        observation: Observation | None = None
         while not self._stopping.is_set():
             self.service.beat()
             if not same_session():
@@ -255,6 +258,13 @@ class Daemon:
                         self._step(cycle, cycle.observer.look(_now_ms()))
                     else:
                         cycle.observer.poll_loads(_now_ms())
+                    if cycle.migrator.wanted(observation):
+                        poll_s = min(poll_s, MIGRATE_S)
+                        if time.monotonic() >= migrate_due_s:
+                            began_s = time.monotonic()
+                            observation = cycle.observer.look(_now_ms())
+                            self._migrate(cycle, observation)
+                            migrate_due_s = began_s + max(MIGRATE_S, 3 * (time.monotonic() - began_s))
                 except UnreachableError as e:
                     log.debug("ZooKeeper went away during a cycle", why=e)
                     due_s = 0.0
@@ -262,7 +272,7 @@ class Daemon:
                 self._say_away()
             if once and self._recorder.cycles:
                 return
-            if self._wake.wait(min(poll_s, max(0.05, due_s - time.monotonic()), poll_s)):
+            if self._wake.wait(min(poll_s, max(0.05, due_s - time.monotonic()))):
                 self._stopping.wait(BURST_S)
 
     def _cycle(self, cycle: Cycle, observation: Observation) -> None:
@@ -309,6 +319,15 @@ class Daemon:
             event, fields = account.sentence((time.monotonic() - started_s) * 1000)
             log.info(event, **fields)
             self.service.step_done(account)
+
+    def _migrate(self, cycle: Cycle, observation: Observation) -> None:
+        """One look at plans that are carried out step by step."""
+        try:
+            cycle.migrate(observation)
+        except (UnreachableError, DeposedError):
+            raise
+        except Exception:
+            log.exception("a look at migrations failed, the next one comes")
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""

@@ -64,6 +64,10 @@ class Paths:
         """What became of the last moves: effect check, back-off, move budget."""
         return self._under("moves", topology_id)
 
+    def migration(self, topology_id: str = "") -> str:
+        """A plan that is carried out by rolling moves, and how far it came."""
+        return self._under("migrations", topology_id)
+
     def routes(self, topology_id: str = "") -> str:
         """Which tasks get tuples, where a topology's groupings follow that; read by workers."""
         return self._under("routes", topology_id)

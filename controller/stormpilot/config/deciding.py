@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from stormpilot.config.nonstop import Moves
 from stormpilot.config.section import Mode, Ratio, Seconds, SecondsOrZero, Section
 
 
@@ -94,6 +95,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
     payback_s: Annotated[
         Seconds, Meta(description="tuples saved between nodes in this time must outnumber those that restarts hold up")
     ] = 300.0
+    moves: Annotated[
+        Moves,
+        Meta(description="auto: plans are carried out without restarts where that can be; restart, nonstop: always so"),
+    ] = "auto"
     rejected_retry_s: Annotated[
         SecondsOrZero, Meta(description="wait after a plan that the scheduler plug-in refused")
     ] = 30.0

@@ -9,6 +9,7 @@ from msgspec import Meta, field
 
 from stormpilot.config.deciding import BudgetSection, DecideSection, EffectSection, OtdSection, RefillSection
 from stormpilot.config.mined import HistorySection
+from stormpilot.config.nonstop import NonstopSection
 from stormpilot.config.section import Seconds, SecondsOrZero, Section
 from stormpilot.paths import DEFAULT_ROOT
 
@@ -209,6 +210,7 @@ class Config(Section, frozen=True, kw_only=True):
     refill: RefillSection = RefillSection()
     budget: BudgetSection = BudgetSection()
     otd: OtdSection = OtdSection()
+    nonstop: NonstopSection = NonstopSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     history: HistorySection = HistorySection()
     api: ApiSection = ApiSection()

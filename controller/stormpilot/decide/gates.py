@@ -25,6 +25,7 @@ GATES: tuple[tuple[str, tuple[Reason, ...]], ...] = (
     ("most of the cluster is there", (Reason.MASS_FAILURE,)),
     ("no blackout window", (Reason.BLACKOUT,)),
     ("no hold after a rollback or a discarded plan", (Reason.HELD,)),
+    ("no plan is being carried out step by step", (Reason.MIGRATING,)),
     ("the last plan is applied, or refused for long", (Reason.PLAN_MOVING, Reason.PLAN_REJECTED)),
     ("the last plan is old enough", (Reason.COOL_DOWN,)),
     ("the last move is judged, and no back-off", (Reason.EFFECT_AWAITED, Reason.BACK_OFF)),
@@ -39,6 +40,7 @@ GATES: tuple[tuple[str, tuple[Reason, ...]], ...] = (
     ("slots and CPU are free of what stands still", (Reason.SLOT_HELD, Reason.NODE_FULL)),
     ("what is moved by choice leaves nodes their headroom", (Reason.HEADROOM,)),
     ("the move budget suffices", (Reason.MOVE_BUDGET,)),
+    ("it needs no restart, or those are wanted", (Reason.RESTARTS_UNWANTED,)),
     ("an operator has approved, where that is needed", (Reason.APPROVAL_NEEDED,)),
     ("nobody else wrote the plan meanwhile", (Reason.NOT_PUBLISHED,)),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stormpilot.decide.effect import Promise
+from stormpilot.decide.manner import Manner
 
 Action = Literal["publish", "advise", "hold"]
 
@@ -43,6 +44,7 @@ class Reason(enum.StrEnum):
     EFFECT_AWAITED = "EFFECT_AWAITED"
     PLAN_MOVING = "PLAN_MOVING"
     PLAN_REJECTED = "PLAN_REJECTED"
+    MIGRATING = "MIGRATING"
     COOL_DOWN = "COOL_DOWN"
     NOT_INSTRUMENTED = "NOT_INSTRUMENTED"
     DATA_TOO_THIN = "DATA_TOO_THIN"
@@ -55,6 +57,7 @@ class Reason(enum.StrEnum):
     SLOT_HELD = "SLOT_HELD"
     NODE_FULL = "NODE_FULL"
     HEADROOM = "HEADROOM"
+    RESTARTS_UNWANTED = "RESTARTS_UNWANTED"
     MOVE_BUDGET = "MOVE_BUDGET"
     RESOURCES_LACKING = "RESOURCES_LACKING"
     NOT_PUBLISHED = "NOT_PUBLISHED"
@@ -66,7 +69,8 @@ class Decision:
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
     now and in the plan; `promise` is what the move is judged by afterwards, where it is. `threshold_from` says where
-    the threshold comes from, empty: it is the configured one.
+    the threshold comes from, empty: it is the configured one. `manner` is how it is carried out (None: that is not
+    known), and `held_up` how many tuples that holds up, by restarts and by steps without them.
     """
 
     topology_id: str
@@ -80,6 +84,8 @@ class Decision:
     inter_node_tps: tuple[float | None, float | None] = (None, None)
     promise: Promise | None = None
     threshold_from: str = ""
+    manner: Manner | None = None
+    held_up: tuple[float, float] = (0.0, 0.0)
 
 
 def hold(

@@ -20,9 +20,10 @@ from stormpilot.config import BudgetSection, DecideSection, EffectSection, Refil
 from stormpilot.decide.admit import Subject, cool_down_after_repair
 from stormpilot.decide.effect import Promise, noise_ratio
 from stormpilot.decide.foresee import Outlook, Traffic
+from stormpilot.decide.manner import SWITCH_S, Manner
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.restarts import restart_time
+from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.messages import Restart
 from stormpilot.model.moves import Metric, Spent
@@ -51,7 +52,8 @@ class Terms:
     `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
     supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
     measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
-    plans by choice may fill of a supervisor, where that is less than B(n).
+    plans by choice may fill of a supervisor, where that is less than B(n). `manners` says how the plan of a topology
+    would be carried out; where it says nothing, by restarts.
     """
 
     decide: DecideSection
@@ -66,6 +68,7 @@ class Terms:
     traffic: Traffic = "measured"
     own: Mapping[str, OwnTerms] = field(default_factory=dict)
     room_mhz: Mapping[str, float] = field(default_factory=dict)
+    manners: Mapping[str, Manner] = field(default_factory=dict)
 
 
 def worth(
@@ -165,17 +168,16 @@ class _Case:
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when restarts hold up more than is saved."""
         config = self.own.decide
-        source = self.own.sources.get(RESTART_S, "configured")
-        restart = restart_time(self.terms.restarts, self.topology.name, config.restart_s, source)
         saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
-        held_up = self._held_up_tps() * restart.seconds
-        if saved >= held_up:
+        by_restarts, by_steps = self._held_up()
+        if saved >= by_restarts + by_steps:
             return None
+        by = f"restarts ({self._restart().text})" if by_restarts else f"{self._manner().steps} steps without restarts"
         text = (
             f"{self._falls()}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, "
-            f"{held_up:.0f} held up by restarts ({restart.text})"
+            f"{by_restarts + by_steps:.0f} held up by {by}"
         )
-        return self._hold(Reason.GAIN_BELOW_COST, text, saved, held_up)
+        return self._hold(Reason.GAIN_BELOW_COST, text, saved, by_restarts + by_steps)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """REFILL for the sake of the busiest node."""
@@ -215,6 +217,8 @@ class _Case:
             moved_executors=self.moved,
             inter_node_tps=tps,
             promise=promise,
+            manner=self.terms.manners.get(self.topology.id),
+            held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
         )
 
     def _hold(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
@@ -235,6 +239,20 @@ class _Case:
         noise = noise_ratio(() if shares is None else shares.values, floor)
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)
+
+    def _manner(self) -> Manner:
+        return self.terms.manners.get(self.topology.id) or Manner("restart", "")
+
+    def _restart(self) -> RestartTime:
+        source = self.own.sources.get(RESTART_S, "configured")
+        return restart_time(self.terms.restarts, self.topology.name, self.own.decide.restart_s, source)
+
+    def _held_up(self) -> tuple[float, float]:
+        """Tuples that are held up: by restarts, by steps without them. One of the two is 0."""
+        manner = self._manner()
+        if manner.how == "nonstop":
+            return 0.0, manner.around_tps * SWITCH_S
+        return self._held_up_tps() * self._restart().seconds, 0.0
 
     def _held_up_tps(self) -> float:
         """Tuples/s that arrive at executors in workers that would restart: whose slot or set of executors changes."""

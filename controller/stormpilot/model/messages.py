@@ -242,7 +242,10 @@ class EffectPart(Part, frozen=True, kw_only=True):
 
 
 class HistoryEntry(Message, frozen=True, kw_only=True):
-    """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it."""
+    """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it.
+
+    `how` says how it is carried out, and why so; `interim_of` is the id of the plan of which this is a step.
+    """
 
     plan: PlanMessage
     reason: str
@@ -253,6 +256,8 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     published_by: str = ""
     approved_by: str = ""
     effect: EffectPart | None = None
+    how: str = ""
+    interim_of: str = ""
 
 
 class Restart(Part, frozen=True, kw_only=True):

@@ -144,6 +144,10 @@ class LoadHistory:
         """Tasks that ever reported."""
         return frozenset(task for task, _ in self._samples.get(topology_id, {}))
 
+    def newest(self, topology_id: str) -> dict[Reading, TaskLoad]:
+        """The newest report of every task, by who measured it."""
+        return {r: samples[-1].load for r, samples in self._samples.get(topology_id, {}).items() if samples}
+
     def returns(self, topology_id: str, since_ms: int) -> dict[int, Return]:
         """Tasks of which a new process was first heard at or after `since_ms`.
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import Config, LoadSection
 from stormpilot.model.constrain import constrained
 from stormpilot.model.guess import with_guesses_that_fit
+from stormpilot.model.handover import KeyedTask
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.reports import TaskLoad
 from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.build import Belief, Rates, build
-from stormpilot.observe.load import LoadHistory, Return
+from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.observe.settings import Settings
 from stormpilot.observe.thresholds import InUse, choose, thresholds_of
@@ -128,6 +130,14 @@ class Observer:
             profiles=self._profiles(seen, now_ms),
             mined={i: m for i, s in seen.topologies.items() if (m := thresholds_of(s, seen.thresholds)) is not None},
         )
+
+    def newest(self, topology_id: str) -> Mapping[Reading, TaskLoad]:
+        """The newest report of every task of a topology, by (task, whether its worker measured it)."""
+        return self._history.newest(topology_id)
+
+    def keyed(self, topology_id: str) -> Mapping[int, KeyedTask]:
+        """What tasks that hand keyed state over did."""
+        return self._reader.read_keyed(topology_id)
 
     def _profiles(self, seen: Seen, now_ms: int) -> Mapping[str, Profile]:
         """By topology id, where they are wanted; they are large and change seldom, so they are read now and then."""

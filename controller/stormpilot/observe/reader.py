@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from stormpilot.errors import UsageError
+from stormpilot.model.handover import KeyedTask
 from stormpilot.model.messages import (
     ClusterSnapshot,
     ControllerState,
@@ -18,8 +19,10 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     decode,
 )
+from stormpilot.model.migrations import Migration
 from stormpilot.model.moves import MoveState
 from stormpilot.model.reports import LoadReport
+from stormpilot.model.routes import Routes
 from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.paths import Paths
@@ -39,6 +42,14 @@ class PublishedPlan:
 
 
 @dataclass(frozen=True)
+class Versioned(Generic[M]):
+    """What a znode holds (None: it cannot be read), and its version for compare-and-set."""
+
+    message: M | None
+    version: int
+
+
+@dataclass(frozen=True)
 class Seen:
     """One reading. `problems` maps the path of what could not be read to the reason.
 
@@ -53,6 +64,8 @@ class Seen:
     modes: Mapping[str, ModeSetting] = field(default_factory=dict)
     controller: ControllerState | None = None
     moves: Mapping[str, MoveState] = field(default_factory=dict)
+    migrations: Mapping[str, Versioned[Migration]] = field(default_factory=dict)
+    tables: Mapping[str, Versioned[Routes]] = field(default_factory=dict)
     contenders: tuple[str, ...] = ()
     unreadable_topologies: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
@@ -83,14 +96,15 @@ class Reader:
         names = [
             p.cluster,
             p.controller,
-            *(p.moves(i) for i in ids),
+            *(f(i) for f in (p.moves, p.migration, p.routes) for i in ids),
             *(p.topology(i) for i in ids),
             *(p.plan(i) for i in plan_ids),
             *(p.status(i) for i in status_ids),
             *(p.mode(n) for n in mode_names),
             *(p.thresholds(i) for i in mined_ids),
         ]
-        unwatched = {p.controller, *(p.moves(i) for i in ids)}  # we write them ourselves
+        # we write these ourselves
+        unwatched = {p.controller, *(f(i) for f in (p.moves, p.migration, p.routes) for i in ids)}
         watched = [n for n in names if n not in unwatched]
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch), strict=True))
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched)), strict=True))
@@ -125,6 +139,8 @@ class Reader:
             modes=modes,
             controller=self._decode(nodes[p.controller], ControllerState, p.controller, problems),
             moves={i: v for i in ids if (v := self._decode(nodes[p.moves(i)], MoveState, p.moves(i), problems))},
+            migrations=self._versioned(nodes, {i: p.migration(i) for i in ids}, Migration, problems),
+            tables=self._versioned(nodes, {i: p.routes(i) for i in ids}, Routes, problems),
             contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
             settings=self._settings.read(problems),
@@ -161,6 +177,33 @@ class Reader:
             except UsageError as e:
                 problems[path] = str(e)
         return reports, problems
+
+    def _versioned(
+        self, nodes: Mapping[str, Node | None], paths: Mapping[str, str], kind: type[M], problems: dict[str, str]
+    ) -> dict[str, Versioned[M]]:
+        found: dict[str, Versioned[M]] = {}
+        for i, path in paths.items():
+            node = nodes[path]
+            if node is None:
+                continue
+            try:
+                found[i] = Versioned(decode(node.data, kind, path), node.version)
+            except UsageError as e:
+                problems[path] = str(e)
+                found[i] = Versioned(None, node.version)
+        return found
+
+    def read_keyed(self, topology_id: str) -> dict[int, KeyedTask]:
+        """What the tasks of a topology that hand keyed state over did; what cannot be read counts as no answer."""
+        folder = self._paths.keyed(topology_id, "tasks")
+        paths = [f"{folder}/{name}" for name in self._zookeeper.children([folder])[0]]
+        found = {}
+        for path, node in zip(paths, self._zookeeper.read(paths), strict=True):
+            with contextlib.suppress(UsageError):
+                if node is not None:
+                    wrote = decode(node.data, KeyedTask, path)
+                    found[wrote.task] = wrote
+        return found
 
     def _plan(self, node: Node, path: str, problems: dict[str, str]) -> PlanMessage | None:
         try:

@@ -160,7 +160,9 @@ def _restarting(there: Counter[str]) -> str:
 def _counts(there: Counter[str]) -> str:
     parts = [f"{n} of {name}" for name, n in sorted(there.items())]
     total = sum(there.values())
-    return f"{total} executor{'' if total == 1 else 's'} ({', '.join(parts[:5])}{' and others' if len(parts) > 5 else ''})"
+    return (
+        f"{total} executor{'' if total == 1 else 's'} ({', '.join(parts[:5])}{' and others' if len(parts) > 5 else ''})"
+    )
 
 
 def _check_component(operator: Operator, topology: str, component: str, task: int | None) -> None:

@@ -67,6 +67,8 @@ class Publisher:
                 p.plan(),
                 p.audit(),
                 p.hold(),
+                p.migration(),
+                p.routes(),
                 *([p.moves()] if moves else []),
                 *(p.plan_history(e.plan.topology_id) for e in entries),
             ]
@@ -113,7 +115,8 @@ class Publisher:
 
     def write(self, steps: Sequence[Step]) -> None:
         """Do these steps, all or none, only while we lead."""
-        self._zookeeper.ensure([self.paths.audit(), self.paths.hold()])
+        p = self.paths
+        self._zookeeper.ensure([p.audit(), p.hold(), p.migration(), p.routes()])
         self._commit(steps)
 
     def advise(self, entries: Sequence[HistoryEntry]) -> None:

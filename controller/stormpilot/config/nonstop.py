@@ -1,0 +1,39 @@
+"""The section about moves that stop nothing: how rolling moves are carried out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from stormpilot.config.section import Seconds, SecondsOrZero, Section
+
+Moves = Literal["auto", "restart", "nonstop"]
+
+
+class NonstopSection(Section, frozen=True, kw_only=True):
+    """Rolling moves: route around a worker, let it drain, move it, route back (docs/nonstop.md)."""
+
+    peer_limit_ratio: Annotated[
+        float,
+        Meta(
+            gt=0, le=1, description="of one core: what an executor may use while it does the work of one that is moved"
+        ),
+    ] = 0.8
+    interim_workers: Annotated[
+        int, Meta(ge=0, le=1000, description="workers more than the topology asks for that may run between two steps")
+    ] = 2
+    drain_at_most_s: Annotated[
+        float, Meta(ge=2, le=600, description="a task that gets no more tuples may still have some for so long")
+    ] = 15.0
+    task_refresh_s: Annotated[
+        SecondsOrZero,
+        Meta(description="task.refresh.poll.secs of the cluster: until all workers know where a task runs now"),
+    ] = 10.0
+    start_at_most_s: Annotated[
+        Seconds, Meta(description="a step whose tasks do not report within this is given up, and all are routed to")
+    ] = 180.0
+    between_s: Annotated[SecondsOrZero, Meta(description="from one step to the next")] = 3.0
+    wait_at_most_s: Annotated[
+        Seconds, Meta(description="a step that finds no spare capacity for so long is the end of the migration")
+    ] = 900.0

@@ -1,0 +1,9 @@
+"""Carrying out a whole plan without a dip: rolling moves [algorithms.md 5]. Pure: no I/O, no clock.
+
+- `spare.py`: which executors can be routed around, and who carries what they did meanwhile.
+- `sequence.py`: the steps that lead from one placement to another, or why there are none.
+- `manner.py`: whether a plan is to be carried out by them or by restarts, and what either costs.
+- `machine.py`: one migration, step by step, whatever interrupts it.
+
+`migrator.py` beside this package reads, writes, and has the time.
+"""

@@ -1,0 +1,421 @@
+"""Carries migrations out: looks, asks `migrate/machine.py` what is next, writes it in one transaction.
+
+One per leadership; what has to outlive it is in `migrations/<topology-id>`. A step takes away a part of what a topology
+can do, so at most one topology at a time is in the middle of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import structlog
+
+from stormpilot.config import Config
+from stormpilot.decide.admit import Subject, blacked_out, forbidden
+from stormpilot.decide.effect import Promise, published
+from stormpilot.migrate.machine import (
+    Facts,
+    Next,
+    as_it_runs,
+    given_back,
+    next_of,
+    placed,
+    placement,
+    processes_of,
+    settled_table,
+)
+from stormpilot.migrate.sequence import sequence
+from stormpilot.migrate.spare import Routable, Spare, routable
+from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, encode, plan_checksum
+from stormpilot.model.migrations import Migration, StagePart
+from stormpilot.model.moves import Metric, MoveState
+from stormpilot.model.part import part
+from stormpilot.model.reports import TaskLoad, idle
+from stormpilot.model.routes import Routes
+from stormpilot.model.settings import AuditRecord
+from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
+from stormpilot.observe.load import Reading
+from stormpilot.observe.observer import Observation, Observer
+from stormpilot.publish.publisher import Publisher
+from stormpilot.zookeeper import Append, ConflictError, Delete, Put, Step
+
+log = structlog.get_logger(__name__)
+
+LEFT_OVER_MS = 3_000
+"""A table in which something is due, and for so long nobody did it, is left over from a command that was cut off."""
+MID_STEP = frozenset({"draining", "moving", "returning"})
+
+
+@dataclass
+class _Watch:
+    """What was seen of a topology's tasks in the present phase."""
+
+    phase: object
+    first: Mapping[Reading, TaskLoad]
+    last: dict[Reading, TaskLoad] = field(default_factory=dict)
+    idle: dict[Reading, bool] = field(default_factory=dict)
+    due_since_ms: int | None = None
+
+    def take(self, now: Mapping[Reading, TaskLoad]) -> None:
+        """Compare with the reports before."""
+        for reading, load in now.items():
+            before = self.last.get(reading)
+            if before is None or (load.seq, load.pid) == (before.seq, before.pid):
+                self.last.setdefault(reading, load)
+                continue
+            self.idle[reading] = idle(before, load)
+            self.last[reading] = load
+
+    def idle_tasks(self) -> set[int]:
+        """Tasks that did nothing between their last two reports, by all that measure them."""
+        known = {task for task, _ in self.last}
+        return known - {task for (task, jvm) in self.last if not self.idle.get((task, jvm), False)}
+
+    def alive(self, now: Mapping[Reading, TaskLoad]) -> set[int]:
+        """Tasks that reported since the phase began."""
+        return {
+            r[0]
+            for r, load in now.items()
+            if r not in self.first or (load.seq, load.pid) != (self.first[r].seq, self.first[r].pid)
+        }
+
+
+@dataclass
+class Migrator:
+    """See the module; `new_id` makes unique ids, `name` is the controller's."""
+
+    config: Config
+    publisher: Publisher
+    name: str
+    new_id: Callable[[], str]
+    observer: Observer
+    _watches: dict[str, _Watch] = field(default_factory=dict)
+
+    # --- for the cycle ------------------------------------------------------------------------------------------------
+
+    def running(self, observation: Observation) -> dict[str, Migration]:
+        """Migrations that go on, by topology id."""
+        found = observation.seen.migrations
+        return {t: v.message for t, v in found.items() if v.message is not None and v.message.running}
+
+    def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
+        """What of these topologies can be routed now."""
+        seen = observation.seen
+        tables = {t: v.message for t, v in seen.tables.items()}
+        return {t: routable(seen.topologies[t], tables.get(t)) for t in topology_ids if t in seen.topologies}
+
+    def begin(
+        self,
+        entry: HistoryEntry,
+        steps: Sequence[StagePart],
+        topology: Topology,
+        promise: Promise | None,
+        window_s: float,
+        observation: Observation,
+    ) -> list[Step]:
+        """What is written to begin a migration to the plan of `entry`; one that runs is replaced, its tasks return."""
+        t, now_ms = topology.id, entry.plan.created_at_ms
+        published_plan = observation.seen.plans.get(t)
+        standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
+        facts = self._facts(t, observation, {})
+        m = Migration(
+            topology_id=t,
+            entry=entry,
+            steps=list(steps),
+            since_ms=now_ms,
+            started_at_ms=now_ms,
+            started_by=self.name,
+            standing_plan_id=standing,
+            former=as_it_runs(facts),
+            cpu_mhz={e.start: round(e.cpu_mhz) for e in topology.executors},
+            window_s=window_s,
+            nodes=[] if promise is None else list(promise.nodes),
+            throughput_tps=0.0 if promise is None else promise.throughput_tps,
+        )
+        kept = observation.seen.migrations.get(t)
+        before = self.running(observation).get(t)
+        put = Put(self.publisher.paths.migration(t), encode(m), None if kept is None else kept.version)
+        back = None if before is None else given_back(before, facts, "OVERTAKEN", "").routes
+        return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
+
+    def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
+        """What is written with another plan of the topology: a migration that runs ends, all its tasks get tuples."""
+        m = self.running(observation).get(topology_id)
+        if m is None:
+            return []
+        over = given_back(m, self._facts(topology_id, observation, {}), "OVERTAKEN", f"by plan {plan_id}")
+        version = observation.seen.migrations[topology_id].version
+        log.info("migration ends", topology=topology_id, plan=m.entry.plan.plan_id, why=f"by plan {plan_id}")
+        put = Put(self.publisher.paths.migration(topology_id), encode(over.migration), version)
+        return [put, *self._table_step(topology_id, over.routes, observation, f"plan {plan_id}")]
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    def wanted(self, observation: Observation | None) -> bool:
+        """Whether there is something to look after every second."""
+        if observation is None:
+            return False
+        seen = observation.seen
+        open_ = any(
+            v.message is not None and any(r.draining or r.hands_over for r in v.message.components)
+            for v in seen.tables.values()
+        )
+        broken = any(v.message is None for v in seen.migrations.values())
+        return bool(self.running(observation)) or open_ or broken
+
+    def tick(self, observation: Observation, subjects: Mapping[str, Subject], lost: tuple[list[str], int]) -> None:
+        """Look once at every migration, and at tables in which something is left to do."""
+        running = self.running(observation)
+        ids = {*running, *observation.seen.tables}
+        self._watches = {t: w for t, w in self._watches.items() if t in ids}
+        busy = [t for t, m in running.items() if m.phase in MID_STEP]
+        for t in sorted(ids):
+            subject = subjects.get(t)
+            if subject is None:
+                continue
+            try:
+                if t in running:
+                    held = self._held(subject, lost)
+                    if running[t].phase == "ready" and any(b != t for b in busy):
+                        held = held or "a step of another topology"
+                    if self._step(t, running[t], observation, held):
+                        busy.append(t)
+                elif observation.seen.tables[t].message is not None:
+                    self._tidy(t, observation)
+            except ConflictError as e:
+                log.debug("somebody else was faster, look again", path=e.path)
+        for t, kept in observation.seen.migrations.items():
+            if kept.message is None:
+                self._heal(t, kept.version, observation)
+
+    def _held(self, subject: Subject, lost: tuple[list[str], int]) -> str:
+        closed = forbidden(subject, *lost, self.config.decide) or blacked_out(subject)
+        if closed is not None:
+            return closed.text
+        return "" if subject.mode == "act" else f"the mode of this topology is {subject.mode}"
+
+    def _step(self, t: str, m: Migration, observation: Observation, held: str) -> bool:
+        """One look at a migration; whether it is in the middle of a step now."""
+        watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
+        facts = replace(self._facts(t, observation, self.observer.newest(t)), held=held, idle=watch.idle_tasks())
+        facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
+        if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
+            facts = self._with_stage(t, m, facts, observation)
+        found = next_of(m, facts, self.config.nonstop)
+        if found is None:
+            return m.phase in MID_STEP
+        self._write(t, m, found, facts, observation)
+        return found.migration.phase in MID_STEP
+
+    def _with_stage(self, t: str, m: Migration, facts: Facts, observation: Observation) -> Facts:
+        """The present step by what is measured now, or other steps where it cannot be done any more."""
+        assert observation.belief is not None
+        measured = observation.belief.readiness[t].ready
+        alone = _with_cpu(part(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
+        if len(placed(facts)) != len(alone.topologies[0].executors):
+            return facts
+        spare = Spare(alone, self.routables(observation, [t])[t], self.config.nonstop.peer_limit_ratio)
+        where = {start: slot[0] for start, slot in placed(facts).items()}
+        arriving = {start for w in m.stage.workers for start, _ in w.executors}
+        why = "what runs is not what the step was made for"
+        if all(not starts & arriving or starts <= arriving for starts in _sets(facts)):
+            away = spare.away(arriving, where)
+            if not isinstance(away, str):
+                stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
+                return replace(facts, stage=stage)
+            why = away
+        workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
+        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.nonstop.interim_workers)
+        return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def _watch(self, t: str, phase: object) -> _Watch:
+        newest = self.observer.newest(t)
+        watch = self._watches.get(t)
+        if watch is None or watch.phase != phase:
+            watch = self._watches[t] = _Watch(phase, dict(newest))
+        watch.take(newest)
+        return watch
+
+    def _facts(self, t: str, observation: Observation, newest: Mapping[Reading, TaskLoad]) -> Facts:
+        seen = observation.seen
+        assert observation.belief is not None
+        table = seen.tables.get(t)
+        routes = None if table is None else table.message
+        plan = seen.plans.get(t)
+        return Facts(
+            now_ms=observation.at_ms,
+            snapshot=seen.topologies[t],
+            supervisors=frozenset(s.id for s in observation.belief.model.supervisors),
+            routes=routes,
+            plan_id=None if plan is None or plan.message is None else plan.message.plan_id,
+            status=seen.statuses.get(t),
+            processes=processes_of(newest),
+            keyed=self.observer.keyed(t) if routes is not None and any(r.hands_over for r in routes.components) else {},
+        )
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    def _write(self, t: str, before: Migration, found: Next, facts: Facts, observation: Observation) -> None:
+        after, name = found.migration, facts.snapshot.name
+        version = observation.seen.migrations[t].version
+        path = self.publisher.paths.migration(t)
+        why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
+        table = self._table_step(t, found.routes, observation, why)
+        if found.publish or found.withdraw:
+            entry, move = self._plan(before, found, facts, observation)
+            withdrawn = after.withdrawn + int(found.withdraw)
+            after = msgspec.structs.replace(after, standing_plan_id=entry.plan.plan_id, withdrawn=withdrawn)
+            record = self._record(entry, before, name)
+            versions = {t: observation.seen.plans[t].version} if t in observation.seen.plans else {}
+            also = {t: [Put(path, encode(after), version), *table, record]}
+            self.publisher.publish([entry], versions, [move], also)
+        elif after != before or table:
+            own = [Put(path, encode(after), version)] if after != before else []
+            self.publisher.write([*own, *table])
+        for text in found.said:
+            log.info("migration", topology=name, plan=after.entry.plan.plan_id, text=text)
+        if after.phase != before.phase or after.step != before.step:
+            say = log.warning if after.outcome not in ("", "DONE") else log.info
+            say("migration", topology=name, state=after.sentence(facts.now_ms))
+
+    def _plan(
+        self, m: Migration, found: Next, facts: Facts, observation: Observation
+    ) -> tuple[HistoryEntry, MoveState]:
+        """The plan of the present step, or what runs, with what is to be followed of it."""
+        t, target = m.topology_id, m.entry.plan
+        assert observation.belief is not None
+        last = found.publish and m.step + 1 == len(m.steps)
+        if found.publish:
+            alone = part(observation.belief.model, {t})
+            workers = placement(m, facts, {s.id: s.slots for s in alone.supervisors})
+            text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id}: {m.entry.text}"
+        else:
+            workers = as_it_runs(facts)
+            text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id} is withdrawn; what runs is the plan"
+        plan_id = target.plan_id if last and not m.withdrawn else f"{target.plan_id}-{m.step + 1}-{self.new_id()[:4]}"
+        message = self._message(target, plan_id, workers, facts.now_ms, f"{m.entry.reason}: {text}")
+        moved = _moved(facts, workers)
+        promise = _promise(m) if last else None
+        entry = msgspec.structs.replace(
+            m.entry,
+            plan=message,
+            text=m.entry.text if last else text,
+            moved_executors=m.entry.moved_executors if last else len(moved),
+            published_by=self.name,
+            effect=m.entry.effect if last else None,
+            interim_of="" if last else target.plan_id,
+        )
+        move = published(
+            observation.seen.moves.get(t, MoveState(topology_id=t)),
+            plan_id=plan_id,
+            reason=m.entry.reason,
+            now_ms=facts.now_ms,
+            window_s=m.window_s,
+            moved=moved,
+            workers=len(m.stage.workers) if found.publish else 0,
+            former=m.former,
+            promise=promise,
+        )
+        return entry, msgspec.structs.replace(move, timed=True)  # a restart that nobody waits for tells nothing
+
+    def _message(
+        self, target: PlanMessage, plan_id: str, workers: list[WorkerPart], now_ms: int, reason: str
+    ) -> PlanMessage:
+        round_, epoch = f"r-{self.new_id()}", self.publisher.epoch.number
+        return msgspec.structs.replace(
+            target,
+            plan_id=plan_id,
+            round=round_,
+            epoch=epoch,
+            created_at_ms=now_ms,
+            reason=reason,
+            round_topologies=[target.topology_id],
+            workers=workers,
+            checksum=plan_checksum(target.topology_id, plan_id, round_, epoch, workers),
+        )
+
+    def _record(self, entry: HistoryEntry, m: Migration, name: str) -> Append:
+        record = AuditRecord(
+            id=f"a-{self.new_id()}",
+            at_ms=entry.plan.created_at_ms,
+            who=self.name,
+            verb="publish",
+            target=name,
+            why=f"{entry.reason}: {entry.text}",
+            before=m.standing_plan_id,
+            after=entry.plan.plan_id,
+            result=f"published {entry.plan.plan_id}, {entry.moved_executors} executors move",
+            plan_id=entry.plan.plan_id,
+            carried_out_by=self.name,
+        )
+        return Append(self.publisher.paths.audit("e-"), encode(record))
+
+    def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
+        kept = observation.seen.tables.get(t)
+        if routes is None or (kept is not None and kept.message == routes):
+            return []
+        after = msgspec.structs.replace(
+            routes, version=routes.version + 1, written_at_ms=observation.at_ms, by=self.name, why=why
+        )
+        version = None if kept is None else kept.version
+        return [Put(self.publisher.paths.routes(t), encode(after), version, world_reads=True)]
+
+    # --- what is left over --------------------------------------------------------------------------------------------
+
+    def _tidy(self, t: str, observation: Observation) -> None:
+        """Tasks that drained and keyed state that arrived, where a command was cut off before it took note of it."""
+        table = observation.seen.tables[t].message
+        assert table is not None
+        watch = self._watch(t, "tidy")
+        facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
+        after, said = settled_table(facts, self.config.nonstop)
+        for text in said:
+            log.warning("keyed state", topology=facts.snapshot.name, text=text)
+        if after is None or after == table:
+            watch.due_since_ms = None
+            return
+        since_ms = watch.due_since_ms = watch.due_since_ms or observation.at_ms
+        if observation.at_ms - since_ms >= LEFT_OVER_MS:
+            self.publisher.write(self._table_step(t, after, observation, "left over"))
+
+    def _heal(self, t: str, version: int, observation: Observation) -> None:
+        """A migration that cannot be read: every task gets tuples but those that stand by, and it is taken away."""
+        if t not in observation.seen.topologies or observation.belief is None:
+            return
+        snapshot, kept = observation.seen.topologies[t], observation.seen.tables.get(t)
+        steps: list[Step] = [Delete(self.publisher.paths.migration(t), version)]
+        if kept is not None:
+            steps.append(Delete(self.publisher.paths.routes(t), kept.version))
+        log.error("a migration cannot be read: it is taken away, and the routes with it", topology=snapshot.name)
+        self.publisher.write(steps)
+
+
+def _sets(facts: Facts) -> list[set[int]]:
+    found: dict[tuple[str, int], set[int]] = {}
+    for start, slot in placed(facts).items():
+        found.setdefault(slot, set()).add(start)
+    return list(found.values())
+
+
+def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:
+    now = placed(facts)
+    return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
+
+
+def _promise(m: Migration) -> Promise | None:
+    effect = m.entry.effect
+    if effect is None:
+        return None
+    metric: Metric = "load_ratio" if effect.metric == "load_ratio" else "inter_node_share"
+    return Promise(metric, effect.before, effect.predicted, effect.noise_ratio, m.throughput_tps, m.nodes)
+
+
+def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:
+    """The only topology with the CPU that was measured before the first step; as it is where that is not known."""
+    (t,) = model.topologies
+    executors = [msgspec.structs.replace(e, cpu_mhz=float(cpu_mhz.get(e.start, e.cpu_mhz))) for e in t.executors]
+    return msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=executors)])
