@@ -91,7 +91,7 @@ final class Broadcast {
       told.put(id, snapshot);
       outbox.offer(paths.topology(id), store -> writer.write(snapshot, store));
       if (before == null) {
-        makeLoadNode(snapshot.topology());
+        makeWorkersNodes(snapshot.topology());
       }
     }
     lastTopologies.clear();
@@ -100,14 +100,16 @@ final class Broadcast {
 
   /**
    * With ZooKeeper authentication the workers of a topology have an account of their own, which may
-   * not create nodes in ours: so we make the node for their reports and let them in, as Storm does
-   * for their heartbeats.
+   * not create nodes in ours: so we make the nodes for their reports and for state that they hand
+   * over and let them in, as Storm does for their heartbeats.
    */
-  private void makeLoadNode(TopologyDetails topology) {
+  private void makeWorkersNodes(TopologyDetails topology) {
     List<ACL> acls = ClusterUtils.mkTopoReadWriteAcls(topology.getConf());
     if (acls != null) {
-      String path = paths.load(topology.getId());
-      outbox.offer(path, store -> store.make(path, acls));
+      for (String path :
+          List.of(paths.load(topology.getId()), paths.keyedState(topology.getId()))) {
+        outbox.offer(path, store -> store.make(path, acls));
+      }
     }
   }
 }

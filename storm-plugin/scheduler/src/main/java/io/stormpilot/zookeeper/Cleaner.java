@@ -9,9 +9,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Removes what dead topologies left in ZooKeeper: snapshot and status soon, plan and load reports
- * after a while, since a controller or a dying worker may still be at it. Used by the outbox's
- * thread only.
+ * Removes what dead topologies left in ZooKeeper: snapshot and status soon, plan, load reports and
+ * keyed state after a while, since a controller or a dying worker may still be at it. Used by the
+ * outbox's thread only.
  */
 public final class Cleaner {
 
@@ -32,7 +32,7 @@ public final class Cleaner {
     Set<String> found = new HashSet<>();
     remove(List.of(paths.topologies(), paths.statuses()), OURS_AFTER_MS, alive, now, found, store);
     remove(
-        List.of(paths.plans(), paths.loads(), paths.moves()),
+        List.of(paths.plans(), paths.loads(), paths.moves(), paths.keyedStates()),
         OTHERS_AFTER_MS,
         alive,
         now,

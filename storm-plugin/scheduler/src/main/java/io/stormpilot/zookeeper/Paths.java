@@ -53,6 +53,14 @@ public record Paths(String root) {
     return loads() + "/" + topologyId;
   }
 
+  public String keyedStates() {
+    return base() + "/keyed";
+  }
+
+  public String keyedState(String topologyId) {
+    return keyedStates() + "/" + topologyId;
+  }
+
   public String plans() {
     return base() + "/plans";
   }
