@@ -1,14 +1,17 @@
 """`best`: the cheapest feasible plan of a portfolio, never dearer than the present placement.
 
-Starts are the present placement, `online` at several caps, and (for larger models) grown clusters and a graph
-partition; each is improved by annealing on the true objective, cheapest start first, in runs of growing length, later
-ones from the best so far. The number of moves tried is fixed by the size of the model or `iterations`, so that the same
-seed gives the same plan; only the clock can cut it shorter (it then also shortens the runs, so that each ends cold),
-and the plan then says so. Models so small that nothing more is to be found stop early.
+The present placement and the plans of the other planners (`members.py`) are candidates. Starts are the present
+placement, `online` at several caps, and (for larger models) what `partition` answers; they are improved by annealing on
+the true objective: small models in many runs of growing length from every start, larger ones in a few long runs from
+the cheapest, since there one long run finds more than many short ones. The number of moves tried is fixed by the size
+of the model or `iterations`, so that the same seed gives the same plan; only the clock can cut it shorter (it then also
+shortens the runs, so that each ends cold), and the plan then says so. Models so small that nothing more is to be found
+stop early.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,26 +21,27 @@ import numpy as np
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
-from stormpilot.planner import online, partition
-from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective, no_limits
-from stormpilot.planner.clusters import clustered
+from stormpilot.planner import members, online, partition
+from stormpilot.planner.anneal import Annealer, LeftS, no_limits
 from stormpilot.planner.feasibility import refuted
-from stormpilot.planner.layout import Frame, Layout, empty_layout, present_layout, relabel
-from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
+from stormpilot.planner.layout import Frame, Layout, present_layout, relabel, running_layout
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
 FIRST_RUN_TRIES = 400  # per executor
-PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
-PARTITION_S = 1.5e-4  # seconds per executor that a partition to start from may take, of those that are left
-OTHERS_S = 5e-5  # the same for any start but the first
+OTHERS_S = 5e-5  # seconds per executor that any start but the first may take, of those that are left
 END_S = 5e-5  # seconds per executor that are kept for what comes after the search
 SPEED = 300_000.0  # moves per second, until it was measured
 SMALL = 60  # executors: below, a search that no longer finds anything ends before its last move
 SMALL_TRIES = 60_000
 STALE = 6  # times the moves up to the last improvement
 WARM, COOL = 200, 50  # moves per executor: a shorter run starts colder, to end cold
+LONG = (0.7, 0.5)  # of the moves on larger models, and first temperature: from the cheapest start
+LAST = 0.15  # first temperature of the rest, from the best so far
+GENTLE = 0.1  # first temperature of the only long run where the clock leaves no more
+PROBE = 20  # moves per executor that tell how fast the search is, before a long run that must fit the time
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,10 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     reason = refuted(frame, exact_workers=params.exact_workers)
     if reason is not None:
         return reason
-    limits = no_limits(c, exact_workers=params.exact_workers)
-    objective = objective_of(c, params.objective, params.restart_tps)
-    search = Portfolio(frame, objective, limits, rng, left_s)
+    search = Portfolio(frame, params, rng, left_s)
     search.run(default_iterations(c.executors) if params.iterations is None else params.iterations)
     if search.best is None:
-        return _last_resort(frame, search, limits, rng, left_s, params)
+        return _last_resort(frame, search, rng, left_s)
     kept = search.keep_present(params.min_gain)
     notes = [f"the clock cut the search short after {search.tries} moves tried"] if search.cut else []
     if kept:
@@ -90,15 +92,13 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     return Result(search.best, tuple(notes))
 
 
-def _last_resort(
-    frame: Frame, search: Portfolio, limits: Limits, rng: np.random.Generator, left_s: LeftS, params: Params
-) -> Result | Infeasible:
+def _last_resort(frame: Frame, search: Portfolio, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Nothing feasible was met: repair the least bad layout, which may end in a proof that nothing fits."""
     if search.least_bad is None:
         return Infeasible(constraint="workers", text="no worker has room for every executor", executors=[])
     if search.cut and left_s() <= 0:
         return given_up(frame, search.least_bad, cut=True)
-    answer = repaired(frame, search.least_bad, limits, rng, left_s, search.objective)
+    answer = repaired(frame, search.least_bad, search.limits, rng, left_s, search.objective)
     return answer if isinstance(answer, Infeasible) else Result(answer)
 
 
@@ -106,24 +106,29 @@ class Portfolio:
     """The best layout so far and what it took."""
 
     def __init__(
-        self, frame: Frame, objective: Objective, limits: Limits, rng: np.random.Generator, left_s: LeftS
+        self,
+        frame: Frame,
+        params: Params,
+        rng: np.random.Generator,
+        left_s: LeftS,
     ) -> None:
         self.frame = frame
-        self.objective = objective
-        self.limits = limits
+        self.params = params
+        self.objective = objective_of(frame.compiled, params.objective, params.restart_tps)
+        self.limits = no_limits(frame.compiled, exact_workers=params.exact_workers)
         self.rng = rng
         self._given_s = left_s
         self.speed = 0.0
         self.short = False
         self.improved_at = 0
-        self.annealer = Annealer(frame, objective, limits)
+        self.annealer = Annealer(frame, self.objective, self.limits)
         self.best: Layout | None = None
         self.least_bad: Layout | None = None
         self.cost = math.inf
         self.violation = math.inf
         self.tries = 0
         self.cut = False
-        self.present = present_layout(frame, limits.exact_workers)
+        self.present = present_layout(frame, self.limits.exact_workers)
 
     def left_s(self) -> float:
         """Seconds left for the search itself."""
@@ -132,14 +137,28 @@ class Portfolio:
     def run(self, iterations: int) -> None:
         """Search from every start, then on from the best, until `iterations` moves were tried."""
         movable = int((~self.frame.compiled.fixed).sum())
+        rng = copy.deepcopy(self.rng)  # as it is for a planner that is asked alone
         if self.present is not None:
             self._consider(self.present)
-        starts = list(self._starts())
-        for start in starts:
+        starts = []
+        for start in self._starts(rng):
+            starts.append(start)
             self._consider(start)
+        for layout in members.greedy(self.frame, exact_workers=self.params.exact_workers, rng=rng, left_s=self.left_s):
+            self._consider(relabel(self.frame, layout))
         if not movable or not starts:
             return
         starts.sort(key=self.annealer.traffic)
+        if movable < members.PARTITION_FROM:
+            self._run_short(starts, iterations, movable)
+        else:
+            self._run_long(starts, iterations, movable)
+        self.cut = self.cut or self.short
+        if self.best is not None:
+            self._tidy(movable)
+
+    def _run_short(self, starts: list[Layout], iterations: int, movable: int) -> None:
+        """Many runs of growing length, from every start and on from the best."""
         length = max(FIRST_RUN_TRIES * movable, iterations // 40)
         run = 0
         while self.tries < iterations and not self.cut and not self._exhausted(movable):
@@ -156,9 +175,30 @@ class Portfolio:
                 self._anneal(start, tries, first if hot else min(first, 0.15))
                 length = int(length * 1.5)
             run += 1
-        self.cut = self.cut or self.short
-        if self.best is not None:
-            self._tidy(movable)
+
+    def _run_long(self, starts: list[Layout], iterations: int, movable: int) -> None:
+        """Two long runs; one alone, that keeps most of its start, where the clock leaves no more.
+
+        Where restarts cost something, the first is shared between the cheapest start and what runs now.
+        """
+        if iterations and math.isfinite(self.left_s()):
+            self._anneal(starts[0], self._affordable(min(PROBE * movable, iterations), movable), 0.0)
+        if iterations <= self.tries:
+            return
+        total = self._affordable(iterations - self.tries, movable)
+        heads = [starts[0]]
+        if self.params.restart_tps and self.present is not None:
+            heads = [starts[0], self.present]
+        first_part, first = (1.0, GENTLE) if self.short else LONG
+        runs: list[tuple[Layout | None, float, float]] = [(head, first_part / len(heads), first) for head in heads]
+        if not self.short:
+            runs.append((None, 1 - first_part, LAST))
+        for head, part, temperature in runs:
+            tries = self._affordable(int(total * part), movable)
+            if self.cut:
+                break
+            start = head if head is not None else self.best or starts[0]
+            self._anneal(start, tries, temperature if tries >= COOL * movable else min(temperature, 0.05))
 
     def _exhausted(self, movable: int) -> bool:
         """Whether a small model has long been searched in vain, or costs nothing any more."""
@@ -186,27 +226,28 @@ class Portfolio:
             return True
         return False
 
-    def _starts(self) -> Iterator[Layout]:
+    def _starts(self, rng: np.random.Generator) -> Iterator[Layout]:
+        """The cheap ones first, so that little time still gives a plan; complete, but not all of them sound."""
         f = self.frame
-        present = empty_layout(f)
-        home = f.home != NOWHERE
-        present.worker[home] = f.home[home]
-        used = np.bincount(f.home[home], minlength=f.workers) > 0
-        present.node = np.where(used, f.home_node, NOWHERE)
-        makers: list[Callable[[], Layout]] = [lambda: present] if home.any() else []
-        if f.compiled.executors >= PARTITION_FROM:
-            pairs = weights(f.compiled, self.objective)
-            makers.append(lambda: partition.seated(f, clustered(f, pairs, self.rng)))
-            if self.left_s() > PARTITION_S * f.compiled.executors:
-                makers.append(lambda: partition.divided(f, self.objective, int(self.rng.integers(2**31))))
-        makers.extend([lambda: online.greedy(f, 0.0), lambda: online.greedy(f, 0.3)])
+        present = running_layout(f)
+        makers: list[Callable[[], Layout | None]] = [lambda: present] if (f.home != NOWHERE).any() else []
+        makers.append(lambda: online.greedy(f, 0.0))
+        asked = partition.Params(
+            objective=self.params.objective,
+            restart_tps=self.params.restart_tps,
+            exact_workers=self.params.exact_workers,
+            min_gain=0.0,
+        )
+        makers.append(lambda: members.partitioned(f, asked, rng, self.left_s))
+        makers.append(lambda: online.greedy(f, 0.3))
         made = 0
         for make in makers:
             if made and self.left_s() < OTHERS_S * f.compiled.executors:
                 self.short = True
                 return
-            whole = completed(f, make(), self.limits)
-            if not isinstance(whole, Infeasible):
+            layout = make()
+            whole = None if layout is None else completed(f, layout, self.limits)
+            if whole is not None and not isinstance(whole, Infeasible):
                 made += 1
                 yield relabel(f, whole)
 

@@ -156,7 +156,8 @@ def _hint(
     frame: Frame, objective: ObjectiveName, limits: Limits, rng: np.random.Generator, left_s: LeftS
 ) -> Layout | None:
     """What annealing finds: usually the optimum already."""
-    search = best.Portfolio(frame, objective_of(frame.compiled, objective), limits, rng, left_s)
+    params = best.Params(objective=objective, exact_workers=bool(limits.exact_workers.any()))
+    search = best.Portfolio(frame, params, rng, left_s)
     search.run(best.default_iterations(frame.compiled.executors))
     return search.best
 

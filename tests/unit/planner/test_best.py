@@ -13,9 +13,9 @@ from builders import assigned, supervisor, together, topology, traffic, two_chai
 from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate import Small, small
+from stormpilot.model.generate import Loaded, Small, loaded, small
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
-from stormpilot.planner import compute
+from stormpilot.planner import PLANNERS, compute
 from stormpilot.planner.check import violations
 
 
@@ -111,6 +111,40 @@ def test_cut_by_the_clock_says_so_and_is_still_sound():
     assert isinstance(plan, Plan)
     assert any("clock" in note for note in plan.notes)
     assert violations(model, plan) == []
+
+
+def loaded_cluster() -> Model:
+    """260 executors of five topologies on 15 nodes, too many for proofs."""
+    return loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
+
+
+def test_every_other_planners_plan_is_a_candidate():
+    """With no moves of its own, it is as good as the best of them; with few, better."""
+    model = loaded_cluster()
+    others = {name: compute(model, name, seed=3) for name in PLANNERS if name not in ("best", "exact")}
+    costs = {name: plan.metrics["inter_node_tps"] for name, plan in others.items() if isinstance(plan, Plan)}
+    assert {"partition", "online", "default"} <= costs.keys()
+    best = compute(model, "best", {"iterations": 0}, seed=3)
+    assert isinstance(best, Plan)
+    assert best.metrics["inter_node_tps"] <= min(costs.values()) * (1 + 1e-9)
+    searched = compute(model, "best", {"iterations": 200_000}, seed=3)
+    assert isinstance(searched, Plan)
+    assert searched.metrics["inter_node_tps"] < best.metrics["inter_node_tps"]
+
+
+@pytest.mark.parametrize("traffic_of", ["measured", "flow"])
+def test_without_any_time_a_sound_present_placement_is_never_made_worse(traffic_of):
+    """The clock is over before the search begins."""
+    model = loaded_cluster()
+    now = compute(model, "online")
+    assert isinstance(now, Plan)
+    plan = compute(assigned(now, model), "best", left_s=lambda: 0.0, traffic=traffic_of)
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    figure = "inter_node_tps" if traffic_of == "measured" else "flow_inter_node_tps"
+    before = compute(assigned(now, model), "online", traffic=traffic_of)
+    assert isinstance(before, Plan)
+    assert plan.metrics[figure] <= before.metrics[figure] * (1 + 1e-9)
 
 
 def test_network_cost_prefers_the_own_rack():
