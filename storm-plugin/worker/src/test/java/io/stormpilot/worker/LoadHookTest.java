@@ -1,8 +1,9 @@
 package io.stormpilot.worker;
 
-import static io.stormpilot.worker.Eventually.eventually;
+import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.stormpilot.TestZookeeper;
 import io.stormpilot.worker.count.FakeTuples;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;

@@ -18,8 +18,8 @@ import java.util.Map;
 import java.util.zip.GZIPOutputStream;
 
 /**
- * Readings as messages: {@code LoadReport} of {@code model/messages.py}, JSON, gzip above 64 KiB,
- * in several znodes where one would grow over 900 KiB.
+ * Readings as messages: {@code LoadReport} of {@code model/reports.py}, JSON, gzip above 64 KiB, in
+ * several znodes where one would grow over 900 KiB.
  */
 final class ReportEncoder {
 

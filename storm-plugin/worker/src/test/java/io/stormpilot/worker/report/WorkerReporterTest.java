@@ -1,6 +1,6 @@
 package io.stormpilot.worker.report;
 
-import static io.stormpilot.worker.Eventually.eventually;
+import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 

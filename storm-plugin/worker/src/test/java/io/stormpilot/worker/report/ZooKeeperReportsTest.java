@@ -1,12 +1,12 @@
 package io.stormpilot.worker.report;
 
-import static io.stormpilot.worker.Eventually.eventually;
+import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.stormpilot.worker.TestZookeeper;
+import io.stormpilot.TestZookeeper;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
