@@ -25,7 +25,7 @@ class Account:
 
     By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
     are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still,
-    `thresholds` those that are not as configured.
+    `thresholds` those that are not as configured, `recommendations` what is said of what replay recommends.
     `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
     known since the last cycle what became of them.
     """
@@ -45,6 +45,7 @@ class Account:
     followed: Mapping[str, MoveState] = field(default_factory=dict)
     ended: Sequence[MoveState] = ()
     thresholds: Mapping[str, Sequence[ChosenThreshold]] = field(default_factory=dict)
+    recommendations: Mapping[str, str] = field(default_factory=dict)
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
@@ -97,6 +98,7 @@ class Account:
                     effect=_effect(self.followed.get(topology_id)),
                     threshold_from=decision.threshold_from,
                     thresholds=list(self.thresholds.get(topology_id, ())),
+                    recommendation=self.recommendations.get(topology_id, ""),
                 )
             )
         return views

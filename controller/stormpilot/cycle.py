@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -32,6 +33,7 @@ from stormpilot.otdloop import OtdLoop
 from stormpilot.outgoing import Outgoing
 from stormpilot.planners import Compute, Planners
 from stormpilot.publish.publisher import Publisher
+from stormpilot.recommended import Choice, Choices, choices
 from stormpilot.subjects import subjects_of
 from stormpilot.verify import Verifier
 
@@ -73,6 +75,7 @@ class Cycle:
             self.new_id,
             self.observer,
         )
+        self.choices = Choices()
         self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
         self.outgoing = Outgoing(
             self.publisher, self.desk, self.follower, self.manners, self.migrator, self.name, self.new_id, self.clock_ms
@@ -107,6 +110,8 @@ class Cycle:
             for t, name in account.names.items()
         }
         account.thresholds = {t: in_use.told(t, model) for t in account.names}
+        self.choices = choices(self.config, observation.mined, now_ms)
+        account.recommendations = self.choices.said
         lost = self._lost(model, now_ms)
         subjects = self.desk.begin(observation.seen.settings, subjects, model, lost, now_ms)
         account.decisions.update(self._migrating(subjects, model, observation))
@@ -220,7 +225,7 @@ class Cycle:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
         grace_s = self.config.decide.lost_supervisor_grace_s
         lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
-        groups: dict[tuple[bool, bool], dict[str, Subject]] = {}
+        groups: dict[tuple[bool, bool, str], dict[str, Subject]] = {}
         for t, subject in subjects.items():
             if t in account.decisions:
                 continue
@@ -231,21 +236,22 @@ class Cycle:
             if refusal is not None:
                 account.decisions[t] = refusal
             else:
-                groups.setdefault((subject.mode != "act", not subject.new), {})[t] = subject
+                groups.setdefault((subject.mode != "act", not subject.new, self.choices.name(t)), {})[t] = subject
         return [groups[key] for key in sorted(groups)]
 
     def _decide(self, group: Mapping[str, Subject], model: Model, account: Account, seen: Observation) -> Verdict:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
-        foreseen = self._foreseen(model, seen)
+        choice = self._choice(group)
+        foreseen = self._foreseen(model, seen, choice)
         standing = part(foreseen.model, group)
-        with_room = with_headroom(foreseen.model, self.config.decide.fill_ratio)
+        with_room = self._with_room(foreseen.model, choice)
         roomy = standing if with_room is foreseen.model else part(with_room, group)
         first = all(s.new for s in group.values())
-        plan, planned = self.planners.plan_with_room(roomy, standing, first=first)
+        plan, planned = self.planners.plan_with_room(roomy, standing, first=first, choice=choice)
         account.models.update(dict.fromkeys(group, planned))
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
-            terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t) for t in group})
+            terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t, choice) for t in group})
             terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
             verdict = self._judge(model, standing, group, plan, terms, seen)
             if terms.arrived and not verdict.plans and not first:
@@ -258,10 +264,20 @@ class Cycle:
         account.decisions.update(verdict.decisions)
         return verdict
 
-    def _foreseen(self, model: Model, seen: Observation) -> Foreseen:
+    def _choice(self, group: Mapping[str, Subject]) -> Choice | None:
+        """What replay recommends for a group, which is the same for all in it; None: as configured."""
+        return self.choices.used.get(next(iter(group)))
+
+    def _with_room(self, model: Model, choice: Choice | None) -> Model:
+        """The model with the room that plans by choice may fill; the same where that is all of B(n)."""
+        if choice is None:
+            return with_headroom(model, self.config.decide.fill_ratio)
+        return with_headroom(choice.limited(model), choice.rules.get("fill_ratio", self.config.decide.fill_ratio))
+
+    def _foreseen(self, model: Model, seen: Observation, choice: Choice | None) -> Foreseen:
         """The model for the window that comes, where that is wanted; else the one that was measured."""
         history = self.config.history
-        if not history.proactive:
+        if not (history.proactive or (choice is not None and choice.forecast)):
             return Foreseen(model)
         return foresee(model, seen.profiles, seen.mined, seen.at_ms, history.lead_s, history.max_forecast_error_ratio)
 
@@ -292,7 +308,7 @@ class Cycle:
         terms: Terms,
         seen: Observation,
     ) -> Verdict:
-        plan_one, memory = self.planners.plan, self.memory
+        plan_one, memory = partial(self.planners.plan, choice=self._choice(group)), self.memory
         return self.manners.judged(model, standing, group, plan, memory, terms, seen.seen, plan_one)
 
     def _refill(
@@ -305,7 +321,7 @@ class Cycle:
         seen: Observation,
     ) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
-        plan = self.planners.plan(evened(roomy, REFILL_HEADROOM_RATIO))
+        plan = self.planners.plan(evened(roomy, REFILL_HEADROOM_RATIO), choice=self._choice(group))
         if not isinstance(plan, Plan):
             return None
         verdict = self._judge(model, standing, group, plan, terms, seen)
@@ -318,11 +334,10 @@ def _explained(decision: Decision, foreseen: Foreseen) -> Decision:
     return replace(decision, text=f"{decision.text}; {foreseen.said[t]}") if t in foreseen.moved else decision
 
 
-def own_terms(in_use: InUse, config: Config, topology_id: str) -> OwnTerms:
+def own_terms(in_use: InUse, config: Config, topology_id: str, choice: Choice | None = None) -> OwnTerms:
     """The sections as they hold for a topology, and where its thresholds come from."""
-    return OwnTerms(
-        in_use.section(topology_id, "decide", config.decide),
-        in_use.section(topology_id, "effect", config.effect),
-        in_use.overload_s(topology_id),
-        in_use.sources(topology_id),
-    )
+    decide, sources = in_use.section(topology_id, "decide", config.decide), in_use.sources(topology_id)
+    if choice is not None:
+        decide, sources = choice.decide(decide, sources)
+    effect = in_use.section(topology_id, "effect", config.effect)
+    return OwnTerms(decide, effect, in_use.overload_s(topology_id), sources)

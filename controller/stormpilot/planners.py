@@ -14,6 +14,7 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.model.part import with_survivors_fixed
 from stormpilot.model.values import Component, Edge, Executor, Infeasible, Input, Model, Plan, Supervisor, Topology
 from stormpilot.planner.check import violations
+from stormpilot.recommended import Choice
 
 log = structlog.get_logger(__name__)
 
@@ -59,15 +60,21 @@ class Planners:
     first_planner: str
     _failure: str = ""
 
-    def plan(self, model: Model, *, first: bool = False) -> Plan | tuple[Reason, str]:
-        """A plan of every topology of the model that breaks no constraint, or why there is none."""
+    def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
+        """A plan of every topology of the model that breaks no constraint, or why there is none.
+
+        By `choice` where one is given, but for first plans.
+        """
         settings, planner = self.config.planner, self.first_planner if first else self.planner
+        params = {} if first else settings.params
+        if choice is not None and not first:
+            planner, params = choice.planner, dict(choice.params)
         deadline_s = time.monotonic() + settings.budget_s
         try:
             plan = self.compute(
                 model,
                 planner,
-                {} if first else settings.params,
+                params,
                 seed=settings.seed,
                 left_s=lambda: deadline_s - time.monotonic(),
             )
@@ -84,18 +91,23 @@ class Planners:
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
         return plan
 
-    def plan_with_room(self, roomy: Model, whole: Model, *, first: bool) -> tuple[Plan | tuple[Reason, str], Model]:
+    def plan_with_room(
+        self, roomy: Model, whole: Model, *, first: bool, choice: Choice | None = None
+    ) -> tuple[Plan | tuple[Reason, str], Model]:
         """A plan within the room for plans by choice or, where there is none, with all of B(n); and its model.
 
-        What lost its place is placed with every worker that runs kept as it is, if that can be.
+        What lost its place is placed with every worker that runs kept as it is, if that can be. Where a recommended
+        planner finds no plan it is made as configured.
         """
         models = [whole] if roomy is whole else [roomy, whole]
         kept = [fixed for m in models if (fixed := with_survivors_fixed(m)) is not m]
-        answer, model = self.plan((kept + models)[0], first=first), (kept + models)[0]
+        answer, model = self.plan((kept + models)[0], first=first, choice=choice), (kept + models)[0]
         for other in (kept + models)[1:]:
             if isinstance(answer, Plan) or (answer[0] is Reason.PLANNER_FAILED and not kept):
                 break
-            answer, model = self.plan(other, first=first), other
+            answer, model = self.plan(other, first=first, choice=choice), other
+        if choice is not None and not isinstance(answer, Plan):
+            return self.plan_with_room(roomy, whole, first=first)
         return answer, model
 
 

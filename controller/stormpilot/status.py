@@ -239,6 +239,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "restart_s": view.restart_s,
         "restart_moves": view.restart_moves,
         "threshold_from": view.threshold_from,
+        "recommendation": view.recommendation,
         "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
         "since_s": round((now_ms - view.since_ms) / 1000, 1),
         "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),

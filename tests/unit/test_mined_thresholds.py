@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import msgspec
 
 from doubles.snapshots import T0_MS
 from doubles.world import World
 from stormpilot.model.messages import encode
 from stormpilot.model.settings import ThresholdSetting
-from stormpilot.model.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
+from stormpilot.model.thresholds import (
+    EdgeProfile,
+    Profile,
+    Recommendation,
+    ThresholdEntry,
+    Thresholds,
+    hour_of_week,
+)
+from stormpilot.model.values import Infeasible, Model
+from stormpilot.planners import Params
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
@@ -32,6 +44,69 @@ def measured_world(settings: str = WIDE) -> tuple[World, str]:
     t = w.submit(SPREAD)
     w.tell(40)
     return w, t
+
+
+def recommend(w: World, topology_id: str, **params: object) -> None:
+    best = Recommendation(
+        planner="online",
+        params={"alpha": 0.5, **params},
+        score=0.5,
+        default_score=1.0,
+        held_out_score=0.6,
+        default_held_out_score=0.9,
+        replayed_at_ms=T0_MS,
+    )
+    head = {"topology_id": topology_id, "topology_name": "flights", "mined_at_ms": T0_MS, "from_ms": 0, "to_ms": T0_MS}
+    w.zookeeper.put(w.paths.thresholds(topology_id), encode(Thresholds(**head, recommendation=best)))
+
+
+def asked_planners(w: World) -> list[tuple[str, Mapping[str, object]]]:
+    """The planner and parameters of every plan that is made from now on."""
+    asked: list[tuple[str, Mapping[str, object]]] = []
+
+    def compute(model: Model, planner: str, params: Params, *, seed: int, left_s: Callable[[], float]) -> Any:
+        asked.append((planner, params))
+        return w.planner(model) if planner != "online" or w.wanted else Infeasible(constraint="cpu", text="no room")
+
+    w.cycle.planners.compute = compute
+    return asked
+
+
+def test_topology_is_planned_as_replay_recommends_where_the_operator_says_so() -> None:
+    w, t = measured_world("history: {use_recommendation: true}\n")
+    other = w.submit({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}, name="plain")
+    w.tell(60)
+    recommend(w, t, **{"decide.gain_threshold_ratio": 0.5})
+    asked, w.wanted = asked_planners(w), {t: NEAR}
+    w.tell(10)
+    assert {(planner, params.get("alpha")) for planner, params in asked} == {("online", 0.5), ("story", None)}
+    decision = w.decision(t)
+    assert (decision.threshold, decision.threshold_from) == (
+        0.5,
+        "replay: online alpha=0.5, decide.gain_threshold_ratio=0.5",
+    )
+    views = {v.id: v.recommendation for v in w.state().topologies}
+    assert views[t].startswith("planned as replay recommends, online alpha=0.5")
+    assert views[other] == ""
+
+
+def test_recommendation_is_told_and_not_used_by_default() -> None:
+    w, t = measured_world()
+    recommend(w, t)
+    asked, w.wanted = asked_planners(w), {t: NEAR}
+    w.tell(10)
+    assert [planner for planner, _ in asked] == ["story"]
+    (view,) = w.state().topologies
+    assert view.recommendation.endswith("not used: history.use_recommendation is false")
+
+
+def test_recommended_planner_that_finds_no_plan_gives_way_to_the_configured_one() -> None:
+    w, t = measured_world("history: {use_recommendation: true}\n")
+    recommend(w, t)
+    asked = asked_planners(w)
+    w.tell(10)
+    assert [planner for planner, _ in asked][:1] == ["online"] and asked[-1][0] == "story"
+    assert w.decision(t).reason != "INFEASIBLE"
 
 
 def test_gain_below_the_mined_threshold_is_held_and_the_source_is_told() -> None:
@@ -91,12 +166,12 @@ def test_mined_limit_of_a_node_is_what_planners_see() -> None:
     w.zookeeper.put(w.paths.thresholds(t), encode(message))
     w.tell(10)
     assert seen
-    assert {round(s, 6) for s in seen} == {0.5}
+    assert {round(s, 6) for s in seen} == {round(0.5 * w.config.decide.fill_ratio, 6)}
     changed = msgspec.structs.replace(message, entries=[])
     w.zookeeper.put(w.paths.thresholds(t), encode(changed))
     seen.clear()
     w.tell(10)
-    assert {round(s, 6) for s in seen} == {0.8}
+    assert {round(s, 6) for s in seen} == {round(0.8 * w.config.decide.fill_ratio, 6)}
 
 
 def profile_of(topology_id: str, error: float) -> Profile:

@@ -106,6 +106,8 @@ def _decision(view: TopologyView) -> None:
         say(f"the threshold is not as configured: {view.threshold_from}")
     if view.effect:
         say(f"last move: {view.effect}")
+    if view.recommendation:
+        say(view.recommendation)
     say("")
     if view.thresholds:
         print_table(

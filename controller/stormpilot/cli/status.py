@@ -101,6 +101,8 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
                 _line(t["name"], f"last move: {d['last_move']}")
             if d["thresholds"]:
                 _line(t["name"], _thresholds(d["thresholds"]))
+            if d["recommendation"]:
+                _line(t["name"], d["recommendation"])
             if d["restart_moves"]:
                 _line(t["name"], f"a restart takes {d['restart_s']:g} s, known from {d['restart_moves']} moves")
 

@@ -24,7 +24,10 @@ AnyTopology = Annotated[str, typer.Argument(help="Name of a topology; `_all` for
 def show(
     topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what is known of its components and edges, and the recommendation.")
+        bool,
+        typer.Option(
+            "--all", help="Also what is known of its components and edges, and the recommendation's evidence."
+        ),
     ] = False,
     output: FormatOption = Format.table,
     zookeeper: ZooKeeperOption = None,
@@ -44,9 +47,9 @@ def show(
     settings = None if config is None else load(config)
     where = place(zookeeper, root, config)
     with connected(where) as connection:
-        rows, mined = shown_thresholds(Operator(connection, where.paths, user()), topology, settings)
+        rows, mined, recommendation = shown_thresholds(Operator(connection, where.paths, user()), topology, settings)
     if output is Format.json:
-        print_json({"thresholds": rows, "mined": mined})
+        print_json({"thresholds": rows, "mined": mined, "recommendation": recommendation})
         return
     print_table(
         ["threshold", "of", "value", "from", "why"],
@@ -57,6 +60,8 @@ def show(
     )
     if any(r.value is None for r in rows):
         say("\n-: as in controller.yaml; --config shows the numbers")
+    if recommendation:
+        say(f"\n{recommendation}")
     if mined is None:
         say(f"\nnothing was mined of {topology} yet: stormpilot history mine")
     elif everything:
@@ -77,8 +82,7 @@ def _all(mined: Thresholds) -> None:
             ],
         )
     if (r := mined.recommendation) is not None:
-        params = ", ".join(f"{k}={v}" for k, v in sorted(r.params.items()))
-        say(f"\nreplay recommends planner {r.planner} {params}: score {r.score:.3g} ({r.text})")
+        say(f"\nits evidence: {r.windows} steps, {r.text}")
 
 
 @verb(asks=True)

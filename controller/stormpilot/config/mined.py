@@ -42,6 +42,9 @@ class HistorySection(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)"),
     ] = ("decide.gain_threshold_ratio",)
+    use_recommendation: Annotated[
+        bool, Meta(description="plan a topology with the planner and parameters that replay recommends for it")
+    ] = False
     enough: Annotated[
         dict[str, int | float],
         Meta(description="how much of the log a mined number needs, by name (span_h, noise_windows, ...)"),

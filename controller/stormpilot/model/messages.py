@@ -293,7 +293,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     the newest plan would have; `reports_age_s` the age of the oldest of the load reports that are expected, `missing`
     how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
     `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
-    comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured.
+    comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
+    says what replay recommends, and whether it is planned by.
     """
 
     id: str
@@ -320,6 +321,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
     mode_from: str = ""
     threshold_from: str = ""
     thresholds: list[ChosenThreshold] = []
+    recommendation: str = ""
 
     @property
     def sentence(self) -> str:

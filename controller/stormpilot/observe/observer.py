@@ -141,7 +141,8 @@ class Observer:
 
     def _profiles(self, seen: Seen, now_ms: int) -> Mapping[str, Profile]:
         """By topology id, where they are wanted; they are large and change seldom, so they are read now and then."""
-        if self._config is None or not self._config.history.proactive:
+        history = None if self._config is None else self._config.history
+        if history is None or not (history.proactive or history.use_recommendation):
             return {}
         mined = {i: thresholds_of(s, seen.thresholds) for i, s in seen.topologies.items()}
         key = tuple(sorted((i, m.topology_id, m.mined_at_ms) for i, m in mined.items() if m is not None))

@@ -15,6 +15,7 @@ from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import topology_name
 from stormpilot.options import broken_range
+from stormpilot.recommended import recommended
 
 
 class ShownThreshold(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +99,8 @@ def mined_entries(operator: Operator, topology: str) -> list[ThresholdEntry]:
 
 def shown_thresholds(
     operator: Operator, topology: str, config: Config | None = None
-) -> tuple[list[ShownThreshold], Thresholds | None]:
-    """What holds for a running topology, and all that was mined of it.
+) -> tuple[list[ShownThreshold], Thresholds | None, str]:
+    """What holds for a running topology, all that was mined of it, and what is said of replay's recommendation.
 
     What the leading controller says counts; without one it is worked out from `config`. The configured number is known
     only with `config`.
@@ -113,8 +114,9 @@ def shown_thresholds(
         used = config or Config()
         in_use = choose(used, {snapshot.id: snapshot}, seen.thresholds, seen.settings.thresholds, operator.now_ms)
         holding = list(in_use.chosen.get(snapshot.id, {}).values())
+        _, recommendation = recommended(used, mined, operator.now_ms)
     else:
-        holding = view.thresholds
+        holding, recommendation = view.thresholds, view.recommendation
     entries = {} if mined is None else {(e.name, tuple(e.of)): e for e in mined.entries if e.name in CONTROLS}
     rows = [
         ShownThreshold(
@@ -135,7 +137,7 @@ def shown_thresholds(
                 known.add(key)
         if not any(k[0] == name for k in known):
             rows.append(_as_configured(config, name, [], ""))
-    return sorted(rows, key=lambda r: (CONTROLS.index(r.name), r.of)), mined
+    return sorted(rows, key=lambda r: (CONTROLS.index(r.name), r.of)), mined, recommendation
 
 
 def _as_configured(config: Config | None, name: str, of: list[str], text: str) -> ShownThreshold:
