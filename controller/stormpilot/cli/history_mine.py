@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -49,6 +50,12 @@ def mine(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all that was mined there, as JSON.")
     ] = None,
+    sizing: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write what `stormpilot size` reads there: TOPOLOGY.json, with what was seen of it."
+        ),
+    ] = None,
     publish: Annotated[
         bool | None,
         typer.Option(
@@ -70,7 +77,7 @@ def mine(
         raise UsageError("give --log DIR (or a --config with traffic_log.dir)")
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", until, now)
-    mined = _mined(path, topology, times, settings, master, conf)
+    mined = _mined(path, topology, times, settings, master, conf, with_sizing=sizing is not None)
     if format is Format.json:
         print_json({"topologies": mined})
     else:
@@ -78,6 +85,8 @@ def mine(
             _print(m)
     if output is not None:
         files.write(output, {"topologies": mined}, "mined thresholds")
+    if sizing is not None:
+        _write_sizing(sizing, mined)
     if publish or (publish is None and zookeeper is not None):
         from stormpilot.history.mine.publishing import publish as publish_to
 
@@ -88,7 +97,14 @@ def mine(
 
 
 def _mined(
-    path: str, only: list[str] | None, times: Times, config: Config, master: str | None, conf: list[str] | None
+    path: str,
+    only: list[str] | None,
+    times: Times,
+    config: Config,
+    master: str | None,
+    conf: list[str] | None,
+    *,
+    with_sizing: bool,
 ) -> list[Mined]:
     from stormpilot.history import spark
     from stormpilot.history.mine.findings import Terms
@@ -103,7 +119,26 @@ def _mined(
 
         found = open_log(session, path, Selection(tuple(only or ()), *times))
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, terms, step)
+            return job.mine(found, terms, step, with_sizing=with_sizing)
+
+
+def _write_sizing(folder: Path, mined: list[Mined]) -> None:
+    """A file for each topology that can be sized; for the others why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"{folder}: cannot make this folder for --sizing: {e.strerror}") from e
+    for m in mined:
+        name = m.thresholds.topology_name
+        if m.sizing is None or m.sizing.problem is None:
+            why = "the log has no nodes" if m.sizing is None else m.sizing.notes[0]
+            console_err.print(f"{name} cannot be sized from this log: {why}", markup=False, highlight=False)
+            continue
+        file = folder / f"{quote(name, safe='')}.json"
+        files.write(file, m.sizing.problem, "topology to size")
+        console_err.print(f"{file}: read it with `stormpilot size`", markup=False, highlight=False, soft_wrap=True)
+        for note in m.sizing.notes:
+            console_err.print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
 
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stormpilot.history.mine.condense import edge_windows, executor_hours, worker_windows
+from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from tests.integration.history.conftest import Table, window
 
 pytestmark = pytest.mark.spark
@@ -39,9 +39,12 @@ def test_hours_of_an_executor_have_means_and_the_noise_around_their_line(table: 
     swing = [executor(m, received_tps=100.0 + m + (3 if m % 2 else -3), sent_tps=0.0) for m in range(1, 41)]
     other = [executor(m, executor=8, received_tps=50.0) for m in (1, 2)]
     hidden = [executor(41, measured=False, received_tps=9e9), executor(42, covered_s=0.0, received_tps=9e9)]
-    found = {r.executor: r for r in executor_hours(table("executors", swing + other + hidden)).collect()}
+    measured = table("windows", [window(m, measured=m != 40) for m in range(1, 42)])
+    hours = executor_hours(table("executors", swing + other + hidden), whole(measured))
+    found = {r.executor: r for r in hours.collect()}
     assert found[7].windows == found[7].rows == 40
     assert found[7].received_tps == pytest.approx(100 + 20.5)
+    assert found[7].received == pytest.approx(40 * 120.5 - (140 - 3))  # without what was not measured whole
     assert found[7].traffic_noise_tps == pytest.approx(3.0, rel=0.05)
     assert (found[8].windows, found[8].traffic_tps, found[8].traffic_noise_tps) == (2, 55.0, None)
 

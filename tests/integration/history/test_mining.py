@@ -137,13 +137,18 @@ def _file(path: Path, name: str) -> Path:
 
 def test_a_month_gives_back_what_was_planted(spark: SparkSession, tmp_path: Path) -> None:
     truth = generate(tmp_path / "month", MONTH, seed=5).topologies[0]
-    (mined,) = mine(open_log(spark, str(tmp_path / "month"), Selection(("made1",))), Terms())
+    (mined,) = mine(open_log(spark, str(tmp_path / "month"), Selection(("made1",))), Terms(), with_sizing=True)
     found = {(e.name, *e.of): e for e in mined.thresholds.entries}
     for key, planted in _planted(truth).items():
         entry = found[key]
         assert entry.source == "mined", (key, entry.text)
         assert entry.value == pytest.approx(planted, rel=WITHIN), key
         assert entry.rows > 0 and truth_span(entry.from_ms, entry.to_ms) > 0.9 * 30 * 86_400_000
+    assert mined.sizing is not None and mined.sizing.problem is not None, mined.sizing
+    sized = {c.id: c for c in mined.sizing.problem.components}
+    assert {(s.from_, s.stream, s.to) for s in truth.selectivity} == {
+        (i.component, i.stream, c.id) for c in sized.values() for i in c.inputs
+    }
     assert mined.profile is not None and mined.profile.forecast_error_ratio is not None
     assert mined.profile.forecast_error_ratio == pytest.approx(0.674 * truth.noise_ratio, rel=0.6)
 

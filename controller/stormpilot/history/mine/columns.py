@@ -16,6 +16,16 @@ def evidence() -> list[Column]:
     return [fn.sum("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
 
 
+def quantile(column: str | Column, part: float) -> Column:
+    """The quantile of a column's values as of five digits: the same however rows are spread, in bounded memory.
+
+    `percentile_approx` of many values depends on the order in which they come.
+    """
+    value = fn.col(column) if isinstance(column, str) else column
+    digit = fn.pow(fn.lit(10.0), fn.floor(fn.log10(fn.abs(value))) - 4)
+    return fn.percentile(fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit) * digit), fn.lit(part))
+
+
 def hour() -> Column:
     """Hours since the epoch, of the end of a window."""
     return fn.expr("unix_millis(window_to) div 3600000")

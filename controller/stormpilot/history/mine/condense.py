@@ -41,13 +41,20 @@ def edge_windows(edges: DataFrame) -> DataFrame:
     )
 
 
-def executor_hours(executors: DataFrame) -> DataFrame:
+def whole(windows: DataFrame) -> DataFrame:
+    """Which windows of a topology were measured whole, from `windows`: topology_id, window_to."""
+    return windows.where("measured").select("topology_id", "window_to").distinct()
+
+
+def executor_hours(executors: DataFrame, whole: DataFrame) -> DataFrame:
     """Means of one hour of one executor at one place, from `executors`; only rows that were measured.
 
     Columns: topology_name, topology_id, component, executor, supervisor, assigned_since, hour, windows, received_tps,
     emitted_tps, sent_tps, cpu_mhz, core_mhz, traffic_tps (in and out), traffic_noise_tps (standard deviation around the
-    hour's straight line; null below three windows), rows, first, last.
+    hour's straight line; null below three windows), received and emitted (sums over the `whole` windows: what compares
+    with the edges of those), rows, first, last.
     """
+    in_whole = fn.coalesce("in_whole", fn.lit(False))
     at = seconds("window_to")
     traffic = fn.coalesce("received_tps", fn.lit(0.0)) + fn.coalesce("sent_tps", fn.lit(0.0))
     who = ["topology_name", "topology_id", "component", "executor", "supervisor", "assigned_since", "hour"]
@@ -55,6 +62,7 @@ def executor_hours(executors: DataFrame) -> DataFrame:
     rest = fn.regr_syy(traffic, at) - fn.coalesce(along, fn.lit(0.0))
     return (
         executors.where(fn.col("measured") & (fn.col("covered_s") > 0) & ~fn.col("component").like(_SYSTEM))
+        .join(fn.broadcast(whole.withColumn("in_whole", fn.lit(True))), ["topology_id", "window_to"], "left")
         .withColumn("hour", hour())
         .groupBy(*who)
         .agg(
@@ -68,6 +76,8 @@ def executor_hours(executors: DataFrame) -> DataFrame:
             fn.when(fn.count(fn.lit(1)) > 2, fn.sqrt(fn.greatest(fn.lit(0.0), rest) / (fn.count(fn.lit(1)) - 2))).alias(
                 "traffic_noise_tps"
             ),
+            fn.sum(fn.when(in_whole, fn.col("received_tps"))).alias("received"),
+            fn.sum(fn.when(in_whole, fn.col("emitted_tps"))).alias("emitted"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("window_from").alias("first"),
             fn.max("window_to").alias("last"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from stormpilot.history.mine.columns import evidence
+from stormpilot.history.mine.columns import evidence, quantile
 
 BINS = 20
 LEAST_WINDOWS = 5
@@ -25,7 +25,7 @@ def cpu_bins(executor_hours: DataFrame) -> DataFrame:
     of_component = Window.partitionBy(*_COMPONENT)
 
     def percentile(part: float) -> Column:
-        return fn.percentile_approx("rate_tps", fn.lit(part), 1000).over(of_component)
+        return quantile("rate_tps", part).over(of_component)
 
     received = fn.sum(fn.coalesce("received_tps", fn.lit(0.0))).over(of_component)
     emitted = fn.sum(fn.coalesce("emitted_tps", fn.lit(0.0))).over(of_component)

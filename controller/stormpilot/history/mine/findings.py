@@ -12,6 +12,7 @@ import msgspec
 
 from stormpilot.config import Config
 from stormpilot.config.enough import Enough
+from stormpilot.history.mine.sizing import Sizing, sizing
 from stormpilot.model import thresholds as th
 from stormpilot.model.thresholds import EdgeProfile, PerformancePoint, Profile, Scope, ThresholdEntry, Thresholds
 
@@ -39,13 +40,17 @@ class Rows:
     performance: Sequence[Row] = ()
     profile: Sequence[Row] = ()
     forecast_error: Sequence[Row] = ()
+    graphs: Sequence[Row] = ()
+    peaks: Sequence[Row] = ()
+    machines: Sequence[Row] = ()
 
 
 class Mined(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one topology; `profile` is null below a week."""
+    """What is known of one topology; `profile` is null below a week, `sizing` unless it was asked for."""
 
     thresholds: Thresholds
     profile: Profile | None = None
+    sizing: Sizing | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class _Topology:
         thresholds = Thresholds(
             **head, by=self.terms.by, log=self.terms.log, entries=entries, performance=self._performance()
         )
-        return Mined(thresholds=thresholds, profile=self._profile(head))
+        return Mined(thresholds=thresholds, profile=self._profile(head), sizing=self._sizing(thresholds))
 
     def _mine(self, rows: Sequence[Row]) -> list[Row]:
         return [r for r in rows if r["topology_name"] == self.name]
@@ -245,6 +250,13 @@ class _Topology:
             )
             for r in sorted(rows, key=lambda r: (r["component"], r["threads"]))
         ]
+
+    def _sizing(self, thresholds: Thresholds) -> Sizing | None:
+        if not self.rows.machines:
+            return None
+        graph = self._one(self.rows.graphs)
+        components = None if graph is None else graph["components"]
+        return sizing(thresholds, components, self._mine(self.rows.peaks), self.rows.machines)
 
     def _profile(self, head: dict[str, Any]) -> Profile | None:
         if head["to_ms"] - head["from_ms"] < self.enough.week_h * 3_600_000 * 0.98:

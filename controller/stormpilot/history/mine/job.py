@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from stormpilot.errors import UsageError
-from stormpilot.history.mine import knee, noise, otd, overload
-from stormpilot.history.mine.condense import edge_windows, executor_hours, worker_windows
+from stormpilot.history.mine import knee, noise, otd, overload, surroundings
+from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.findings import Mined, Row, Rows, Terms, findings, limits
 from stormpilot.history.mine.performance import performance
@@ -23,8 +23,8 @@ Step = Callable[[str], AbstractContextManager[object]]
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
 
 
-def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[Mined]:
-    """Mine a log; `step` is entered with each of `STEPS`.
+def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> list[Mined]:
+    """Mine a log; `step` is entered with each of `STEPS`. `with_sizing`: what `stormpilot size` reads, too.
 
     Raises
     ------
@@ -46,7 +46,8 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[M
             rows.seen = collected(knee.seen(bins))
             rows.restart_s = collected(restart_s(log.table("outcomes")))
         with step("executors"):
-            hours = keep(executor_hours(log.table("executors")))
+            measured = keep(whole(windows))
+            hours = keep(executor_hours(log.table("executors"), measured))
             rows.topologies = collected(topologies(windows, hours))
             if not rows.topologies:
                 raise UsageError(f"{log.path}: no windows {log.selection}".rstrip())
@@ -63,10 +64,15 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext()) -> list[M
             workers = keep(worker_windows(log.table("executors")).join(states, ["supervisor", "window_to"]))
             rows.performance = collected(performance(workers))
             rows.otd = collected(otd.otd(workers))
+            if with_sizing:
+                rows.graphs = collected(surroundings.graphs(log.table("windows")))
+                rows.peaks = collected(surroundings.peaks(workers))
+                rows.machines = collected(surroundings.machines(log.table("nodes")))
             workers.unpersist()
         with step("edges"):
             edges = keep(edge_windows(log.table("edges")))
-            rows.selectivity = collected(selectivity(edges, taken_in(hours, edges)))
+            complete = edges.join(fn.broadcast(measured), ["topology_id", "window_to"], "left_semi")
+            rows.selectivity = collected(selectivity(complete, taken_in(hours, complete)))
         with step("profiles"):
             rows.profile = collected(profile(edges))
             rows.forecast_error = collected(forecast_error(held_out(edges)))

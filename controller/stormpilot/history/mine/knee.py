@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from stormpilot.history.mine.columns import MAD_TO_SIGMA, evidence
+from stormpilot.history.mine.columns import MAD_TO_SIGMA, evidence, quantile
 
 BIN = 0.01
 """Width of a bin of utilisation."""
@@ -27,7 +27,7 @@ def latency_bins(windows: DataFrame) -> DataFrame:
     of_topology = Window.partitionBy("topology_name")
     usable = windows.where(
         fn.col("measured") & (fn.col("latency_p95_ms") > 0) & (fn.col("busiest_load_ratio") > 0)
-    ).withColumn("usual_ms", fn.percentile_approx("latency_p95_ms", fn.lit(0.5)).over(of_topology))
+    ).withColumn("usual_ms", quantile("latency_p95_ms", 0.5).over(of_topology))
     return (
         usable.withColumn("bin", fn.round(fn.col("busiest_load_ratio") / BIN))
         .groupBy(fn.col("busiest_supervisor").alias("supervisor"), "bin")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from stormpilot.history.mine.columns import quantile
+
 SOON = 3
 """A node that is over its limit within so many windows after one counts as soon overloaded."""
 USUAL, RARE = 0.75, 0.95
@@ -33,7 +35,7 @@ def otd(worker_states: DataFrame) -> DataFrame:
     soon = fn.col("soon")
 
     def of(column: str, mine: Column, part: float) -> Column:
-        return fn.percentile_approx(fn.when(mine, fn.col(column)), fn.lit(part), fn.lit(1000))
+        return quantile(fn.when(mine, fn.col(column)), part)
 
     return workers.groupBy("topology_name").agg(
         of("load_ratio", soon, USUAL).alias("cpu_high"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from stormpilot.history.mine.columns import evidence
+from stormpilot.history.mine.columns import evidence, quantile
 
 PEAK_PERCENTILE = 0.99
 
@@ -22,8 +22,8 @@ def performance(worker_states: DataFrame) -> DataFrame:
         worker_states.where("NOT over")
         .groupBy("topology_name", "component", "threads")
         .agg(
-            fn.percentile_approx("rate_tps", fn.lit(PEAK_PERCENTILE), fn.lit(1000)).alias("rate_tps"),
-            fn.percentile_approx("cpu_mhz", fn.lit(PEAK_PERCENTILE), fn.lit(1000)).alias("cpu_mhz"),
+            quantile("rate_tps", PEAK_PERCENTILE).alias("rate_tps"),
+            quantile("cpu_mhz", PEAK_PERCENTILE).alias("cpu_mhz"),
             fn.max("memory_mb").alias("memory_mb"),
             fn.count(fn.lit(1)).alias("windows"),
             *evidence(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from stormpilot.history.mine.columns import evidence, hour_of_week
+from stormpilot.history.mine.columns import evidence, hour_of_week, quantile
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")
 WEEK_H, DAY_H = 168, 24
@@ -14,7 +14,7 @@ WEEK_H, DAY_H = 168, 24
 def profile(edge_windows: DataFrame) -> DataFrame:
     """Median rate by edge and hour of week: edge, hour_of_week, rate_tps, weeks, windows, evidence."""
     return edge_windows.groupBy(*EDGE, hour_of_week().alias("hour_of_week")).agg(
-        fn.percentile_approx("rate_tps", fn.lit(0.5), 1000).alias("rate_tps"),
+        quantile("rate_tps", 0.5).alias("rate_tps"),
         fn.countDistinct(fn.floor(fn.col("hour") / WEEK_H)).alias("weeks"),
         fn.count(fn.lit(1)).alias("windows"),
         *evidence(),
@@ -56,7 +56,7 @@ def forecast_error(held_out: DataFrame) -> DataFrame:
     return (
         tested.groupingSets([[fn.col(c) for c in EDGE], [fn.col("topology_name")]], *EDGE)
         .agg(
-            fn.percentile_approx(fn.col("off") / fn.col("rate_tps"), fn.lit(0.5), 1000).alias("forecast_error_ratio"),
+            quantile(fn.col("off") / fn.col("rate_tps"), 0.5).alias("forecast_error_ratio"),
             (fn.sum("off") / fn.sum("rate_tps")).alias("weighted_error_ratio"),
             fn.count(fn.lit(1)).alias("windows"),
             *evidence(),

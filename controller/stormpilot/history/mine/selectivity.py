@@ -13,13 +13,12 @@ EDGE = ("topology_name", "from_component", "stream", "to_component")
 def taken_in(executor_hours: DataFrame, edge_windows: DataFrame) -> DataFrame:
     """What components take in by hour: topology_name, component, hour, taken (sum over windows of tuples/s), spout.
 
-    Received tuples; of a component that never receives any (a spout) those emitted with an id, and of one that sends
+    `edge_windows` are those of windows that were measured whole, of which `received` and `emitted` are too. Received tuples; of a component that never receives any (a spout) those emitted with an id, and of one that sends
     all without an id as many as went along the busiest of its edges.
     """
     component = ["topology_name", "component"]
     sums = executor_hours.groupBy(*component, "hour").agg(
-        fn.sum(fn.col("received_tps") * fn.col("windows")).alias("received"),
-        fn.sum(fn.col("emitted_tps") * fn.col("windows")).alias("emitted"),
+        fn.sum("received").alias("received"), fn.sum("emitted").alias("emitted")
     )
     kinds = sums.groupBy(*component).agg(
         fn.coalesce(fn.sum("received"), fn.lit(0.0)).alias("ever_received"),

@@ -1,0 +1,35 @@
+"""What sizing needs beside the findings: components, how fast sources are, and what a node is."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from stormpilot.history.mine.columns import quantile
+from stormpilot.history.mine.performance import PEAK_PERCENTILE
+
+
+def graphs(windows: DataFrame) -> DataFrame:
+    """Components of each topology as they were last, from `windows`: topology_name, components (JSON)."""
+    known = windows.where(fn.col("components").isNotNull())
+    return known.groupBy("topology_name").agg(fn.max_by("components", "window_to").alias("components"))
+
+
+def peaks(worker_windows: DataFrame) -> DataFrame:
+    """How fast components were with all their threads together: topology_name, component, rate_tps.
+
+    Of windows the 99th percentile.
+    """
+    return (
+        worker_windows.groupBy("topology_name", "topology_id", "component", "window_to")
+        .agg(fn.sum("rate_tps").alias("rate_tps"))
+        .groupBy("topology_name", "component")
+        .agg(quantile("rate_tps", PEAK_PERCENTILE).alias("rate_tps"))
+    )
+
+
+def machines(nodes: DataFrame) -> DataFrame:
+    """The supervisors as they were last, from `nodes`: supervisor, cores, mhz (of a core), memory_mb, slots."""
+    return nodes.groupBy("supervisor").agg(
+        *(fn.max_by(c, "window_to").alias(c) for c in ("cores", "mhz", "memory_mb", "slots"))
+    )
