@@ -61,7 +61,7 @@ test-integration: build ## tests on a real ZooKeeper and a real local Storm clus
 test-faults: build ## parts of a real cluster broken one by one, 12 minutes (docs/reliability.md); `test` runs four of them
 	$(BIN)/pytest -v -m faults tests/e2e
 
-dist: build ## what is shipped, in dist/: jar, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
+dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
 	@$(BIN)/python -m deploy.release
 
 test-containers: build ## ZooKeeper in containers; skipped, with a line, where Docker does not run

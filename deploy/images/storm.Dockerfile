@@ -1,5 +1,5 @@
-# Storm with the scheduler plug-in (for Nimbus) and Python with stormpilot (for supervisors). Context: the repository,
-# after `make dist`.
+# Storm with the scheduler plug-in (for Nimbus), Python with stormpilot and the workers' jar (for supervisors).
+# Context: the repository, after `make dist`.
 FROM storm:2.8
 USER root
 RUN apt-get update \
@@ -14,6 +14,7 @@ COPY dist/stormpilot-*.whl /tmp/
 RUN /opt/stormpilot/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps /tmp/stormpilot-*.whl
 # Below Storm's home, the working directory of the base image.
 COPY dist/stormpilot-scheduler-*.jar extlib-daemon/
+COPY dist/stormpilot-worker-*.jar extlib/
 COPY deploy/images/storm.yaml /opt/stormpilot/storm.yaml
 COPY deploy/images/storm-entrypoint.sh /usr/local/bin/
 # Components are started with this interpreter and the stormpilot_run beside it.

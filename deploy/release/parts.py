@@ -1,4 +1,4 @@
-"""What is shipped: the pinned Python packages of every part, the jars inside the jar, and their licences."""
+"""What is shipped: the pinned Python packages of every part, the libraries inside the jars, and their licences."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def licence_of(about: metadata.Distribution) -> str:
     return fields["License"].splitlines()[0] if "License" in fields else "not said"
 
 
-def shaded(scheduler: Path, jar: Path) -> list[Package]:
-    """The Java libraries inside the scheduler's jar, from its POMs; `ValueError` if the jar holds other classes."""
-    project = ElementTree.parse(scheduler / "pom.xml").getroot()
-    parent = ElementTree.parse(scheduler.parent / "pom.xml").getroot()
+def shaded(module: Path, jar: Path) -> list[Package]:
+    """The Java libraries inside a module's jar, from its POMs; `ValueError` if the jar holds other classes."""
+    project = ElementTree.parse(module / "pom.xml").getroot()
+    parent = ElementTree.parse(module.parent / "pom.xml").getroot()
     properties = {e.tag.rpartition("}")[2]: e.text or "" for e in parent.iterfind("m:properties/*", _POM)}
     packages = []
     for dependency in project.iterfind("m:dependencies/m:dependency", _POM):

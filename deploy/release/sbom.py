@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from cyclonedx.contrib.license.factories import LicenseFactory
@@ -17,8 +18,10 @@ from packageurl import PackageURL
 from deploy.release.parts import Package
 
 
-def write(out: Path, version: str, jar: Path, python: list[Package], java: list[Package]) -> None:
-    """Write the bill; `ValueError` if it is not what the schema wants."""
+def write(out: Path, version: str, jars: Mapping[Path, list[Package]], python: list[Package]) -> None:
+    """Write the bill: our jars with the libraries inside each, and the Python packages; `ValueError` if it is not what
+    the schema wants.
+    """
     licences = LicenseFactory()
     bom = Bom()
     us = Component(
@@ -29,25 +32,29 @@ def write(out: Path, version: str, jar: Path, python: list[Package], java: list[
         purl=PackageURL("pypi", None, "stormpilot", version),
         licenses=[licences.make_from_string("Apache-2.0")],
     )
-    scheduler = Component(
-        name=jar.name,
-        version=version,
-        type=ComponentType.LIBRARY,
-        bom_ref=jar.name,
-        purl=PackageURL("maven", "io.stormpilot", "stormpilot-scheduler", version),
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(jar.read_bytes()).hexdigest())],
-        licenses=[licences.make_from_string("Apache-2.0")],
-    )
+    ours = {jar: _jar(jar, version, licences) for jar in jars}
     bom.metadata.component = us
-    components = {p: _component(p, licences) for p in [*python, *java]}
-    bom.components.add(scheduler)
-    bom.components.update(components.values())
-    bom.register_dependency(us, [scheduler, *(components[p] for p in python)])
-    bom.register_dependency(scheduler, [components[p] for p in java])
+    components = {p: _component(p, licences) for p in [*python, *(p for inside in jars.values() for p in inside)]}
+    bom.components.update([*ours.values(), *components.values()])
+    bom.register_dependency(us, [*ours.values(), *(components[p] for p in python)])
+    for jar, inside in jars.items():
+        bom.register_dependency(ours[jar], [components[p] for p in inside])
     text = JsonV1Dot6(bom).output_as_string(indent=1)
     if (wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
         raise ValueError(f"{out.name}: {wrong}")
     out.write_text(text + "\n")
+
+
+def _jar(jar: Path, version: str, licences: LicenseFactory) -> Component:
+    return Component(
+        name=jar.name,
+        version=version,
+        type=ComponentType.LIBRARY,
+        bom_ref=jar.name,
+        purl=PackageURL("maven", "io.stormpilot", jar.name.removesuffix(f"-{version}.jar"), version),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(jar.read_bytes()).hexdigest())],
+        licenses=[licences.make_from_string("Apache-2.0")],
+    )
 
 
 def _component(p: Package, licences: LicenseFactory) -> Component:

@@ -1,4 +1,4 @@
-"""What `make dist` knows of what it ships: pins, licences, and the libraries inside the jar."""
+"""What `make dist` knows of what it ships: pins, licences, and the libraries inside the jars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.release import parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PINS = parts.pinned(REPOSITORY / "constraints.txt")
-SCHEDULER = REPOSITORY / "storm-plugin" / "scheduler"
+SCHEDULER, WORKER = (REPOSITORY / "storm-plugin" / module for module in ("scheduler", "worker"))
 
 
 def names(*extras: str) -> set[str]:
@@ -57,14 +57,19 @@ def test_what_is_shaded_is_read_from_the_pom_and_nothing_else_may_be_in_the_jar(
 
 
 def test_the_bill_of_materials_keeps_its_schema_and_names_everything(tmp_path: Path) -> None:
-    file = jar(tmp_path / "stormpilot-scheduler-0.1.0.jar", "io/stormpilot/PilotScheduler.class")
+    nimbus = jar(tmp_path / "stormpilot-scheduler-0.1.0.jar", "io/stormpilot/PilotScheduler.class")
+    worker = jar(tmp_path / "stormpilot-worker-0.1.0.jar", "io/stormpilot/worker/LoadHook.class")
     packages = parts.python_packages((), PINS)
-    sbom.write(tmp_path / "sbom.json", "0.1.0", file, packages, parts.shaded(SCHEDULER, file))
+    jars = {nimbus: parts.shaded(SCHEDULER, nimbus), worker: parts.shaded(WORKER, worker)}
+    sbom.write(tmp_path / "sbom.json", "0.1.0", jars, packages)
     bill = json.loads((tmp_path / "sbom.json").read_text())
     purls = {c["purl"] for c in bill["components"]}
     assert any(p.startswith("pkg:maven/com.google.code.gson/gson@") for p in purls)
     assert {f"pkg:pypi/{p.name}@{p.version}" for p in packages} <= purls
+    assert {f"pkg:maven/io.stormpilot/stormpilot-{m}@0.1.0" for m in ("scheduler", "worker")} <= purls
     assert all(c.get("licenses") for c in bill["components"])
+    needs = {d["ref"]: d.get("dependsOn", []) for d in bill["dependencies"]}
+    assert [r for r in needs[worker.name] if "gson" in r]
 
 
 def test_the_version_is_the_same_everywhere() -> None:
