@@ -80,8 +80,8 @@ class OtdLoop:
         slots[answer.executor] = compiled.current[layout.worker == answer.worker][0]  # the others stay in their slots
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
         t, start = compiled.name(answer.executor)
-        if violations(standing, plan):
-            return None, events  # what runs breaks a constraint: that is for the main loop to mend
+        if _breaks_more(standing, plan, compiled.plan_of(compiled.current), (t, start)):
+            return None, events
         decision = self._decision(t, start, ready[t], standing, plan, answer, thresholds)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
         spent = {i: m.spent for i, m in moves.items()}
@@ -135,3 +135,12 @@ class OtdLoop:
             self.lacking -= whom
             kind, text = EventKind.RESOURCES_SUFFICE, "no worker is too loaded, or one can take its load"
         return [Event(kind, t, ready[t].topology.name, text, now_ms) for t in sorted(whom)]
+
+
+def _breaks_more(model: Model, plan: Plan, running: Plan, moved: tuple[str, int]) -> bool:
+    """Whether a step breaks a constraint: by what it moves, or one that what runs keeps.
+
+    What runs may break some: Storm's own scheduler knows no sites, and an overloaded node is relieved step by step.
+    """
+    before = violations(model, running)
+    return any(moved in v.executors or (not v.executors and v not in before) for v in violations(model, plan))

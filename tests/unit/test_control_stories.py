@@ -405,3 +405,14 @@ def test_otd_says_once_that_resources_lack_and_once_that_they_suffice() -> None:
     w.cycle.otd.config = w.config
     stepped(w, 20)
     assert EventKind.RESOURCES_SUFFICE in kinds(w)
+
+
+def test_otd_relieves_a_node_step_by_step_though_one_step_is_not_enough() -> None:
+    """B(n) is 0.3 cores, a has more than 0.4 of them: after the first step it is overloaded still."""
+    w = World("a", "b", settings=OTD)
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, cpu_limit_ratio=0.15))
+    w.new_leader()
+    t = w.submit({("a", 6700): (1, 2, 3, 4, 5), ("b", 6700): (6,)})
+    stepped(w, 60)
+    assert [e.text[:6] for e in w.history(t)] == ["case 1"]
+    assert len(w.slots(t)["a", 6700]) == 4
