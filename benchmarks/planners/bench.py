@@ -14,8 +14,11 @@ from benchmarks.planners import process, storm
 from benchmarks.planners.contestants import Ours
 from benchmarks.planners.instances import Instance, Instances
 from benchmarks.planners.rows import ROOT, Row, Store, judged
+from benchmarks.planners.targets import COST
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planner.semidefinite import inter_node_bound
 
 LIMIT_S = 900.0  # of one process
 PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -111,6 +114,17 @@ class Bench:
         module = [str(PYTHON), "-m", "benchmarks.planners.baselines"]
         self._run(row, instance, [*module, name, str(seed), str(instance.file), str(out)], out)
 
+    def bound(self, part: str, instance: Instance) -> None:
+        """The traffic between nodes that no plan can be below."""
+        row = Row(part=part, instance=instance.name, contestant="bound", kind="bound", shared=self.shared)
+        if self.store.has(row):
+            return
+        clock = time.process_time if self.shared else time.perf_counter
+        begin = clock()
+        row.metrics = {COST: inter_node_bound(compile_model(instance.model))}
+        row.plan_s = clock() - begin
+        self._keep(row)
+
     def hidden(self, part: str, instance: Instance) -> None:
         """The placement that a planted instance hides."""
         row = Row(part=part, instance=instance.name, contestant="planted", kind="ours")
@@ -155,7 +169,7 @@ class Bench:
         self.store.add([row])
         seconds = next((s for s in (row.process_s, row.plan_s) if s is not None), None)
         took = "" if seconds is None else f"{seconds:9.3f} s"
-        result = f"{row.metrics['inter_node_tps']:14,.1f} tuples/s between nodes" if row.metrics else "no plan"
+        result = f"{row.metrics[COST]:14,.1f} tuples/s between nodes" if row.metrics else "no plan"
         broken = f"  [yellow]breaks {', '.join(row.broken)}[/]" if row.broken else ""
         self.console.print(f"{row.part:10} {row.instance:26} {row.contestant:22} {took:>11} {result}{broken}")
 

@@ -56,6 +56,12 @@ def medium(bench: Bench) -> None:
         bench.ours("medium", instance, best_for(60.0, _executors(instance)))
 
 
+def bound(bench: Bench) -> None:
+    """What no plan on the loaded clusters can be below: how much there is to win at all."""
+    for instance in medium_instances(bench):
+        bench.bound("bound", instance)
+
+
 def planted(bench: Bench) -> None:
     """Up to 20,000 executors with a hidden placement, each plan a whole process; 100,000 once."""
     sizes = (1000, 2000) if bench.quick else (1000, 2000, 5000, 10_000, 20_000)
@@ -112,6 +118,7 @@ def _executors(instance: Instance) -> int:
 PARTS: dict[str, Callable[[Bench], None]] = {
     "small": small,
     "medium": medium,
+    "bound": bound,
     "planted": planted,
     "production": production,
     "budget": budget,

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),
+    "bound": ("controller/stormpilot/planner/semidefinite.py", "controller/stormpilot/model"),
     "baseline": ("benchmarks/planners/baselines.py", "controller/stormpilot/model"),
 }
 
@@ -23,10 +24,10 @@ SOURCES = {
 class Row(msgspec.Struct, kw_only=True):
     """What one contestant did on one instance.
 
-    `kind`: ours, storm or baseline; `held`: every executor placed and no constraint broken (`broken` names those that
-    are). Seconds are on the clock, or CPU seconds of all threads where `shared`. `plan_s`: the call alone (median of
-    rounds where there are several), `first_s`: its first round in a new JVM, `process_s` and `peak_mb`: the whole
-    process (start, read, plan, write).
+    `kind`: ours, storm, baseline or bound (no plan: what none can be below); `held`: every executor placed and no
+    constraint broken (`broken` names those that are). Seconds are on the clock, or CPU seconds of all threads where
+    `shared`. `plan_s`: the call alone (median of rounds where there are several), `first_s`: its first round in a new
+    JVM, `process_s` and `peak_mb`: the whole process (start, read, plan, write).
     """
 
     part: str

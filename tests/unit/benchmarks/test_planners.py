@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.planners import baselines, process, targets
+from benchmarks.planners import baselines, process, tables, targets
 from benchmarks.planners.rows import Row, Store, judged
 from benchmarks.planners.tables import markdown
 from stormpilot.model.compiled import compile_model
@@ -73,6 +73,25 @@ def test_an_optimum_that_was_not_proved_is_not_judged_by():
 
 def test_targets_without_measurements_are_neither_met_nor_missed():
     assert {t.met for t in targets.all_targets([])} == {None}
+
+
+def test_a_fifth_below_the_climbers_is_called_impossible_where_the_bound_says_so():
+    """The cheapest climber counts; where it is at 100, a bound of 81 leaves at most 19%."""
+    rows = [
+        row("bound", "loaded-200x3-0", "bound", 81.0, kind="bound"),
+        row("medium", "loaded-200x3-0", "best 10 s", 90.0),
+        row("medium", "loaded-200x3-0", "mt-kahypar+climb", 100.0, kind="baseline"),
+        row("medium", "loaded-200x3-0", "mt-kahypar+shifts", 120.0, kind="baseline"),
+    ]
+    found = target(rows, "at most (proved bound)")
+    assert found.met is None
+    assert found.figure == "on 0 of 1; median 19.0%, `best` is above the bound by 11.1%"
+    assert (
+        "on 1 of 1"
+        in target([msgspec.structs.replace(rows[0], metrics={"inter_node_tps": 79.0}), *rows[1:]], "bound)").figure
+    )
+    table = tables.what_is_left(targets.Table(rows))
+    assert "| loaded-200x3-0 |           81 |        90 |                   100 | 10.0% |   19.0% |" in table
 
 
 def test_best_loses_to_a_cheaper_plan_only_if_that_holds_all_constraints():
