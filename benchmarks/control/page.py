@@ -122,7 +122,7 @@ def _soak(r: dict[str, Any]) -> list[Table]:
             name,
             f"{m['from_s']:.0f} to {m['to_s']:.0f}",
             *(f"{m[k]:.0f}" for k in ("first_mb", "warm_mb", "last_mb", "max_mb")),
-            f"{m['mb_per_h']:+.1f}" if m["to_s"] - m["from_s"] >= LONG_ENOUGH_S else "too short to tell",
+            f"{m['mb_per_h']:+.1f}" if m["to_s"] - m["warm_from_s"] >= LONG_ENOUGH_S else "too short to tell",
         )
         for name, m in r["memory"].items()
         if m
@@ -142,8 +142,8 @@ def _soak(r: dict[str, Any]) -> list[Table]:
     ]
 
 
-LONG_ENOUGH_S = 900.0
-"""A process that was not watched for so long is still filling its caches."""
+LONG_ENOUGH_S = 600.0
+"""What a process does in less time once it is warm tells no growth."""
 
 MAKERS: dict[str, Callable[[Any], list[Table]]] = {"shim": _shim, "scale": _scale, "react": _react, "soak": _soak}
 TITLES = {
@@ -166,5 +166,6 @@ WHAT = {
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "
     "been started for alive for two minutes whatever happens (`nimbus.task.launch.secs`): a host that is lost right "
-    "after a move is missed only then, and until then nobody places anew what ran there.",
+    "after a move is missed only then, and until then nobody places anew what ran there. A controller is warm two "
+    "minutes after it began to lead, when it has loaded its planners; one that only stands by needs 100 MB less.",
 }

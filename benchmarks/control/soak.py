@@ -34,6 +34,8 @@ SCHEDULE = "40x100,100x100"
 """Flights/s x seconds, in turn."""
 WARM_RATIO = 0.25
 """Of the time, after which memory must not grow any more."""
+WARM_LEADER_S = 120.0
+"""After it began to lead, when planners and caches are loaded."""
 FORCED = ("REPAIR", "FIRST_PLAN", "REBALANCED")
 """Reasons of plans that are no choice of the controller's."""
 EVENTS = (
@@ -96,10 +98,10 @@ class Soak:
         """Break something, or mend it."""
         what = event
         if event == "lose host":
-            used = sorted({w.supervisor for w in self.cluster.workers()})
-            self.lost = used[self._turn % len(used)]
+            used = self._executors()
+            self.lost = sorted(used)[self._turn % len(used)]
             self._turn += 1
-            what = f"{event} {self.lost}"
+            what = f"{event} {self.lost}, {used[self.lost]} of {used.total()} executors"
             lose_host(self.cluster, self.lost)
         elif event == "host returns" and self.lost is not None:
             what = f"host {self.lost} returns"
@@ -153,6 +155,12 @@ class Soak:
         seen = self.watcher.seen
         name = seen.contenders[0] if seen is not None and seen.contenders else ""
         return next((c for c in self.controllers if name.endswith(f":{c.pid}") and c.process.poll() is None), None)
+
+    def _executors(self) -> Counter[str]:
+        """How many executors of the job have their slot on each supervisor."""
+        seen = self.watcher.seen
+        assert seen is not None
+        return Counter(e.supervisor for e in seen.topologies[self.watcher.topology_id].executors if e.supervisor)
 
     def _plan_id(self) -> str | None:
         seen = self.watcher.seen
@@ -269,7 +277,7 @@ def _result(soak: Soak, plans: Sequence[HistoryEntry], emitted: int, left: int) 
         "leaders": list(dict.fromkeys(s["leader"] for s in soak.samples if s["leader"])),
         "workers_started": len(soak.workers),
         "memory": {
-            **{c: _memory(series) for c, series in _series(soak.samples).items()},
+            **{c: _memory(series, led_s) for c, (series, led_s) in _series(soak.samples).items()},
             "Nimbus, resident": _memory([(s["at_s"], s["nimbus_rss_mb"]) for s in soak.samples]),
             "Nimbus, live heap": _memory(
                 [(s["at_s"], s["nimbus_heap_mb"]) for s in soak.samples if s["nimbus_heap_mb"] is not None]
@@ -298,24 +306,34 @@ def _longest_silence(samples: Sequence[dict[str, Any]]) -> float:
     return float(round(longest))
 
 
-def _series(samples: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Memory over time of every controller process."""
+def _series(samples: Sequence[dict[str, Any]]) -> dict[str, tuple[list[tuple[float, float]], float | None]]:
+    """Memory over time of every controller process, and when it began to lead (None: never)."""
     found: dict[str, list[tuple[float, float]]] = {}
+    led_s: dict[str, float] = {}
     for s in samples:
-        for name, mb in s["controllers"].items():
+        for key, mb in s["controllers"].items():
+            name, pid = key.split(":")
             if mb > 0:
-                found.setdefault(f"controller {name.split(':')[0]} ({name.split(':')[1]})", []).append((s["at_s"], mb))
-    return found
+                found.setdefault(f"controller {name} ({pid})", []).append((s["at_s"], mb))
+            if (s["leader"] or "").endswith(f":{pid}"):
+                led_s.setdefault(f"controller {name} ({pid})", s["at_s"])
+    return {name: (series, led_s.get(name)) for name, series in found.items()}
 
 
-def _memory(series: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """First, last and most, MB, and how fast it grows once it is warm (MB/h, by least squares)."""
+def _memory(series: Sequence[tuple[float, float]], led_s: float | None = None) -> dict[str, Any]:
+    """First, last and most, MB, and how fast it grows once it is warm (MB/h, by least squares).
+
+    A controller that begins to lead, at `led_s`, loads its planners then: it is warm some time after that.
+    """
     if not series:
         return {}
     at_s, mb = np.array(series, dtype=np.float64).T
-    warm = at_s >= at_s[0] + WARM_RATIO * (at_s[-1] - at_s[0])
+    warm_s = at_s[0] + WARM_RATIO * (at_s[-1] - at_s[0])
+    warm_s = warm_s if led_s is None else max(warm_s, led_s + WARM_LEADER_S)
+    warm = at_s >= min(warm_s, at_s[-1])
     slope = float(np.polyfit(at_s[warm], mb[warm], 1)[0] * 3600) if warm.sum() >= 3 else None
     return {
+        "warm_from_s": float(at_s[warm][0]),
         "from_s": float(at_s[0]),
         "to_s": float(at_s[-1]),
         "first_mb": float(mb[0]),

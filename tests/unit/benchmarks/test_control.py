@@ -46,6 +46,20 @@ def test_growth_of_memory_is_told_once_it_is_warm() -> None:
     assert soak._memory([]) == {}
 
 
+def test_leader_that_loads_its_planners_does_not_leak() -> None:
+    """It stood by with 180 MB until 500 s, and leads with 280 since."""
+    series = [(10.0 * i, 180.0 if 10 * i < 500 else 280.0) for i in range(181)]
+    samples = [
+        {"at_s": at_s, "controllers": {"a:7": mb, "b:77": 0.0}, "leader": "vm:77" if at_s < 500 else "vm:7"}
+        for at_s, mb in series
+    ]
+    ((name, (kept, led_s)),) = soak._series(samples).items()
+    assert (name, kept, led_s) == ("controller a (7)", series, 500.0)
+    told = soak._memory(kept, led_s)
+    assert (told["first_mb"], told["warm_mb"], told["warm_from_s"]) == (180.0, 280.0, 620.0)
+    assert told["mb_per_h"] == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The source of `step` as task 1 of 1, at 1,000 tuples/s, with a clock of our own."""
@@ -71,3 +85,13 @@ def test_nine_of_ten_tuples_go_to_the_side_whose_turn_it_is(source: Any, now: fl
     for _ in range(1000):
         source.next_tuple()
     assert source.sides.count(favoured) == pytest.approx(900, abs=2)
+
+
+def test_part_that_goes_east_may_come_from_a_file(source: Any, tmp_path: Path) -> None:
+    source._file = str(tmp_path / "east")
+    for part in (0.0, 0.25, 1.0):
+        (tmp_path / "east").write_text(str(part))
+        source._looked, source._number, source.sides = -1.0, 0, []
+        for _ in range(400):
+            source.next_tuple()
+        assert source.sides.count("east") == pytest.approx(400 * part, abs=1)

@@ -2,10 +2,12 @@
 # ruff: noqa: RUF012 (class attributes as streamparse's users write them)
 
 import time
+from pathlib import Path
 
 from streamparse import Bolt, Spout, Stream
 
 KEYS = 64
+LOOK_S = 0.5
 
 
 def favoured(now, period_s):
@@ -14,7 +16,10 @@ def favoured(now, period_s):
 
 
 class Source(Spout):
-    """Emits (key, side) at its rate; the favoured side gets its part of them."""
+    """Emits (key, side) at its rate; the favoured side gets its part of them.
+
+    `step.east.file` names a file with the part that goes to the east, for whoever wants to turn the traffic himself.
+    """
 
     outputs = ["key", "side"]
 
@@ -24,6 +29,8 @@ class Source(Spout):
         self._gap_s = len(tasks) / float(storm_conf["step.rate.tps"])
         self._favour = float(storm_conf["step.favour.ratio"])
         self._period_s = float(storm_conf["step.period.secs"])
+        self._file = storm_conf.get("step.east.file")
+        self._looked = 0.0
         self._number = 0
         self._due = time.monotonic()
 
@@ -35,7 +42,10 @@ class Source(Spout):
             return
         self._due = max(self._due + self._gap_s, now - 1.0)
         self._number += 1
-        side = favoured(time.time(), self._period_s)
+        if self._file and now - self._looked > LOOK_S:
+            self._looked = now
+            self._favour = float(Path(self._file).read_text())
+        side = "east" if self._file else favoured(time.time(), self._period_s)
         if self._number * (1 - self._favour) % 1 < 1 - self._favour:  # every so-manieth goes to the other side
             side = "west" if side == "east" else "east"
         self.emit([f"key-{self._number % KEYS}", side], tup_id=str(self._number))
