@@ -13,7 +13,7 @@ IMPURE = {
     *("kazoo", "requests", "pyspark", "thriftpy2", "streamparse", "pystorm", "urllib", "http", "socket"),
     *("time", "datetime", "random", "secrets", "uuid", "threading", "subprocess", "multiprocessing", "asyncio"),
 }
-PURE_FOLDERS = ("model", "planner", "decide", "sizing")
+PURE_FOLDERS = ("model", "planner", "decide", "migrate", "sizing")
 PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 STAGES_ABOVE = {
@@ -24,10 +24,13 @@ STAGES_ABOVE = {
     "observe": {"planner", "decide", "publish", "cli", "local", "instrument", "submit"},
     "publish": {"observe", "planner", "cli", "local", "instrument", "submit"},
     "instrument": {"observe", "planner", "decide", "publish", "cli", "local", "model", "submit"},
+    "migrate": {"observe", "publish", "cli", "local", "instrument", "submit"},
     "notify": {"planner", "publish", "cli", "local", "instrument", "submit"},
 }
 for _above in STAGES_ABOVE.values():
     _above |= {"api"}  # what looks at the whole from outside
+for _before in ("model", "planner", "sizing", "decide", "observe", "publish", "instrument"):
+    STAGES_ABOVE[_before] |= {"migrate"}
 
 
 def modules(folder: str) -> list[Path]:

@@ -143,12 +143,10 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
 
 
 def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
-    if why := _trouble(m, facts):
+    if why := _trouble(m, facts) or _missing(m, facts):
         return _begin_return(m, facts, *why)
     if m.applied_at_ms is None:
         return _not_applied(m, facts, config)
-    if why := _missing(m, facts):
-        return _begin_return(m, facts, *why)
     waited_ms = facts.now_ms - m.applied_at_ms
     late = waited_ms > config.start_at_most_s * 1000
     if silent := _silent(m, facts):
@@ -217,7 +215,8 @@ def _trouble(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
     if facts.plan_id != m.standing_plan_id:
         return "OVERTAKEN", f"plan {facts.plan_id or 'none'} was published meanwhile"
     status, ours = facts.status, (m.standing_plan_id or "").startswith(m.entry.plan.plan_id)
-    if ours and status is not None and status.plan_id == m.standing_plan_id and status.state in TROUBLE:
+    about = status is not None and status.plan_id == m.standing_plan_id
+    if about and status is not None and status.state in TROUBLE and (ours or status.state == "degraded"):
         return TROUBLE[status.state], f"{status.state}: {status.code}: {status.text}"
     return None
 
@@ -240,12 +239,14 @@ def placed(facts: Facts) -> dict[int, tuple[str, int]]:
 
 
 def _missing(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
-    """Executors that lost their place, or are others than the plan has."""
+    """Executors that lost their place or are others than the plan has, and nodes that are gone."""
     planned = {(s, e) for w in m.target for s, e in w.executors}
     if planned != {(e.start, e.end) for e in facts.snapshot.executors}:
         return "DISTURBED", "the executors of the topology are others now"
-    lost = len(planned) - len(placed(facts))
-    return ("DISTURBED", f"{lost} executors have no slot on a live supervisor") if lost else None
+    if lost := len(planned) - len(placed(facts)):
+        return "DISTURBED", f"{lost} executors have no slot on a live supervisor"
+    gone = sorted({w.supervisor for w in (*m.target, *m.stage.workers)} - facts.supervisors)
+    return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
 
 
 def _fits(m: Migration, facts: Facts) -> bool:

@@ -1,0 +1,241 @@
+"""A topology under a migration, the plug-in and its workers in a few lines, on a clock of one look a second.
+
+spout (task 1) alone in worker a:6700; `work` (tasks 2 to 5), by key, two each in b:6700 and c:6700; they are to change
+nodes. What is promised is checked at every look: a task whose worker restarts gets no tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stormpilot.config.nonstop import NonstopSection
+from stormpilot.migrate.machine import Facts, Next, as_it_runs, next_of, placement, processes_of
+from stormpilot.model.messages import (
+    ComponentPart,
+    ExecutorPart,
+    HistoryEntry,
+    InputPart,
+    PlanMessage,
+    StatusMessage,
+    TopologySnapshot,
+    WorkerPart,
+)
+from stormpilot.model.migrations import Migration, StagePart
+from stormpilot.model.reports import TaskLoad
+from stormpilot.model.routes import Routes
+
+CONFIG = NonstopSection(task_refresh_s=3, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6)
+T = "words-1-1"
+NODES = ("a", "b", "c", "d")
+WORK = (2, 3, 4, 5)
+START_S = 5
+"""From the assignment to the first report of a worker's tasks."""
+
+
+def worker(node: str, port: int, *starts: int) -> WorkerPart:
+    return WorkerPart(supervisor=node, port=port, executors=[(s, s) for s in starts])
+
+
+BEFORE = [worker("a", 6700, 1), worker("b", 6700, 2, 3), worker("c", 6700, 4, 5)]
+AFTER = [worker("a", 6700, 1), worker("c", 6701, 2, 3), worker("b", 6701, 4, 5)]
+STEPS = [StagePart(workers=[AFTER[1]], away=[2, 3]), StagePart(workers=[AFTER[2]], away=[4, 5])]
+
+
+def snapshot(workers: list[WorkerPart]) -> TopologySnapshot:
+    at = {s: (w.supervisor, w.port) for w in workers for s, _ in w.executors}
+    inputs = [InputPart(component="spout", grouping="FIELDS", fields=["key"], routed=True)]
+    return TopologySnapshot(
+        written_at_ms=0,
+        id=T,
+        name="words",
+        workers=3,
+        components=[ComponentPart(id="spout", kind="spout"), ComponentPart(id="work", kind="bolt", inputs=inputs)],
+        executors=[
+            ExecutorPart(
+                start=s,
+                end=s,
+                component="spout" if s == 1 else "work",
+                supervisor=at[s][0] if s in at else None,
+                port=at[s][1] if s in at else None,
+            )
+            for s in (1, *WORK)
+        ],
+    )
+
+
+def begun() -> Migration:
+    plan = PlanMessage(
+        plan_id="p-1", round="r", topology_id=T, epoch=1, created_at_ms=0, planner="best", workers=AFTER, checksum=""
+    )
+    entry = HistoryEntry(plan=plan, reason="GAIN", text="less between nodes", moved_executors=4)
+    return Migration(topology_id=T, entry=entry, steps=STEPS, since_ms=0, started_at_ms=0, standing_plan_id="p-0")
+
+
+@dataclass
+class Rolling:
+    """`look` lets a second pass. `before_write` may drop what would be written (a leader that ends just then)."""
+
+    migration: Migration = field(default_factory=begun)
+    workers: list[WorkerPart] = field(default_factory=lambda: list(BEFORE))
+    routes: Routes | None = None
+    plan_id: str = "p-0"
+    plan_workers: list[WorkerPart] = field(default_factory=lambda: list(BEFORE))
+    status: StatusMessage | None = None
+    live: set[str] = field(default_factory=lambda: set(NODES))
+    held: str = ""
+    lacking: str = ""
+    now_s: int = 0
+    apply_s: int = 2
+    never_start: set[int] = field(default_factory=set)
+    shim: str = ""
+    """What the plug-in says of a new plan instead of applying it; "silent": nothing."""
+    before_write: Callable[[Next], bool] = lambda _: True
+    checked: bool = True
+    written: list[Next] = field(default_factory=list)
+    _published_s: int | None = None
+    _process: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _first: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _phase: object = None
+    _pids: int = 100
+
+    def __post_init__(self) -> None:
+        self._process = {t: (t, 0) for t in (1, *WORK)}
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def look(self) -> Next | None:
+        """One second, and one look of the leader."""
+        self.now_s += 1
+        self._shim()
+        if self.checked:
+            self.check()
+        facts = self.facts()
+        found = next_of(self.migration, facts, CONFIG)
+        if found is None or not self.before_write(found):
+            return None
+        self.write(found, facts)
+        return found
+
+    def until_ended(self, at_most_s: int = 400) -> Migration:
+        """Look until it is over."""
+        for _ in range(at_most_s):
+            if not self.migration.running:
+                return self.migration
+            self.look()
+        raise AssertionError(f"it goes on for ever: {self.migration.sentence(self.now_s * 1000)}")
+
+    def new_leader(self) -> None:
+        """Whoever leads now remembers nothing of what tasks did."""
+        self._phase = None
+
+    def lose(self, node: str, to: str = "d") -> None:
+        """A supervisor ends; the plug-in places what ran there elsewhere, the plan is disturbed."""
+        self.live.discard(node)
+        lost = [w for w in self.workers if w.supervisor == node]
+        self.workers = [w for w in self.workers if w.supervisor != node]
+        for i, w in enumerate(lost):
+            self._start(worker(to, 6700 + i, *(s for s, _ in w.executors)))
+        self.say("degraded", "SUPERVISOR_GONE")
+
+    def say(self, state: str, code: str = "OK") -> None:
+        self.status = StatusMessage(
+            topology_id=T,
+            plan_id=self.plan_id,
+            state=state,
+            code=code,
+            since_ms=0,
+            written_at_ms=0,  # type: ignore[arg-type]
+        )
+
+    def publish(self, plan_id: str, workers: list[WorkerPart]) -> None:
+        self.plan_id, self.plan_workers, self._published_s = plan_id, workers, self.now_s
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def facts(self) -> Facts:
+        running = self.reporting()
+        phase = (self.migration.step, self.migration.phase, self.migration.since_ms)
+        if phase != self._phase:
+            self._phase, self._first = phase, dict.fromkeys(running, (self.now_s, 0))
+        m = self.migration
+        self._heard |= {t: self._process[t] for t in running}
+        loads = {
+            (t, False): TaskLoad(
+                task=t, component="work", host="h", pid=pid, start_ms=at * 1000, seq=self.now_s, at_ms=0, cpu_s=0
+            )
+            for t, (pid, at) in self._heard.items()
+        }
+        stage = m.stage if m.phase == "ready" and not self.lacking else None
+        return Facts(
+            now_ms=self.now_s * 1000,
+            snapshot=snapshot(self.workers),
+            supervisors=frozenset(self.live),
+            routes=self.routes,
+            plan_id=self.plan_id,
+            status=self.status,
+            idle=frozenset(WORK) - self.active(),
+            alive=frozenset(t for t in running if self.now_s > self._first.get(t, (0, 0))[0]),
+            processes=processes_of(loads),
+            held=self.held,
+            stage=stage,
+            lacking=self.lacking,
+        )
+
+    def active(self) -> frozenset[int]:
+        """Tasks of `work` that get tuples."""
+        route = None if self.routes is None else self.routes.of("work")
+        return frozenset(WORK if route is None else route.active)
+
+    def reporting(self) -> set[int]:
+        """Tasks whose process has begun to report."""
+        return {t for t, (_, at) in self._process.items() if at <= self.now_s}
+
+    def check(self) -> None:
+        """A task that restarts gets no tuples, and somebody always does."""
+        restarting = set(WORK) - self.reporting()
+        assert not restarting & self.active(), f"tasks {restarting & self.active()} restart while they get tuples"
+        assert self.active()
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    def write(self, found: Next, facts: Facts) -> None:
+        """All of it at once, as the one transaction does."""
+        self.written.append(found)
+        m = found.migration
+        if found.routes is not None:
+            self.routes = found.routes
+        if found.publish or found.withdraw:
+            number = f"p-1-{len(self.written)}"
+            ports = {n: [6700, 6701, 6702, 6703] for n in NODES}
+            workers = placement(self.migration, facts, ports) if found.publish else as_it_runs(facts)
+            self.publish(number, workers)
+            m = msgspec.structs.replace(m, standing_plan_id=number, withdrawn=m.withdrawn + int(found.withdraw))
+        self.migration = m
+
+    def _shim(self) -> None:
+        if self._published_s is None or self.now_s - self._published_s < self.apply_s or self.shim == "silent":
+            return
+        self._published_s = None
+        if self.shim:
+            self.say(self.shim, "SLOT_OCCUPIED")
+            return
+        had = {(w.supervisor, tuple(w.executors)): w for w in self.workers}
+        self.workers = [w for w in self.workers if (w.supervisor, tuple(w.executors)) in _keys(self.plan_workers)]
+        for w in self.plan_workers:
+            if (w.supervisor, tuple(w.executors)) not in had:
+                self._start(w)
+        self.say("applied")
+
+    def _start(self, w: WorkerPart) -> None:
+        self.workers.append(w)
+        for s, _ in w.executors:
+            self._pids += 1
+            self._process[s] = (self._pids, 10**6 if s in self.never_start else self.now_s + START_S)
+
+
+def _keys(workers: list[WorkerPart]) -> set[tuple[str, tuple[tuple[int, int], ...]]]:
+    return {(w.supervisor, tuple(w.executors)) for w in workers}
