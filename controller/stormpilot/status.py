@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from stormpilot.model.messages import ControllerState, TopologyView
+from stormpilot.model.migrations import Migration
 from stormpilot.model.reports import LoadReport
-from stormpilot.observe.reader import ALL, Seen
+from stormpilot.observe.reader import ALL, Seen, Versioned
 from stormpilot.paths import Paths
 
 STUCK_PERIODS = 3
@@ -213,6 +214,7 @@ def _topologies(
                 "text": "; ".join([*unreadable, status.text if status else ""]).strip("; "),
                 "state_plan": status.plan_id if status else None,
                 "decision": _decision(view, seen.controller, now_ms),
+                "migration": _migration(seen.migrations.get(i), now_ms),
                 "inter_node_tps": view.inter_node_tps if view else None,
                 "inter_node_share": view.inter_node_share if view else None,
                 "inter_worker_share": view.inter_worker_share if view else None,
@@ -240,9 +242,31 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "restart_moves": view.restart_moves,
         "threshold_from": view.threshold_from,
         "recommendation": view.recommendation,
+        "how": view.how,
+        "held_up_by_restarts": view.held_up_by_restarts,
+        "held_up_by_steps": view.held_up_by_steps,
         "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
         "since_s": round((now_ms - view.since_ms) / 1000, 1),
         "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
+    }
+
+
+def _migration(kept: Versioned[Migration] | None, now_ms: int) -> dict[str, Any] | None:
+    """How far a plan is that is carried out step by step, or how the last one ended."""
+    if kept is None:
+        return None
+    m = kept.message
+    if m is None:
+        return {"running": None, "text": "cannot be read"}
+    return {
+        "running": m.running,
+        "plan": m.entry.plan.plan_id,
+        "step": m.step + 1,
+        "steps": len(m.steps),
+        "phase": m.phase,
+        "outcome": m.outcome,
+        "since_s": round((now_ms - m.since_ms) / 1000, 1),
+        "text": m.sentence(now_ms),
     }
 
 
@@ -250,7 +274,9 @@ def age(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def _clock(ms: int) -> str:

@@ -54,7 +54,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
 
     `auth_id` is our login as access lists have it (`user:hash`), `reports` per topology id the age (s) of its newest
-    report, `thresholds` when they were mined (epoch, ms).
+    report, `thresholds` when they were mined (epoch, ms). `storm_*`: names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
@@ -70,6 +70,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     reports: Mapping[str, float] = {}
     thresholds: Mapping[str, int] = {}
     nimbus: NimbusSaid | None = None
+    storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
     storm_topologies: list[str] | None = None
 
@@ -104,9 +105,8 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
     said = _ask_nimbus(nimbus, seen.cluster.shim.nimbus if seen.cluster else None)
     storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
-    storms, supervisors = (
-        _children(zookeeper, f"{storm_root}/storms"),
-        _children(zookeeper, f"{storm_root}/supervisors"),
+    nimbuses, supervisors, storms = (
+        _children(zookeeper, f"{storm_root}/{name}") for name in ("nimbuses", "supervisors", "storms")
     )
     return msgspec.structs.replace(
         start,
@@ -121,6 +121,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
         nimbus=said,
+        storm_nimbuses=nimbuses,
         storm_supervisors=supervisors,
         storm_topologies=storms,
     )

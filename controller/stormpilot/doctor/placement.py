@@ -34,6 +34,8 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             f"what it wrote is not what Storm has: {'; '.join(lag)}. Just changed, or it is not loaded any more",
             "run this again in a minute; if it stays: storm.scheduler in the storm.yaml of the leading Nimbus, its log",
         )
+    elif e.storm_nimbuses == [] and (e.nimbus is None or e.nimbus.error):
+        yield Finding("plug-in", Level.skipped, f"{shim.version}, but no Nimbus runs that it could run in")
     else:
         wrote = age((e.now_ms - cluster.written_at_ms) / 1000)
         yield Finding("plug-in", Level.ok, f"{shim.version} in Nimbus {shim.nimbus}, last change {wrote} ago")

@@ -107,6 +107,15 @@ def clocks(e: Evidence) -> Iterator[Finding]:
 def nimbus(e: Evidence) -> Iterator[Finding]:
     """Whether Nimbus uses the plug-in, with the root and the ZooKeeper that we look at."""
     said = e.nimbus
+    if e.storm_nimbuses == [] and (said is None or said.error):
+        yield Finding(
+            "nimbus",
+            Level.fail,
+            "no Nimbus runs: what runs goes on, and nothing is placed",
+            "start it; where it ends at once its log says why (ClassNotFoundException "
+            f"{SCHEDULER}: our jar is not in extlib-daemon/ of that host)",
+        )
+        return
     if said is None:
         yield Finding("nimbus", Level.skipped, "nobody said where Nimbus is", "say --nimbus HOST:PORT")
         return

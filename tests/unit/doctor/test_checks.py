@@ -161,6 +161,13 @@ REJECTED = StatusMessage(
             "NTP",
         ),
         (conf(**{"storm.scheduler": None}), "nimbus", "fail", "Storm's default", "io.stormpilot.PilotScheduler"),
+        (
+            {"nimbus": NimbusSaid(address="n:6627", error="refused"), "storm_nimbuses": []},
+            "nimbus",
+            "fail",
+            "no Nimbus runs",
+            "extlib-daemon",
+        ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
         (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
         ({"seen": seen(cluster=None)}, "plug-in", "fail", "written nothing", "extlib-daemon"),
@@ -227,7 +234,7 @@ REJECTED = StatusMessage(
             {"thresholds": {FLIGHTS.id: NOW_MS - 30 * 86_400_000}},
             "thresholds",
             "warn",
-            "mined 720 h ago",
+            "mined 30 days ago",
             "stormpilot history mine",
         ),
     ],
@@ -244,6 +251,12 @@ def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -
     e = evidence(servers=[Server("zk:2181")], nimbus=NimbusSaid(address="n:6627", error="refused"))
     assert bad(e) == []
     assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "retries"}
+
+
+def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
+    e = evidence(nimbus=None, storm_nimbuses=[])
+    assert [f.level for f in examine(e) if f.check == "plug-in"] == [Level.skipped]
+    assert [f.level for f in examine(evidence(storm_nimbuses=["n:6627"])) if f.check == "plug-in"] == [Level.ok]
 
 
 def test_znodes_of_our_own_login_are_right() -> None:
