@@ -20,6 +20,7 @@ from stormpilot.model import flow_arrays as arrays
 from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import FlowModel, flow_model
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
+from stormpilot.planner import members
 from stormpilot.planner.anneal import NO_VIOLATION, LeftS
 from stormpilot.planner.check import violations
 from stormpilot.planner.flowsearch import FlowSearch
@@ -34,6 +35,7 @@ PREFIX = "flow_"
 """In `Plan.metrics`, of the figures that the flow model predicts."""
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
+MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
 SOME = 12
@@ -50,6 +52,8 @@ def on_flows(
     """
     total_s = left_s()
     plan = on_pairs(model, (lambda: left_s() - 0.5 * total_s) if math.isfinite(total_s) else left_s)
+    if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
+        plan = on_pairs(model, left_s)  # it had half of the time: any plan comes before a search on flows
     if isinstance(plan, Infeasible):
         return plan
     planned = model
@@ -63,7 +67,7 @@ def on_flows(
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
-        plan = _Planning(flow, plan, params, seed, left_s, on_pairs).run()
+        plan = _Planning(flow, plan, params, seed, left_s, on_pairs, others=planner == "best").run()
         if isinstance(plan, Infeasible):
             return plan
     c = flow.compiled
@@ -86,8 +90,19 @@ class _Candidate:
 class _Planning:
     """One model: candidates, searches from them, the best."""
 
-    def __init__(self, flow: FlowModel, plan: Plan, params: Any, seed: int, left_s: LeftS, on_pairs: Measured) -> None:
+    def __init__(
+        self,
+        flow: FlowModel,
+        plan: Plan,
+        params: Any,
+        seed: int,
+        left_s: LeftS,
+        on_pairs: Measured,
+        *,
+        others: bool,
+    ) -> None:
         self.flow, self.plan, self.params = flow, plan, params
+        self.seed, self.others = seed, others
         self.left_s, self.on_pairs = left_s, on_pairs
         self.compiled: Compiled = flow.compiled
         self.frame: Frame = frame_of(self.compiled)
@@ -105,6 +120,8 @@ class _Planning:
         present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
         now = None if present is None or self._forbidden(present) else self._judged(present)
         starts = [measured] + ([] if now is None else [now])
+        if self.others:
+            starts += self._of_others()
         total_s = self.left_s()
         matched = self.on_pairs(
             _matched(self.flow), (lambda: self.left_s() - 0.5 * total_s) if math.isfinite(total_s) else self.left_s
@@ -115,10 +132,12 @@ class _Planning:
         best, cut = starts[0], False
         tries = self._tries()
         for i in range(len(starts) + 1 if tries else 0):
-            start = starts[i] if i < len(starts) else best
-            found = self.search.search(start.layout, self.rng, tries // (len(starts) + 1), self.left_s)
-            cut = cut or found.cut
-            best = min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key)
+            best, was_cut = self._improved(best, starts[i] if i < len(starts) else best, tries // (len(starts) + 1))
+            cut = cut or was_cut
+        for _ in range(MORE_RUNS if tries else 0):
+            if cut or best.violation <= NO_VIOLATION or not self._refused(best):
+                break
+            best, cut = self._improved(best, best, tries)
         best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
         notes = [n for n in self.plan.notes if "present placement stays" not in n]
         if now is not None and now.violation <= NO_VIOLATION:
@@ -129,20 +148,39 @@ class _Planning:
         if cut:
             notes.append("the clock cut the search on flows short")
         plan = self._as_plan(best, notes)
-        if best.violation > NO_VIOLATION and violations(c.model, plan, exact_workers=self.exact_workers):
-            return self._second_best(measured, now)
+        if best.violation > NO_VIOLATION and self._refused(best):
+            return self._second_best(measured, now, "time was" if cut else "moves to try were")
         return plan
 
-    def _second_best(self, measured: _Candidate, now: _Candidate | None) -> Plan | Infeasible:
+    def _improved(self, best: _Candidate, start: _Candidate, tries: int) -> tuple[_Candidate, bool]:
+        """The best of these and of what is found from `start`; whether the clock cut the search."""
+        found = self.search.search(start.layout, self.rng, tries, self.left_s)
+        return min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key), found.cut
+
+    def _refused(self, candidate: _Candidate) -> bool:
+        """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
+        return bool(violations(self.compiled.model, self._as_plan(candidate, []), exact_workers=self.exact_workers))
+
+    def _of_others(self) -> list[_Candidate]:
+        """The cheapest by its flows of what the other planners answer: it is never lost to."""
+        layouts = members.greedy(
+            self.frame, exact_workers=self.exact_workers, rng=np.random.default_rng(self.seed), left_s=self.left_s
+        )
+        judged = [self._judged(relabel(self.frame, layout)) for layout in layouts]
+        return [min(judged, key=lambda x: x.key)] if judged else []
+
+    def _second_best(self, measured: _Candidate, now: _Candidate | None, spent: str) -> Plan | Infeasible:
         """Where all is overloaded and the least so even as measured: the plan on pairs, if that helps.
 
-        It keeps every limit as measured; by its flows it must overload nodes no more than the present placement does.
+        It keeps every limit as measured; by its flows it must overload nodes no more than the present placement does,
+        where there is a whole one.
         """
-        if now is not None and measured.violation <= now.violation:
-            return self._as_plan(measured, [*self.plan.notes, "by its flows some node lacks CPU, less than now"])
+        if now is None or measured.violation <= now.violation:
+            note = "by its flows some node lacks CPU" + ("" if now is None else ", less than now")
+            return self._as_plan(measured, [*self.plan.notes, note])
         return Infeasible(
             constraint="cpu",
-            text="the time was spent before a placement was found in which every node has the CPU that its flows need",
+            text=f"the {spent} spent before a placement was found in which every node has the CPU that its flows need",
         )
 
     def _tries(self) -> int:

@@ -14,8 +14,10 @@ from stormpilot.model.flow import flow_model, predicted
 from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
 from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
-from stormpilot.planner import compute
+from stormpilot.planner import best, compute
+from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.check import violations
+from stormpilot.planner.flowplan import on_flows
 
 QUICK = {"iterations": 40_000}
 
@@ -194,3 +196,35 @@ def test_what_the_clock_leaves_overloaded_is_no_plan(seed: int) -> None:
     else:
         assert not found.proved and "the time was spent" in found.text
     assert isinstance(compute(model, "best", QUICK, traffic="flow"), Plan), "there is one, with time"
+
+
+def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidates() -> None:
+    """With no moves of its own, `best` is as good as the cheapest of them."""
+    model = loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
+    flow, sound = flow_model(model), []
+    for name in ("default", "offline", "online", "otd", "dsm", "rsm", "sam", "ras-order"):
+        plan = compute(model, name, seed=3, traffic="flow")
+        assert isinstance(plan, Plan)
+        fills_up = flow.predict(flow.compiled.slots_of(plan)).full_mhz > 1e-6
+        if plan.metrics["flow_overload_mhz"] == 0 and not fills_up:
+            sound.append(plan.metrics["flow_inter_node_tps"])
+    assert sound
+    found = compute(model, "best", {"iterations": 0}, seed=3, traffic="flow")
+    assert isinstance(found, Plan)
+    assert found.metrics["flow_overload_mhz"] == 0
+    assert found.metrics["flow_inter_node_tps"] <= min(sound) * (1 + 1e-9)
+
+
+def test_half_of_the_time_is_no_reason_to_give_up() -> None:
+    """What finds nothing on measured pairs in its half of the time is asked again with the other half."""
+    asked: list[float] = []
+
+    def on_pairs(model: Model, left_s: LeftS) -> Plan | Infeasible:
+        asked.append(left_s())
+        if left_s() < 8:
+            return Infeasible(constraint="cpu", text="the time was over")
+        return compute(model, "default")
+
+    plan = on_flows(fan(), "best", best.Params(iterations=0), 0, lambda: 10.0, on_pairs)
+    assert isinstance(plan, Plan)
+    assert asked[:2] == [5.0, 10.0]
