@@ -294,7 +294,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
     `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
     comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
-    says what replay recommends, and whether it is planned by.
+    says what replay recommends, and whether it is planned by. `how` says how the plan is carried out and why so,
+    `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around.
     """
 
     id: str
@@ -322,6 +323,10 @@ class TopologyView(Part, frozen=True, kw_only=True):
     threshold_from: str = ""
     thresholds: list[ChosenThreshold] = []
     recommendation: str = ""
+    how: str = ""
+    held_up_by_restarts: float = 0.0
+    held_up_by_steps: float = 0.0
+    not_emptied: list[str] = []
 
     @property
     def sentence(self) -> str:
