@@ -247,7 +247,8 @@ class Cycle:
         with_room = self._with_room(foreseen.model, choice)
         roomy = standing if with_room is foreseen.model else part(with_room, group)
         first = all(s.new for s in group.values())
-        plan, planned = self.planners.plan_with_room(roomy, standing, first=first, choice=choice)
+        whole = standing if self._pressing(group) else roomy
+        plan, planned = self.planners.plan_with_room(roomy, whole, first=first, choice=choice)
         account.models.update(dict.fromkeys(group, planned))
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
@@ -263,6 +264,11 @@ class Cycle:
             verdict = replace(verdict, decisions={t: _explained(d, foreseen) for t, d in verdict.decisions.items()})
         account.decisions.update(verdict.decisions)
         return verdict
+
+    def _pressing(self, group: Mapping[str, Subject]) -> bool:
+        """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
+        wanted = any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
+        return wanted or bool(self.memory.overloaded_since_ms)
 
     def _choice(self, group: Mapping[str, Subject]) -> Choice | None:
         """What replay recommends for a group, which is the same for all in it; None: as configured."""

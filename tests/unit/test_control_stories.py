@@ -277,9 +277,12 @@ def test_repair_opens_the_gate_for_no_gain_while_the_topology_cools_down() -> No
 # --- headroom ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("fill_ratio", "seen"), [(0.9, [0.9, 1.0]), (0.75, [0.75, 1.0]), (1.0, [1.0])])
-def test_plans_are_made_with_headroom_and_with_all_of_the_limit_only_where_there_is_no_room(
-    fill_ratio: float, seen: list[float]
+@pytest.mark.parametrize(
+    ("fill_ratio", "lost", "seen"),
+    [(0.9, False, [0.9]), (0.9, True, [0.9, 1.0]), (0.75, False, [0.75]), (1.0, False, [1.0])],
+)
+def test_plans_are_made_with_headroom_and_with_all_of_the_limit_only_in_need(
+    fill_ratio: float, lost: bool, seen: list[float]
 ) -> None:
     """A planner that finds no room unless it gets all of B(n): what it is given of that, in order."""
     w, t = world()
@@ -292,8 +295,12 @@ def test_plans_are_made_with_headroom_and_with_all_of_the_limit_only_where_there
         return plan_in(model, {t: NEAR}) if given[-1] == 1 else Infeasible(constraint="cpu", text="", executors=[])
 
     w.planner = planner
-    assert w.tell(10) == ["GAIN"]
-    assert given == seen
+    if lost:
+        w.place(t, SPREAD, "degraded", "SUPERVISOR_LOST")
+        w.tell(40)
+    else:
+        assert w.tell(10) == ["INFEASIBLE" if fill_ratio < 1 else "GAIN"]
+    assert list(dict.fromkeys(given)) == seen
 
 
 # --- gates ------------------------------------------------------------------------------------------------------------
