@@ -58,7 +58,7 @@ test-integration: build ## tests on a real ZooKeeper and a real local Storm clus
 	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults" tests
 	$(BIN)/pytest -q --reruns 1 -m smoke tests/e2e/faults
 
-test-faults: build ## parts of a real cluster broken one by one, 12 minutes (docs/reliability.md); `test` runs four of them
+test-faults: build ## parts of a real cluster broken one by one, 15 minutes (docs/reliability.md); `test` runs four of them
 	$(BIN)/pytest -v -m faults tests/e2e
 
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
