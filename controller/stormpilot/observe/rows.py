@@ -70,13 +70,7 @@ def _edges(topology: Topology, edges: list[Edge], head: Row) -> list[Row]:
                 "to_component": component[e.to],
                 "from_supervisor": None if a is None else a[0],
                 "to_supervisor": None if b is None else b[0],
-                "hop": None
-                if a is None or b is None
-                else "worker"
-                if a == b
-                else "node"
-                if a[0] == b[0]
-                else "network",
+                "hop": None if a is None or b is None else _hop(a, b),
             }
         )
     return rows
