@@ -190,7 +190,37 @@ class _Rules:
 
 def flow_model(model: Model, compiled: Compiled | None = None) -> FlowModel:
     """Derive the flows of a model; `compiled` saves compiling it again."""
-    return _Builder(compile_model(model) if compiled is None else compiled).build()
+    apart = _standby_apart(model)
+    if apart is not model or compiled is None:
+        compiled = compile_model(apart)
+    return _Builder(compiled).build()
+
+
+def _standby_apart(model: Model) -> Model:
+    """The model with executors that stand by as components of their own, to which nothing flows.
+
+    The same object where there are none.
+    """
+    if not any(t.standby for t in model.topologies):
+        return model
+    return msgspec.structs.replace(model, topologies=[_apart(t) for t in model.topologies])
+
+
+def _apart(topology: Topology) -> Topology:
+    waiting = set(topology.standby)
+    named = {c: f"{c} (standby)" for c in {e.component for e in topology.executors if e.start in waiting}}
+    known = {c.id: c for c in topology.components}
+    return msgspec.structs.replace(
+        topology,
+        components=[
+            *topology.components,
+            *(msgspec.structs.replace(known[c], id=name, inputs=[]) for c, name in sorted(named.items()) if c in known),
+        ],
+        executors=[
+            msgspec.structs.replace(e, component=named[e.component]) if e.start in waiting else e
+            for e in topology.executors
+        ],
+    )
 
 
 class _Builder:

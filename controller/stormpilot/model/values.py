@@ -96,7 +96,8 @@ class Assigned(Value, frozen=True, kw_only=True):
 class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
 
-    `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are.
+    `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are. `standby`:
+    first tasks of executors that get no tuples of the streams to their component until a route names them.
     """
 
     id: str
@@ -106,6 +107,7 @@ class Topology(Value, frozen=True, kw_only=True):
     executors: list[Executor]
     assignment: list[Assigned] = []
     fixed_workers: list[tuple[str, int]] = []
+    standby: list[int] = []
     owner: str | None = None
     priority: int = 29
     loadaware: bool = True

@@ -19,14 +19,14 @@ from stormpilot.model.messages import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
-    InputPart,
     SupervisorPart,
     TopologySnapshot,
 )
-from stormpilot.model.routes import STANDBY_KEY
+from stormpilot.model.routes import Routes
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.load import TaskRates
+from stormpilot.observe.standby import by_table
 
 LOAD_STREAM = "stormpilot_load"
 """The stream on which components send their counters to the collector: not part of the traffic to plan for."""
@@ -79,6 +79,7 @@ def build(
     load: LoadSection,
     cpu_limit_ratio: float,
     now_ms: int,
+    tables: Mapping[str, Routes] | None = None,
 ) -> Belief:
     """Build the model.
 
@@ -88,6 +89,8 @@ def build(
         Per topology id, per task: what was measured since the present placement; stale tasks are sorted out here.
     cpu_limit_ratio
         B(n) / CPU(n): the part of a node's CPU that planning may fill.
+    tables
+        Routing tables by topology id: who stands by.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     mhz = _node_mhz(live, topologies, rates)
@@ -98,6 +101,8 @@ def build(
     for topology_id, snapshot in sorted(topologies.items()):
         fresh = {t: r for t, r in rates.get(topology_id, {}).items() if _usable(r, load)}
         topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored)
+        table = None if tables is None else tables.get(topology_id)
+        topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
         built.append(topology)
         traffic += edges
         readiness[topology_id] = _readiness(snapshot, rates.get(topology_id, {}), load, now_ms)
@@ -243,18 +248,13 @@ def _components(snapshot: TopologySnapshot) -> list[Component]:
             kind=c.kind,
             site=str(c.config["site"]) if c.config.get("site") is not None else None,
             site_required=c.config.get("site.required", True) is not False,
-            inputs=[Input(component=i.component, stream=i.stream, grouping=_grouping(i, c)) for i in c.inputs],
+            inputs=[Input(component=i.component, stream=i.stream, grouping=i.grouping) for i in c.inputs],
         )
         for c in snapshot.components
     ]
     listed = {c.id for c in known}
     unlisted = sorted({e.component for e in snapshot.executors} - listed)
     return known + [Component(id=c, kind="system") for c in unlisted]
-
-
-def _grouping(i: InputPart, component: ComponentPart) -> str:
-    """Storm's name, or CUSTOM where standby tasks get nothing: tuples stay with those that were seen to get them."""
-    return "CUSTOM" if i.routed and component.config.get(STANDBY_KEY) else i.grouping
 
 
 def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[str]) -> list[Edge]:

@@ -110,7 +110,7 @@ class Observer:
         self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
         since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
-        belief = None if seen.cluster is None else self._believe(seen.cluster, seen.topologies, rates, now_ms)
+        belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
         in_use = InUse()
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
@@ -152,14 +152,11 @@ class Observer:
             self._kept_profiles = key, now_ms + PROFILES_KEPT_MS, profiles
         return self._kept_profiles[2]
 
-    def _believe(
-        self,
-        cluster: ClusterSnapshot,
-        topologies: Mapping[str, TopologySnapshot],
-        rates: Mapping[str, Rates],
-        now_ms: int,
-    ) -> Belief:
-        belief = build(cluster, topologies, rates, self._load, self._cpu_limit_ratio, now_ms)
+    def _believe(self, seen: Seen, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int) -> Belief:
+        # tasks that a migration routes around come back: until it is over they do not count as standing by
+        moving = {t for t, v in seen.migrations.items() if v.message is not None and v.message.running}
+        tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
+        belief = build(cluster, seen.topologies, rates, self._load, self._cpu_limit_ratio, now_ms, tables)
         self._ignored.update(belief.ignored)
         return belief
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
 from stormpilot.model.reports import LoadReport
 from stormpilot.model.values import Executor
 from stormpilot.observe.build import Belief, build
@@ -237,18 +236,3 @@ def test_topology_without_instruments_says_how_to_get_them() -> None:
     assert not readiness.ready
     assert not readiness.instrumented
     assert "stormpilot submit" in readiness.text
-
-
-@pytest.mark.parametrize(("config", "grouping"), [({}, "SHUFFLE"), ({"stormpilot.standby": 1}, "CUSTOM")])
-def test_a_stream_to_tasks_of_which_some_stand_by_goes_where_it_was_seen_to_go(
-    config: dict[str, Any], grouping: str
-) -> None:
-    """The flow model would spread it over tasks that get nothing."""
-    plain = topology(PLACE)
-    routed = [InputPart(component="source", grouping="SHUFFLE", routed=True)]
-    components = [
-        msgspec.structs.replace(c, inputs=routed, config=config) if c.id == "parse" else c for c in plain.components
-    ]
-    belief = believe(cluster("a", "b"), topology(PLACE, components=components))
-    (parse,) = (c for c in belief.model.topologies[0].components if c.id == "parse")
-    assert [i.grouping for i in parse.inputs] == [grouping]
