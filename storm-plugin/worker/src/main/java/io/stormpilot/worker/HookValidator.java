@@ -1,5 +1,6 @@
 package io.stormpilot.worker;
 
+import io.stormpilot.worker.route.RoutableTopology;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -14,10 +15,12 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Adds the hook to every topology that is submitted ({@code nimbus.topology.validator}), beside
- * hooks of its own, unless it says {@code stormpilot.hook: false}. What the validator of before
- * refuses stays refused: {@value #NEXT} names it.
+ * hooks of its own, unless it says {@code stormpilot.hook: false}; and lets its tuples follow
+ * routes, with executors that stand by, where its configuration asks for it ({@link
+ * RoutableTopology}). What the validator of before refuses stays refused: {@value #NEXT} names it.
  *
- * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted.
+ * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted; a wish of its
+ * configuration that cannot be is refused.
  */
 public final class HookValidator implements ITopologyValidator {
 
@@ -44,6 +47,14 @@ public final class HookValidator implements ITopologyValidator {
       addHook(name, conf);
     } catch (RuntimeException e) {
       LOG.warn("{} is submitted without the load hook", name, e);
+    }
+    try {
+      List<String> routable = RoutableTopology.change(conf, topology);
+      if (!routable.isEmpty()) {
+        LOG.info("{}: tuples to {} follow routes", name, routable);
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("{} is submitted as it is: its tuples follow no routes", name, e);
     }
     next.validate(name, conf, topology);
   }

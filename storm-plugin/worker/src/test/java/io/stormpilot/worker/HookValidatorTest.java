@@ -72,4 +72,13 @@ class HookValidatorTest {
     validator.prepare(Map.of());
     validator.validate("t", Map.of(), topology()); // an unmodifiable configuration
   }
+
+  @Test
+  void wishForStandbyThatCannotBeIsRefused() {
+    HookValidator validator = new HookValidator();
+    validator.prepare(Map.of());
+    Map<String, Object> conf =
+        new HashMap<>(Map.of("stormpilot.standby.executors", Map.of("nobody", 1)));
+    assertThrows(InvalidTopologyException.class, () -> validator.validate("t", conf, topology()));
+  }
 }

@@ -1,0 +1,156 @@
+package io.stormpilot.worker.route;
+
+import com.google.gson.Gson;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.storm.generated.Bolt;
+import org.apache.storm.generated.ComponentCommon;
+import org.apache.storm.generated.Grouping;
+import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.JavaObject;
+import org.apache.storm.generated.JavaObjectArg;
+import org.apache.storm.generated.StormTopology;
+
+/**
+ * Lets the tuples of a topology that is being submitted follow routes, as {@code stormpilot submit
+ * --routable --standby} does: Storm's groupings become ours, bolts get executors that wait.
+ */
+public final class RoutableTopology {
+
+  public static final String ROUTABLE = "stormpilot.routable";
+  public static final String STANDBY_EXECUTORS = "stormpilot.standby.executors";
+  private static final String COLLECTOR = "stormpilot-collector";
+  private static final String TASKS = "topology.tasks";
+  private static final String OURS = RoutedGrouping.class.getName();
+  private static final Gson GSON = new Gson();
+
+  private RoutableTopology() {}
+
+  /**
+   * Change a topology as its configuration asks for; done twice, it changes nothing more.
+   *
+   * @return the bolts that can be routed, all of whose inputs follow; empty where nothing is asked
+   * @throws InvalidTopologyException the configuration asks for what cannot be; nothing is changed
+   */
+  public static List<String> change(Map<String, Object> conf, StormTopology topology)
+      throws InvalidTopologyException {
+    Map<String, Integer> standby = standby(conf.get(STANDBY_EXECUTORS));
+    boolean asked = conf.get(ROUTABLE) == null ? !standby.isEmpty() : is(conf.get(ROUTABLE));
+    if (!asked) {
+      return List.of();
+    }
+    Map<String, Bolt> bolts = new TreeMap<>(topology.deepCopy().get_bolts());
+    bolts.forEach(RoutableTopology::follow);
+    List<String> routable =
+        bolts.keySet().stream().filter(id -> follows(bolts.get(id).get_common())).toList();
+    for (Map.Entry<String, Integer> wish : standby.entrySet()) {
+      if (!routable.contains(wish.getKey())) {
+        throw new InvalidTopologyException(
+            STANDBY_EXECUTORS
+                + ": "
+                + wish.getKey()
+                + " is no bolt that can be routed; those that can: "
+                + String.join(", ", routable));
+      }
+      add(wish.getKey(), bolts.get(wish.getKey()).get_common(), wish.getValue());
+    }
+    topology.set_bolts(bolts);
+    return routable;
+  }
+
+  private static boolean is(Object value) {
+    return "true".equalsIgnoreCase(value.toString().strip());
+  }
+
+  private static Map<String, Integer> standby(Object wishes) throws InvalidTopologyException {
+    Map<String, Integer> found = new TreeMap<>();
+    if (wishes == null) {
+      return found;
+    }
+    if (wishes instanceof Map<?, ?> map) {
+      for (Map.Entry<?, ?> wish : map.entrySet()) {
+        if (!(wish.getValue() instanceof Number n) || n.intValue() < 1) {
+          throw wrong(wishes);
+        }
+        found.put(wish.getKey().toString(), n.intValue());
+      }
+      return found;
+    }
+    throw wrong(wishes);
+  }
+
+  private static InvalidTopologyException wrong(Object wishes) {
+    return new InvalidTopologyException(
+        STANDBY_EXECUTORS + ": expected {component: number of executors}, got " + wishes);
+  }
+
+  private static void follow(String id, Bolt bolt) {
+    if (!id.equals(COLLECTOR) && bolt.get_common().get_inputs() != null) {
+      bolt.get_common().get_inputs().replaceAll((stream, grouping) -> routed(grouping));
+    }
+  }
+
+  private static boolean follows(ComponentCommon common) {
+    return common.get_inputs() != null
+        && !common.get_inputs().isEmpty()
+        && common.get_inputs().values().stream().allMatch(RoutableTopology::isOurs);
+  }
+
+  private static boolean isOurs(Grouping grouping) {
+    return grouping.is_set_custom_object()
+        && OURS.equals(grouping.get_custom_object().get_full_class_name());
+  }
+
+  /** Ours in place of a shuffle or a grouping by fields; without fields it is Storm's GLOBAL. */
+  private static Grouping routed(Grouping grouping) {
+    String original =
+        switch (grouping.getSetField()) {
+          case SHUFFLE -> "SHUFFLE";
+          case LOCAL_OR_SHUFFLE -> "LOCAL_OR_SHUFFLE";
+          case FIELDS ->
+              grouping.get_fields().isEmpty()
+                  ? null
+                  : "FIELDS " + GSON.toJson(grouping.get_fields());
+          default -> null;
+        };
+    return original == null
+        ? grouping
+        : Grouping.custom_object(new JavaObject(OURS, List.of(JavaObjectArg.string_arg(original))));
+  }
+
+  private static void add(String id, ComponentCommon common, int count)
+      throws InvalidTopologyException {
+    JsonObject config;
+    try {
+      String text = common.get_json_conf();
+      config =
+          text == null || text.isBlank()
+              ? new JsonObject()
+              : JsonParser.parseString(text).getAsJsonObject();
+    } catch (JsonParseException | IllegalStateException e) {
+      throw new InvalidTopologyException(id + " has a configuration that is not JSON: " + e);
+    }
+    if (config.has(RoutedGrouping.STANDBY)) {
+      return; // whoever submitted it did this already
+    }
+    if (config.has(TASKS)) {
+      throw new InvalidTopologyException(
+          STANDBY_EXECUTORS
+              + ": "
+              + id
+              + " says how many tasks it has ("
+              + TASKS
+              + "): raise that and set "
+              + RoutedGrouping.STANDBY
+              + " yourself");
+    }
+    int executors = common.is_set_parallelism_hint() ? common.get_parallelism_hint() : 1;
+    common.set_parallelism_hint(executors + count);
+    config.addProperty(RoutedGrouping.STANDBY, count);
+    common.set_json_conf(config.toString());
+  }
+}
