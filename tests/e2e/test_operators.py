@@ -172,7 +172,7 @@ def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> No
     settled(scene, history(scene)[-1].reason)
     done(scene, "mode", "advise", NAME, "--yes")
     workers = scene.workers()
-    until(lambda: "advise" in say(scene, "plan", "now", NAME, "--yes")[1], 120, "the topology to be measured, and a plan")
+    until(lambda: "advise" in say(scene, "plan", "now", NAME, "--yes")[1], 120, "the topology to be measured, planned")
     scene.cycles(2)
     assert scene.workers() == workers
     done(scene, "approve", NAME, "--yes", "--why", "looks right")
