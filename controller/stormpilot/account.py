@@ -18,6 +18,9 @@ from stormpilot.model.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 
+NOT_EMPTIED = 20
+"""So many executors or workers that cannot be routed around are named."""
+
 
 @dataclass
 class Account:
@@ -97,6 +100,10 @@ class Account:
                     mode_from=self.modes_from.get(topology_id, ""),
                     effect=_effect(self.followed.get(topology_id)),
                     threshold_from=decision.threshold_from,
+                    how="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+                    held_up_by_restarts=round(decision.held_up[0], 1),
+                    held_up_by_steps=round(decision.held_up[1], 1),
+                    not_emptied=[] if decision.manner is None else list(decision.manner.fixed[:NOT_EMPTIED]),
                     thresholds=list(self.thresholds.get(topology_id, ())),
                     recommendation=self.recommendations.get(topology_id, ""),
                 )
@@ -114,6 +121,7 @@ class Account:
             "planner": ",".join(dict.fromkeys(self.planners)),
             "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
             "moves": sum(d.moved_executors for d in chosen),
+            "how": ",".join(dict.fromkeys(d.manner.how for d in chosen if d.manner is not None)) or None,
             "inter_node_tps": f"{_total(chosen, 0)}->{_total(chosen, 1)}",
             "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
         }

@@ -6,6 +6,7 @@ can do, so at most one topology at a time is in the middle of one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,7 @@ import structlog
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, published
+from stormpilot.errors import RefusedError
 from stormpilot.migrate.machine import (
     Facts,
     Next,
@@ -33,7 +35,8 @@ from stormpilot.model.migrations import Migration, StagePart
 from stormpilot.model.moves import Metric, MoveState
 from stormpilot.model.part import part
 from stormpilot.model.reports import TaskLoad, idle
-from stormpilot.model.routes import Routes
+from stormpilot.model.routable import route_in_force, tasks_of
+from stormpilot.model.routes import Routes, take_up
 from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
 from stormpilot.observe.load import Reading
@@ -383,15 +386,20 @@ class Migrator:
             self.publisher.write(self._table_step(t, after, observation, "left over"))
 
     def _heal(self, t: str, version: int, observation: Observation) -> None:
-        """A migration that cannot be read: every task gets tuples but those that stand by, and it is taken away."""
-        if t not in observation.seen.topologies or observation.belief is None:
+        """A migration that cannot be read is taken away; every task gets tuples but those that are to stand by."""
+        snapshot = observation.seen.topologies.get(t)
+        if snapshot is None or observation.belief is None:
             return
-        snapshot, kept = observation.seen.topologies[t], observation.seen.tables.get(t)
+        table = observation.seen.tables.get(t)
+        after = None if table is None else table.message
+        for route in [] if after is None else after.components:
+            for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
+                with contextlib.suppress(RefusedError):  # keyed state is on its way; `bring-back` does it later
+                    route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
+            after = None if after is None else after.with_route(route)
+        log.error("a migration cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.migration(t), version)]
-        if kept is not None:
-            steps.append(Delete(self.publisher.paths.routes(t), kept.version))
-        log.error("a migration cannot be read: it is taken away, and the routes with it", topology=snapshot.name)
-        self.publisher.write(steps)
+        self.publisher.write([*steps, *self._table_step(t, after, observation, "the migration cannot be read")])
 
 
 def _sets(facts: Facts) -> list[set[int]]:

@@ -19,6 +19,7 @@ from stormpilot.config import Config, parse
 from stormpilot.cycle import Cycle
 from stormpilot.decide.events import Event
 from stormpilot.model.messages import (
+    ComponentPart,
     ControllerState,
     HistoryEntry,
     Message,
@@ -28,8 +29,10 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
+from stormpilot.model.migrations import Migration
 from stormpilot.model.moves import MoveState
 from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.model.routes import Routes
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
@@ -94,9 +97,13 @@ class World:
     def supervisors(self, *supervisors: str) -> None:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
 
-    def submit(self, slots: Slots, name: str = "flights") -> str:
+    def submit(self, slots: Slots, name: str = "flights", *, routed: bool = False) -> str:
+        """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more."""
         topology = snapshots.topology(snapshots.everywhere(slots), name=name)
         topology = msgspec.structs.replace(topology, assigned_since_ms=self.now_ms - 3_600_000)
+        if routed:
+            parts = [_routed(c) if c.id in ("parse", "sink") else c for c in topology.components]
+            topology = msgspec.structs.replace(topology, workers=3, components=parts)
         self._topologies[topology.id] = topology
         for task in snapshots.COMPONENT_OF:
             self._start(topology.id, task, self.now_ms - 600_000)
@@ -156,9 +163,11 @@ class World:
             self.now_ms += POLL_S * 1000
             self._work()
             self._plug_in()
-            self.cycle.observer.poll_loads(self.now_ms)
-            if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
+            observation = self.cycle.observer.look(self.now_ms)
+            if self.cycle.migrator.wanted(observation):
+                self.cycle.migrate(observation)
                 observation = self.cycle.observer.look(self.now_ms)
+            if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
                 account = self.cycle.run(observation)
                 self._recorder.record(
                     account, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
@@ -188,6 +197,14 @@ class World:
         (node,) = self.zookeeper.read([self.paths.controller])
         assert node is not None
         return decode(node.data, ControllerState, "controller")
+
+    def routes(self, topology_id: str) -> Routes | None:
+        (node,) = self.zookeeper.read([self.paths.routes(topology_id)])
+        return None if node is None else decode(node.data, Routes, "routes")
+
+    def migration(self, topology_id: str) -> Migration | None:
+        (node,) = self.zookeeper.read([self.paths.migration(topology_id)])
+        return None if node is None else decode(node.data, Migration, "migration")
 
     def history(self, topology_id: str) -> list[HistoryEntry]:
         (names,) = self.zookeeper.children([self.paths.plan_history(topology_id)])
@@ -221,7 +238,7 @@ class World:
                     continue
                 counted = self._counted[t, e.start]
                 for (source, task), tps in self.traffic.items():
-                    if task == e.start:
+                    if self._goes_to(t, task) == e.start:
                         counted[source] = counted.get(source, 0.0) + tps * POLL_S
                 if e.component == "source":
                     sent = sum(tps for (source, _), tps in self.traffic.items() if source == e.start)
@@ -247,6 +264,12 @@ class World:
                 )
                 self._write(self.paths.load(t, "r"), report)
 
+    def _goes_to(self, topology_id: str, task: int) -> int:
+        """The task that gets what `task` would get: itself, or another where it is routed around."""
+        table = self.routes(topology_id)
+        route = None if table is None else table.of(snapshots.COMPONENT_OF[task])
+        return task if route is None or task in route.active else route.active[0]
+
     def _plug_in(self) -> None:
         for t in self._topologies:
             plan = self.plan(t)
@@ -262,3 +285,8 @@ class World:
 
     def _write(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
+
+
+def _routed(part: ComponentPart) -> ComponentPart:
+    inputs = [msgspec.structs.replace(i, routed=True) for i in part.inputs]
+    return msgspec.structs.replace(part, inputs=inputs)

@@ -22,7 +22,7 @@ from stormpilot.model.messages import PlanMessage
 from stormpilot.model.part import with_headroom
 from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model
-from stormpilot.operate import HistoryStep, Remaining, audit, draining, history, outcome
+from stormpilot.operate import HistoryStep, MigrationView, Remaining, audit, draining, history, migration, outcome
 from stormpilot.planner.explain import Explanation
 
 From = NamedDependency[Source]
@@ -162,6 +162,15 @@ def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]
     return history(operator, lookup.topology_id(source.seen(), topology))
 
 
+@get("/topologies/{topology:str}/migration", sync_to_thread=True)
+def topology_migration(source: From, topology: FromPath[str]) -> MigrationView:
+    """How far the plan is that is carried out without restarts, or how the last one ended; 404 where there was none."""
+    found = migration(source.operator(), lookup.topology_id(source.seen(), topology))
+    if found is None:
+        raise ProblemError(404, "NO_MIGRATION", f"no plan of {topology} was carried out step by step")
+    return found
+
+
 @get("/audit", sync_to_thread=True)
 def audit_records(
     source: From,
@@ -223,7 +232,7 @@ def model(source: From) -> Response[Model]:
 def router() -> Router:
     """All of them."""
     handlers = [
-        *(status, topologies, topology, plan, plan_diff, explain, topology_history),
+        *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_migration),
         *(audit_records, request_outcome, remaining, planners, config, model),
     ]
     return Router("/api/v1", route_handlers=handlers, guards=list(READS), tags=["reading"], security=[{"token": []}])

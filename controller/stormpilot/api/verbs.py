@@ -229,6 +229,24 @@ def threshold_unset(request: Asked, source: From, data: JSONBody[ThresholdBody])
     return _do(request, source, data, lambda o: operate.unset_threshold(o, data.topology, data.name, data.of))
 
 
+@post("/migration/pause", sync_to_thread=True)
+def migration_pause(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+    """Begin no further step of the plan that is carried out step by step; a step that moves comes to its end."""
+    return _do(request, source, data, lambda o: operate.pause_migration(o, data.topology))
+
+
+@post("/migration/resume", sync_to_thread=True)
+def migration_resume(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+    """Go on with it."""
+    return _do(request, source, data, lambda o: operate.resume_migration(o, data.topology))
+
+
+@post("/migration/abort", sync_to_thread=True)
+def migration_abort(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+    """End it: all tasks get tuples again, and executors stay where they are then."""
+    return _do(request, source, data, lambda o: operate.abort_migration(o, data.topology))
+
+
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
 def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
     """Read controller.yaml anew, as SIGHUP does; the log says what changed or why not. Admin only."""
@@ -245,6 +263,7 @@ def router() -> Router:
         *(pause, resume, mode, approve, discard, rollback, plan_now),
         *(drain, undrain, pin, unpin, exclude, include, config_reload),
         *(threshold_set, threshold_freeze, threshold_unset),
+        *(migration_pause, migration_resume, migration_abort),
     ]
     return Router(
         "/api/v1",

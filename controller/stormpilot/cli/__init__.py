@@ -13,7 +13,20 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli import compute, control, doctor, history, local, model, plan, routes, size, submit, thresholds
+from stormpilot.cli import (
+    compute,
+    control,
+    doctor,
+    history,
+    local,
+    migration,
+    model,
+    plan,
+    routes,
+    size,
+    submit,
+    thresholds,
+)
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
 
@@ -27,6 +40,7 @@ app = typer.Typer(
 control.register(app)
 submit.register(app)
 routes.register(app)
+migration.register(app)
 app.command()(doctor.doctor)
 app.command("planners")(compute.planners)
 app.command("size")(size.size)

@@ -11,7 +11,7 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import PlanMessage, TopologyView
+    from stormpilot.model.messages import PlanMessage, TopologySnapshot, TopologyView
     from stormpilot.planner.explain import Explanation
 
 SHOWN = 40
@@ -85,6 +85,7 @@ def explain(
     else:
         _decision(view)
         print_table(["gate", ""], [[g.question, g.state] for g in found])
+    _routes(seen.topologies.get(i))
     if unmeasured:
         say(f"not fully measured: {unmeasured}")
     if executors:
@@ -104,6 +105,13 @@ def _decision(view: TopologyView) -> None:
     say(f"{view.action}: {view.reason}: {view.text}{number}")
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
+    if view.how:
+        say(f"how: {view.how}")
+        held_up = view.held_up_by_restarts + view.held_up_by_steps
+        by = "restarts" if view.held_up_by_restarts else "steps without restarts"
+        say(f"that holds up {held_up:,.0f} tuples by {by}")
+    for what in view.not_emptied:
+        say(f"not routed around: {what}")
     if view.effect:
         say(f"last move: {view.effect}")
     if view.recommendation:
@@ -115,6 +123,18 @@ def _decision(view: TopologyView) -> None:
             [[c.name, " ".join(c.of) or "-", f"{c.value:g}", c.source, c.text or "-"] for c in view.thresholds],
         )
         say("")
+
+
+def _routes(snapshot: TopologySnapshot | None) -> None:
+    """Where a part of the topology can be routed: which part cannot, and why."""
+    from stormpilot.model.routable import why_not_routable
+
+    parts = [] if snapshot is None else [(c.id, why_not_routable(c)) for c in snapshot.components]
+    if all(why for _, why in parts):
+        return
+    for component, why in parts:
+        if why:
+            say(f"{component} cannot be moved without a restart: {why}")
 
 
 def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tuple[str | None, int | None]]) -> None:

@@ -91,12 +91,16 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     for t in topologies:
         if t["text"]:
             _line(t["name"], f"plug-in: {t['text']}")
+        if (m := t["migration"]) is not None and (m["running"] is not False or m["since_s"] < ENDED_SHOWN_S):
+            _line(t["name"], f"step by step: {m['text']}")
         if t["mode_from"] and "; " in t["mode_from"]:
             _line(t["name"], f"mode: {t['mode_from'].partition('; ')[2]}")
         if (d := t["decision"]) is not None:
             opens = d["opens_in_s"]
             later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""
             _line(t["name"], f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
+            if d["how"]:
+                _line(t["name"], f"how: {d['how']}")
             if d["last_move"]:
                 _line(t["name"], f"last move: {d['last_move']}")
             if d["thresholds"]:
@@ -105,6 +109,10 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
                 _line(t["name"], d["recommendation"])
             if d["restart_moves"]:
                 _line(t["name"], f"a restart takes {d['restart_s']:g} s, known from {d['restart_moves']} moves")
+
+
+ENDED_SHOWN_S = 3600
+"""So long `status` tells how a migration ended; `migration show` always does."""
 
 
 def _thresholds(found: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 - `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
 - `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
 - `routes.py`: move, set aside, bring back: which tasks get tuples.
+- `migrations.py`: a plan that is carried out step by step: look, pause, resume, abort.
 - `thresholds.py`: thresholds set, frozen, unset; which hold.
 - `requests.py`: approve, discard, rollback, plan now, and their outcome.
 - `views.py`: history, audit, what is drained and how far: reading only.
@@ -20,6 +21,13 @@ from __future__ import annotations
 from stormpilot.model.reports import idle
 from stormpilot.model.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
+from stormpilot.operate.migrations import (
+    MigrationView,
+    abort_migration,
+    migration,
+    pause_migration,
+    resume_migration,
+)
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
@@ -44,10 +52,12 @@ __all__ = [
     "AuditRecord",
     "Change",
     "HistoryStep",
+    "MigrationView",
     "Operator",
     "Remaining",
     "Request",
     "RouteView",
+    "abort_migration",
     "approve",
     "audit",
     "bring_back",
@@ -62,13 +72,16 @@ __all__ = [
     "include",
     "keyed_tasks",
     "loads",
+    "migration",
     "mode",
     "move",
     "outcome",
     "pause",
+    "pause_migration",
     "pin",
     "plan_now",
     "resume",
+    "resume_migration",
     "rollback",
     "routes",
     "set_aside",

@@ -6,6 +6,7 @@ from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.messages import ControllerState, HistoryEntry, encode
+from stormpilot.model.migrations import Migration
 from stormpilot.model.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
@@ -40,11 +41,13 @@ def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
     if steps < 1:
         raise UsageError(f"steps is {steps}, expected 1 or more")
     kept = history(operator, snapshot.id)
-    if len(kept) <= steps:
+    under_way, _ = operator.read(operator.paths.migration(snapshot.id), Migration)
+    back = steps - 1 if under_way is not None and under_way.running else steps  # what it leads to is no history yet
+    if len(kept) <= back:
         raise RefusedError(
             f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot history)"
         )
-    now, then = kept[0].entry, kept[steps].entry
+    now, then = kept[0].entry, kept[back].entry
     text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller publishes it"
     return _ask(
         operator,

@@ -31,7 +31,7 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
-    """The plans of a topology, newest first; what cannot be read is left out."""
+    """The plans of a topology, newest first; steps on the way to one, and what cannot be read, are left out."""
     names = operator.zookeeper.children([operator.paths.plan_history(topology_id)])[0]
     paths = [operator.paths.plan_history(topology_id, n) for n in sorted(names, reverse=True)]
     entries = []
@@ -41,7 +41,8 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    return [HistoryStep(back=i, entry=e) for i, e in enumerate(entries)]
+    whole = [e for e in entries if not e.interim_of]
+    return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole)]
 
 
 def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:

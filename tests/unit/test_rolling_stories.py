@@ -1,0 +1,273 @@
+"""Whole stories of plans that are carried out without restarts, on their own clock: decided, begun, interrupted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles.world import Slots, World, plan_in
+from stormpilot import operate
+from stormpilot.config.nonstop import Moves
+from stormpilot.decide.events import EventKind
+from stormpilot.errors import RefusedError
+from stormpilot.model.messages import PauseSetting, encode
+from stormpilot.model.values import Model, Plan
+from stormpilot.operate import Operator
+
+APART: Slots = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}
+"""All that `source` sends to `parse` (2, 3), and what that sends to `sink`, crosses nodes."""
+TOGETHER: Slots = {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("a", 6702): (3,)}
+HALF: Slots = {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("c", 6700): (3,)}
+SOURCE_TOO: Slots = {("b", 6701): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6702): (3,)}
+"""As good as TOGETHER, but the spout's worker restarts."""
+
+
+def world(moves: Moves = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
+    """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
+    w = World("a", "b", "c", settings="nonstop: {task_refresh_s: 4, between_s: 2, start_at_most_s: 60}\n")
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.new_leader()
+    t = w.submit(APART, routed=True)
+    w.tell(40)
+    w.wanted = {t: wanted}
+    return w, t
+
+
+def nodes(slots: Slots) -> set[tuple[str, tuple[int, ...]]]:
+    return {(node, tasks) for (node, _), tasks in slots.items()}
+
+
+def all_active(w: World, t: str) -> bool:
+    table = w.routes(t)
+    return table is None or all(
+        c.active == {"parse": [2, 3], "sink": [4]}[c.component] and not c.draining for c in table.components
+    )
+
+
+def begun(w: World, t: str, phase: str = "") -> None:
+    """Until a migration runs (in this phase)."""
+    for _ in range(60):
+        m = w.migration(t)
+        if m is not None and m.running and phase in ("", m.phase):
+            return
+        w.tell(2)
+    raise AssertionError("no migration began")
+
+
+def operator(w: World) -> Operator:
+    return Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+
+
+def test_a_plan_whose_workers_can_be_emptied_is_carried_out_without_restarts_and_judged_once() -> None:
+    w, t = world()
+    said = w.tell(300)
+    assert said[:2] == ["GAIN", "MIGRATING"]
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+    assert all_active(w, t)
+    m = w.migration(t)
+    assert m is not None
+    assert (m.outcome, len(m.steps), m.phase) == ("DONE", 2, "ended")
+    first, last = w.history(t)
+    assert (first.interim_of, last.interim_of) == (last.plan.plan_id, "")
+    assert last.plan.plan_id == m.entry.plan.plan_id
+    assert "without restarts, in 2 steps" in last.how
+    assert first.effect is None
+    assert last.effect is not None
+    assert last.effect.verdict == "HELPED"
+    assert [e.kind for e in w.events] == [EventKind.MOVE_HELPED]
+    assert [s.executors for s in w.moves(t).spent] == [1, 1]
+
+
+def test_what_the_decision_says_of_it() -> None:
+    w, t = world()
+    begun(w, t)
+    published = next(a for a in w.accounts if a.decisions[t].action == "publish")
+    view = published.views(w.cycle.observer.look(w.now_ms), {})[0]
+    assert view.how == "nonstop: without restarts, in 2 steps"
+    assert (view.held_up_by_restarts, view.held_up_by_steps) == (0, 100 * 0.2)
+    w.tell(10)
+    assert "step 1 of 2" in w.decision(t).text
+
+
+def test_restarts_are_what_is_done_where_they_are_wanted() -> None:
+    w, t = world("restart")
+    w.tell(30)
+    assert w.migration(t) is None
+    (entry,) = w.history(t)
+    assert entry.how == "restart: decide.moves is restart"
+    assert w.slots(t) == TOGETHER
+
+
+def test_a_plan_that_moves_a_spout_restarts_and_says_why() -> None:
+    w, t = world(wanted=SOURCE_TOO)
+    w.tell(30)
+    assert w.migration(t) is None
+    (entry,) = w.history(t)
+    assert "its workers restart, since they cannot all be emptied: source [1, 1]: it is a spout" in entry.how
+    assert w.slots(t) == SOURCE_TOO
+
+
+def test_a_plan_that_moves_a_spout_is_held_where_restarts_are_not_wanted() -> None:
+    w, t = world("nonstop", wanted=SOURCE_TOO)
+    w.tell(100)
+    assert w.decision(t).reason == "RESTARTS_UNWANTED"
+    assert "it is a spout" in w.decision(t).text
+    assert w.slots(t) == APART
+
+
+def closing(w: World, t: str, best: Slots, closed: Slots) -> None:
+    """A planner that finds `best`, and `closed` where workers stay as they are."""
+    asked: list[Model] = []
+
+    def planner(model: Model) -> Plan:
+        fixed = [x for x in model.topologies if x.id == t and x.fixed_workers]
+        asked.extend([model] if fixed else [])
+        return plan_in(model, {t: closed if fixed else best})
+
+    w.planner = planner
+
+
+def test_a_plan_that_leaves_what_cannot_be_emptied_wins_where_restarts_cost_more() -> None:
+    """Both save 200 tuples/s; the first restarts the spout's worker, which holds up what arrives at `sink`."""
+    w, t = world()
+    closing(w, t, SOURCE_TOO, TOGETHER)
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+    assert "1 workers stay as they are" in w.history(t)[-1].how
+    assert "a:6700: source [1, 1]: it is a spout" in w.history(t)[-1].how
+
+
+def test_a_plan_that_leaves_what_cannot_be_emptied_loses_where_it_saves_too_little() -> None:
+    """Half of the traffic for good is more than what one restart holds up."""
+    w, t = world()
+    closing(w, t, SOURCE_TOO, HALF)
+    w.tell(30)
+    assert w.slots(t) == SOURCE_TOO
+    w, t = world("nonstop")
+    closing(w, t, SOURCE_TOO, HALF)
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(HALF)
+
+
+@pytest.mark.parametrize("phase", ["ready", "draining", "moving"])
+def test_another_controller_goes_on(phase: str) -> None:
+    w, t = world()
+    begun(w, t, phase)
+    w.new_leader()
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+    assert all_active(w, t)
+
+
+@pytest.mark.parametrize("phase", ["ready", "draining", "moving"])
+def test_operators_pause_resume_and_abort(phase: str) -> None:
+    w, t = world()
+    begun(w, t, phase)
+    operate.pause_migration(operator(w), t)
+    w.tell(100)
+    assert all_active(w, t)
+    m = w.migration(t)
+    assert m is not None
+    assert m.running
+    assert m.text == "paused: by ops"
+    operate.resume_migration(operator(w), t)
+    w.tell(4)
+    operate.abort_migration(operator(w), t)
+    w.wanted = {}
+    w.tell(100)
+    m = w.migration(t)
+    assert m is not None
+    assert m.outcome == "ABORTED"
+    assert all_active(w, t)
+    plan = w.plan(t)
+    if plan is not None:
+        assert {(p.supervisor, tuple(s for s, _ in p.executors)) for p in plan.workers} == nodes(w.slots(t))
+    with pytest.raises(RefusedError):
+        operate.abort_migration(operator(w), t)
+
+
+def test_a_rollback_goes_back_before_the_whole_not_to_a_step_of_it() -> None:
+    w, t = world()
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+    with pytest.raises(RefusedError, match="no plan 1 back"):
+        operate.rollback(operator(w), t, 1)  # one plan was ever published; its steps are none
+
+
+def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
+    """It begins a migration of its own, back to where all ran."""
+    w, t = world(wanted=HALF)
+    w.tell(200)
+    w.wanted = {t: TOGETHER}
+    begun(w, t, "draining")
+    w.wanted = {}
+    operate.rollback(operator(w), t, 1)
+    w.tell(200)
+    m = w.migration(t)
+    assert m is not None
+    assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
+    assert nodes(w.slots(t)) == nodes(HALF)
+    assert all_active(w, t)
+
+
+def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
+    w, t = world()
+    begun(w, t, "moving")
+    w.supervisors("a", "b")
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6701): (3,)}, state="degraded", code="LOST")
+    w.wanted = {}
+    w.tell(120)
+    m = w.migration(t)
+    assert m is not None
+    assert m.outcome in ("DISTURBED", "OVERTAKEN")
+    assert all_active(w, t)
+
+
+def test_a_pause_of_the_topology_gives_tuples_back_and_goes_on_after_it() -> None:
+    w, t = world()
+    begun(w, t, "draining")
+    w.zookeeper.put(w.paths.pause("flights"), encode(PauseSetting()))
+    w.tell(60)
+    assert all_active(w, t)
+    m = w.migration(t)
+    assert m is not None
+    assert (m.running, m.phase) == (True, "ready")
+    w.zookeeper.delete(w.paths.pause("flights"))
+    w.tell(200)
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+
+
+def test_a_migration_that_cannot_be_read_is_taken_away_and_its_tasks_get_tuples() -> None:
+    w, t = world()
+    begun(w, t, "draining")
+    w.wanted = {}
+    w.zookeeper.put(w.paths.migration(t), b"{nonsense")
+    assert not all_active(w, t)
+    w.cycle.migrate(w.cycle.observer.look(w.now_ms))
+    assert w.migration(t) is None
+    table = w.routes(t)
+    assert table is not None
+    assert {c.component: c.active for c in table.components} == {"parse": [2, 3]}
+
+
+def test_tables_that_a_command_left_in_the_middle_are_settled() -> None:
+    w, t = world("restart", wanted=APART)
+    act = operator(w)
+    operate.set_aside(act, t, "parse", 2)
+    w.tell(30)
+    table = w.routes(t)
+    assert table is not None
+    assert [(c.active, c.draining) for c in table.components] == [([3], [])]
+
+
+def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
+    """Two looks at the same state, one after the other: the second finds another version and does nothing."""
+    w, t = world()
+    begun(w, t, "ready")
+    observation = w.cycle.observer.look(w.now_ms)
+    w.cycle.migrate(observation)
+    after = w.migration(t)
+    w.cycle.migrate(observation)
+    assert w.migration(t) == after
+    assert after is not None
+    assert msgspec.structs.asdict(after)["phase"] == "draining"
