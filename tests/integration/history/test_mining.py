@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from stormpilot.cli import app
 from stormpilot.config import Config
-from stormpilot.errors import StormpilotError, UsageError
+from stormpilot.errors import StormpilotError, UnreachableError, UsageError
 from stormpilot.history import spark as spark_module
 from stormpilot.history.generate.log import generate
 from stormpilot.history.generate.spec import Spec
@@ -22,6 +23,7 @@ from stormpilot.history.generate.truth import TopologyTruth
 from stormpilot.history.mine.findings import Mined, Terms
 from stormpilot.history.mine.job import mine
 from stormpilot.history.mine.reading import Selection, open_log
+from stormpilot.history.schema import TABLES
 from stormpilot.model import thresholds as th
 
 if TYPE_CHECKING:
@@ -94,6 +96,41 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
     with pytest.raises(UsageError, match=r"no windows of made1 since 2030-01-01"):
         command("--log", str(hour), "-t", "made1", "--since", "2030-01-01")
+
+
+def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
+    """A file system of Hadoop's that is not the local one; HDFS and object stores are reached by the same way."""
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.logs.link./traffic", hour.as_uri())  # type: ignore[union-attr]
+    there, here = open_log(spark, "viewfs://logs/traffic"), open_log(spark, str(hour))
+    assert there.tables == here.tables and there.path == "viewfs://logs/traffic"
+    only = Selection(("made2",))
+    found = open_log(spark, "viewfs://logs/traffic", only).table("nodes").count()
+    assert found == open_log(spark, str(hour), only).table("nodes").count() > 0
+    with pytest.raises(UsageError, match="viewfs://logs/traffic/none: there is no such folder"):
+        open_log(spark, "viewfs://logs/traffic/none")
+
+
+def test_store_without_its_connector_is_told(spark: SparkSession) -> None:
+    with pytest.raises(UnreachableError, match=r"s3a://bucket/log cannot be read: .*S3AFileSystem"):
+        open_log(spark, "s3a://bucket/log")
+
+
+def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
+    command: Command, spark: SparkSession, hour: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    for table in ("edges", "executors", "nodes"):
+        before_2 = slice(0, -5 if table == "edges" else -1 if table == "nodes" else -2)
+        for file in (hour / table).rglob("*.parquet"):
+            data = pq.ParquetFile(file).read()
+            data = data.select(data.column_names[before_2]).replace_schema_metadata(None)
+            (there := old / file.relative_to(hour)).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(data, there)
+    with pytest.raises(UsageError, match="a log of version 1 of the schema, which only `history replay` reads"):
+        command("--log", str(old))
+    edges = open_log(spark, str(old)).table("edges")
+    assert edges.columns == TABLES["edges"].names
+    assert edges.where("from_component IS NULL AND hop IS NULL AND rate_tps > 0").count() == edges.count() > 0
 
 
 @pytest.mark.parametrize(

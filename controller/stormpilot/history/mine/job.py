@@ -50,7 +50,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             hours = keep(executor_hours(log.table("executors"), measured))
             rows.topologies = collected(topologies(windows, hours))
             if not rows.topologies:
-                raise UsageError(f"{log.path}: no windows {log.selection}".rstrip())
+                raise UsageError(f"{log.path}: {_why_empty(log)}")
             rows.executor_noise = collected(noise.executor_noise(hours))
             rows.cpu = collected(cpu(cpu_bins(hours)))
         with step("overloads"):
@@ -80,6 +80,15 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         for frame in kept:
             frame.unpersist()
     return findings(rows, terms)
+
+
+def _why_empty(log: Log) -> str:
+    if "windows" in log.tables:
+        return f"no windows {log.selection}".rstrip()
+    return (
+        "there is no table windows, which mining rests on: a log of version 1 of the schema, which only `history "
+        "replay` reads; a controller of this version adds the table to the same log, and then that part is mined"
+    )
 
 
 def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:
