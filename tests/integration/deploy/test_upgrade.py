@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,10 +19,24 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import ClusterSnapshot, encode
+from stormpilot.model.settings import ExcludeSetting, pin_key
+from stormpilot.paths import Paths
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(500)]
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
+EARLIER = Path(__file__).parents[2] / "contract" / "earlier"
+ID = "flights-1-1763690000"
+"""Of the topology of the examples, and of the double's."""
+SETTINGS_LEFT: Mapping[str, Callable[[Paths, dict[str, Any]], str]] = {
+    "pause": lambda p, _: p.pause("flights"),
+    "mode": lambda p, _: p.mode("flights"),
+    "pin": lambda p, m: p.pin(pin_key(m["topology"], m["component"], m["task"])),
+    "drain": lambda p, m: p.drain(m["host"]),
+    "exclude": lambda p, m: p.exclusion(ExcludeSetting(host=m["host"], topology=m["topology"]).key),
+    "hold": lambda p, m: p.hold(m["topologyId"]),
+}
+"""Operators' settings by the name of their example, and where each stands."""
 SLOTS = {("a", 6700): (1, 4, 5), ("b", 6700): (2, 3, 6)}
 SETTINGS = """\
 zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
@@ -42,11 +57,11 @@ def shim(zookeeper: LocalZooKeeper) -> Iterator[ShimDouble]:
     made.close()
 
 
-def status(hosts: str) -> dict[str, object]:
+def status(hosts: str) -> dict[str, Any]:
     done = subprocess.run(
         [STORMPILOT, "status", "-f", "json", "--zookeeper", hosts], check=True, capture_output=True, timeout=60
     )
-    shown: dict[str, object] = json.loads(done.stdout)
+    shown: dict[str, Any] = json.loads(done.stdout)
     return shown
 
 
@@ -104,6 +119,42 @@ def test_a_znode_above_our_schema_is_left_as_it_is(zookeeper: LocalZooKeeper, sh
         until(cycled, "three cycles", 180)
         assert not shim.client.exists(shim.paths.plan("next-1-1763690000"))
         assert shim.client.get(path) == before
+    finally:
+        controller.terminate()
+        controller.wait(30)
+
+
+def test_what_an_earlier_version_left_holds_after_the_upgrade(
+    zookeeper: LocalZooKeeper, shim: ShimDouble, tmp_path: Path
+) -> None:
+    """Settings, plan and plan history of `contract/earlier` below a new controller: in force, and untouched."""
+    left = {kind: (EARLIER / f"{kind}.json").read_bytes() for kind in (*SETTINGS_LEFT, "plan", "history")}
+    where = {kind: path(shim.paths, json.loads(left[kind])) for kind, path in SETTINGS_LEFT.items()}
+    where |= {"plan": shim.paths.plan(ID), "history": shim.paths.plan_history(ID, "0000000001")}
+    for kind, path in where.items():
+        shim.client.create(path, left[kind], makepath=True)
+    (tmp_path / "c.yaml").write_text(SETTINGS.format(hosts=zookeeper.hosts))
+    with (tmp_path / "log").open("wb") as log:
+        controller = subprocess.Popen([STORMPILOT, "run", tmp_path / "c.yaml"], stdout=log, stderr=log)
+    try:
+
+        def decided() -> bool:
+            row = status(zookeeper.hosts)["topologies"]
+            return isinstance(row, list) and bool(row) and (row[0]["decision"] or {}).get("reason") == "PAUSED"
+
+        until(decided, "the pause to hold the topology", 180)
+        shown = status(zookeeper.hosts)
+        assert shown["problems"] == []
+        (row,) = shown["topologies"]
+        assert (row["mode"], row["mode_from"], row["plan"]) == ("act", "operator", "p-0001")
+        settings = shown["settings"]
+        assert [(p["topology"], p["component"], p["task"]) for p in settings["pins"]] == [("flights", "parse", 3)]
+        assert [d["host"] for d in settings["drains"]] == ["node-7"]
+        assert [(x["host"], x["topology"]) for x in settings["exclusions"]] == [("node-7", "flights")]
+        assert shim.applied == []
+        assert {kind: shim.client.get(path)[0] for kind, path in where.items()} == left
+        told = [STORMPILOT, "history", "flights", "--zookeeper", zookeeper.hosts]
+        assert "p-0001" in subprocess.run(told, check=True, capture_output=True, text=True, timeout=60).stdout
     finally:
         controller.terminate()
         controller.wait(30)
