@@ -23,9 +23,11 @@ import msgspec
 import numpy as np
 
 from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.flow import flow_model
 from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +75,7 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
 
 
 def running_model(supervisors: int, executors: int, topologies: int, seed: int) -> Model:
-    """A loaded cluster, as Storm's own scheduler would have placed it."""
+    """A loaded cluster as Storm's own scheduler would have placed it, with the traffic and CPU of that placement."""
     rng = np.random.default_rng(seed)
     model = loaded(
         Loaded(executors=executors, topologies=topologies, nodes=supervisors, load=0.6, slots=8, ackers=0.0), rng
@@ -81,7 +83,26 @@ def running_model(supervisors: int, executors: int, topologies: int, seed: int) 
     plan = compute(model, "default", {}, seed=seed)
     if not isinstance(plan, Plan):
         raise RuntimeError(f"the generated cluster cannot be placed: {plan.text}")
-    return with_plans(model, {t.id: t for t in plan.topologies})
+    return as_measured(with_plans(model, {t.id: t for t in plan.topologies}))
+
+
+def as_measured(model: Model) -> Model:
+    """The model with the pairs and the CPU that its shuffles make of its placement, as a running cluster has them."""
+    compiled = compile_model(model)
+    flow = flow_model(model, compiled)
+    names = [compiled.name(e) for e in range(len(compiled.start))]
+    cpu_mhz = dict(zip(names, flow.predict(compiled.current).cpu_mhz.tolist(), strict=True))
+    pairs = zip(*(x.tolist() for x in flow.pairs(compiled.current)), strict=True)
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            msgspec.structs.replace(
+                t, executors=[msgspec.structs.replace(e, cpu_mhz=cpu_mhz[t.id, e.start]) for e in t.executors]
+            )
+            for t in model.topologies
+        ],
+        traffic=[Edge(topology=names[a][0], from_=names[a][1], to=names[b][1], rate=tps) for a, b, tps in pairs],
+    )
 
 
 @contextmanager
