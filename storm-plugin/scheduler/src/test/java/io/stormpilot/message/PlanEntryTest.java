@@ -70,9 +70,11 @@ class PlanEntryTest {
     assertTrue(entry.rejection().text().contains(text), entry.rejection().text());
   }
 
-  @Test
-  void readsTheContractExampleWithTheChecksumThatPythonWrote() {
-    Plan plan = PlanEntry.read(ID, Contract.bytes("plan.json")).plan();
+  /** As it is now, and as the first version wrote it. */
+  @ParameterizedTest
+  @ValueSource(strings = {"plan.json", "earlier/plan.json"})
+  void readsTheContractExampleWithTheChecksumThatPythonWrote(String file) {
+    Plan plan = PlanEntry.read(ID, Contract.bytes(file)).plan();
 
     assertNotNull(plan);
     assertEquals("p-0001", plan.planId());

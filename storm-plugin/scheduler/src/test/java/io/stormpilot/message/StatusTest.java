@@ -34,6 +34,11 @@ class StatusTest {
   }
 
   @Test
+  void readsWhatAnEarlierVersionWrote() {
+    assertEquals(State.REJECTED, Status.read(Contract.bytes("earlier/status.json")).state());
+  }
+
+  @Test
   void aStatusOfALaterVersionThatCannotBeUnderstoodIsNone() {
     JsonObject later = Contract.json("status.json");
     later.addProperty("state", "levitating");
