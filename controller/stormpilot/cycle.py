@@ -10,6 +10,7 @@ import structlog
 
 from stormpilot.account import Account, running_metrics
 from stormpilot.config import Config
+from stormpilot.config.deciding import OtdSection
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.approval import with_approval
 from stormpilot.decide.events import Event
@@ -24,9 +25,11 @@ from stormpilot.manners import Manners
 from stormpilot.migrator import Migrator
 from stormpilot.model.constrain import misplaced
 from stormpilot.model.forecast import Foreseen, foresee
+from stormpilot.model.moves import MoveState
 from stormpilot.model.part import evened, part, with_headroom, with_plans
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
+from stormpilot.observe.reader import Seen
 from stormpilot.observe.settings import Settings
 from stormpilot.observe.thresholds import InUse
 from stormpilot.otdloop import OtdLoop
@@ -150,7 +153,7 @@ class Cycle:
         free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
         self.desk.begin(Settings(), free, model, lost, now_ms)
         own = {t: observation.in_use.section(t, "otd", self.otd.config.otd) for t in free}
-        verdict, events = self.otd.step(free, model, lost, moves, self.memory, now_ms, own)
+        verdict, events = self._otd_step(free, model, lost, moves, now_ms, own, observation.seen)
         account.events += events
         if verdict is not None:
             verdict = with_approval(verdict, subjects)
@@ -160,6 +163,24 @@ class Cycle:
             self.outgoing.publish(verdict, observation, account)
         self.told_since += account.events
         return account
+
+    def _otd_step(
+        self,
+        free: Mapping[str, Subject],
+        model: Model,
+        lost: tuple[list[str], int],
+        moves: Mapping[str, MoveState],
+        now_ms: int,
+        own: Mapping[str, OtdSection],
+        seen: Seen,
+    ) -> tuple[Verdict | None, list[Event]]:
+        """The next move of one executor, of workers that can be emptied where there is one: it restarts nothing."""
+        closed = self.manners.closed(model, free, seen)
+        if closed is not model:
+            verdict, _ = OtdLoop(self.config).step(free, closed, lost, moves, self.memory, now_ms, own)
+            if verdict is not None or self.config.decide.moves == "nonstop":
+                return verdict, []
+        return self.otd.step(free, model, lost, moves, self.memory, now_ms, own)
 
     def migrate(self, observation: Observation) -> None:
         """Look after plans that are carried out step by step, about once a second."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stormpilot.config import Config
@@ -82,6 +82,13 @@ class Manners:
             for t, d in second.decisions.items()
         }
         return self._wanted(replace(second, decisions=said))
+
+    def closed(self, model: Model, topology_ids: Collection[str], seen: Seen) -> Model:
+        """The model in which workers of these topologies that cannot be emptied stay as they are."""
+        if self.config.decide.moves == "restart":
+            return model
+        routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in topology_ids if t in seen.topologies}
+        return with_closed_workers(model, routables, self.config.nonstop)[0]
 
     def _judge(
         self,

@@ -22,6 +22,9 @@ SOURCE_TOO: Slots = {("b", 6701): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6702): 
 """As good as TOGETHER, but the spout's worker restarts."""
 
 
+OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
+
+
 def world(moves: Moves = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
     """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
     w = World("a", "b", "c", settings="nonstop: {task_refresh_s: 4, between_s: 2, start_at_most_s: 60}\n")
@@ -271,3 +274,19 @@ def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
     assert w.migration(t) == after
     assert after is not None
     assert msgspec.structs.asdict(after)["phase"] == "draining"
+
+
+def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
+    """Every worker holds something that cannot be routed: with restarts an executor moves, without none does."""
+    for moves, plans in (("auto", 1), ("nonstop", 0)):
+        w = World("a", "b", settings=OTD)
+        decide = msgspec.structs.replace(w.config.decide, moves=moves)
+        w.config = msgspec.structs.replace(w.config, decide=decide)
+        w.new_leader()
+        t = w.submit({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}, routed=True)
+        for _ in range(10):
+            w.tell(10)
+            w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
+        assert min(1, len(w.history(t))) == plans
+        held = {d.reason for x in w.accounts for d in x.decisions.values() if d.action == "hold"}
+        assert ("RESTARTS_UNWANTED" in held) == (moves == "nonstop")

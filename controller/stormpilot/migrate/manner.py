@@ -54,11 +54,14 @@ def with_closed_workers(
 ) -> tuple[Model, dict[str, tuple[str, ...]]]:
     """The model in which workers that cannot be emptied stay as they are, and why they cannot, by topology id.
 
-    `model` has the topologies to plan. The same object where there is nothing to close, or nothing left to move.
+    Only topologies of `routables` are looked at. The same object where there is nothing to close or left to move.
     """
     closed: dict[str, tuple[str, ...]] = {}
     topologies = []
     for t in model.topologies:
+        if t.id not in routables:
+            topologies.append(t)
+            continue
         slots = closed_workers(Spare(part(model, {t.id}), routables[t.id], config.peer_limit_ratio))
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:

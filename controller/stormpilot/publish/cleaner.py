@@ -36,7 +36,7 @@ class Cleaner:
             Another controller leads: nothing (more) was removed.
         """
         p: Paths = self._publisher.paths
-        parents = [p.plan_history(), p.advice(), p.request(), p.hold(), p.moves(), p.routes()]
+        parents = [p.plan_history(), p.advice(), p.request(), p.hold(), p.moves(), p.routes(), p.migration()]
         found = self._zookeeper.children(parents)
         ids = {i for names in found for i in names} - set(alive)
         self._gone_since_ms = {i: self._gone_since_ms.get(i, now_ms) for i in ids}
