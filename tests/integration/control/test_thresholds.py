@@ -17,7 +17,7 @@ from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import ClusterSnapshot, ControllerState, decode, encode
 from stormpilot.model.settings import AuditRecord
-from stormpilot.model.thresholds import ThresholdEntry, Thresholds
+from stormpilot.model.thresholds import Recommendation, ThresholdEntry, Thresholds
 
 from .conftest import Controller
 
@@ -27,6 +27,7 @@ ID = "flights-1-1763690000"
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 R = "decide.gain_threshold_ratio"
 WIDE = f"history: {{ranges: {{{R}: [0, 0.99]}}}}\n"
+QUICK = "planner: {budget_s: 1}\n"
 Start = Callable[[Config], Controller]
 Play = Callable[[str, ClusterSnapshot], ShimDouble]
 Settings = Callable[..., Config]
@@ -39,6 +40,10 @@ def view(shim: ShimDouble) -> Any:
     return next((v for v in state.topologies if v.id == ID), None)
 
 
+def sentence(shim: ShimDouble) -> str:
+    return decode(shim.client.get(shim.paths.controller)[0], ControllerState, "controller").sentence
+
+
 def judged_by(shim: ShimDouble, threshold: float) -> bool:
     found = view(shim)
     return found is not None and found.reason == "GAIN" and found.threshold == threshold
@@ -48,7 +53,21 @@ def mined(shim: ShimDouble, value: float) -> None:
     now_ms = int(time.time() * 1000)
     entry = ThresholdEntry(name=R, value=value, rows=43_180, from_ms=now_ms - 30 * 86_400_000, to_ms=now_ms)
     message = Thresholds(
-        topology_id=ID, topology_name="flights", mined_at_ms=now_ms, from_ms=0, to_ms=now_ms, entries=[entry]
+        topology_id=ID,
+        topology_name="flights",
+        mined_at_ms=now_ms,
+        from_ms=0,
+        to_ms=now_ms,
+        entries=[entry],
+        recommendation=Recommendation(
+            planner="partition",
+            score=0.5,
+            default_score=1,
+            held_out_score=0.6,
+            default_held_out_score=0.9,
+            windows=144,
+            replayed_at_ms=now_ms,
+        ),
     )
     path = shim.paths.thresholds(ID)
     shim.client.ensure_path(path)
@@ -76,6 +95,9 @@ def test_mined_threshold_is_taken_up_overridden_frozen_and_given_back(
 
     shown = json.loads(run("thresholds", "show", "flights", "-f", "json"))["thresholds"]
     assert [(t["value"], t["source"]) for t in shown if t["name"] == R] == [(0.95, "mined")]
+    said = " ".join(run("thresholds", "show", "flights", "--all").split())
+    assert "replay recommends partition: cost 0.6 instead of 0.9 on days held out; not used: history.use_rec" in said
+    assert "its evidence: 144 steps" in said
     run("thresholds", "set", "flights", R, "0.9", "--yes", "--dry-run")
     run("thresholds", "freeze", "flights")
     mined(shim, 0.94)
@@ -91,6 +113,18 @@ def test_mined_threshold_is_taken_up_overridden_frozen_and_given_back(
     names = sorted(shim.client.get_children(shim.paths.audit()))
     records = [decode(shim.client.get(shim.paths.audit(n))[0], AuditRecord, n) for n in names]
     assert [r.verb for r in records] == ["thresholds freeze", "thresholds set", "thresholds unset"]
+
+
+def test_a_running_controller_plans_as_replay_recommends_once_an_operator_says_so(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play
+) -> None:
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    start(settings(shared_zookeeper.hosts, f"{QUICK}history: {{use_recommendation: true}}\n", mode="advise"))
+    shim.submit(topology(SPREAD))
+    mined(shim, 0.05)
+    until(lambda: view(shim) is not None and view(shim).recommendation, "the recommendation to be told")
+    assert view(shim).recommendation.startswith("planned as replay recommends, partition: cost 0.6 instead of 0.9")
+    until(lambda: "planner=partition" in sentence(shim), "a plan of the recommended planner to be advised")
 
 
 def test_absurd_mined_threshold_is_refused_and_said(
