@@ -85,9 +85,7 @@ class DecideSection(Section, frozen=True, kw_only=True):
     reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
     repair_cool_down_s: Annotated[
         SecondsOrZero | None,
-        Meta(
-            description="the same after a repair; none: as reschedule_timeout_s; 0: bettered as soon as it is measured"
-        ),
+        Meta(description="cool-down after a repair; none: reschedule_timeout_s; 0: bettered as soon as it is measured"),
     ] = None
     restart_s: Annotated[
         SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
