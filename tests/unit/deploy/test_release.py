@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -95,3 +98,18 @@ def test_the_example_unit_gives_up_root_and_what_it_does_not_need() -> None:
     unit = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text().splitlines()
     for line in ("User=stormpilot", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="):
         assert line in unit
+
+
+def test_systemd_accepts_the_example_unit_and_finds_little_exposed(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here")
+    text = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text()
+    unit = tmp_path / "stormpilot.service"
+    here = str(Path(sys.executable).with_name("stormpilot"))
+    unit.write_text(text.replace("/opt/stormpilot/bin/stormpilot", here))
+    for arguments in (("verify",), ("security", "--offline=true", "--threshold=15", "--no-pager")):
+        done = subprocess.run(
+            ["systemd-analyze", *arguments, unit], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stdout[-500:] + done.stderr
+        assert "stormpilot.service:" not in done.stderr, done.stderr
