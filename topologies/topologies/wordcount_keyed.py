@@ -12,7 +12,7 @@ class WordCountKeyed(Topology):
 
     config = {
         "topology.workers": 4,
-        "topology.acker.executors": 1,
+        "topology.acker.executors": 2,
         "topology.max.spout.pending": 1000,
         "topology.bolt.wait.progressive.level2.count": 0,
         "wordcount.rate.tps": 30,
@@ -21,7 +21,7 @@ class WordCountKeyed(Topology):
     }
 
     sentences = SentenceSpout.spec(par={"local": 1, "cluster": 4})
-    split = SplitSentence.spec(inputs=[sentences], par={"local": 2, "cluster": 12})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 4, "cluster": 12})
     count = KeyedCountWord.spec(
         inputs={split: Grouping.fields("word")},
         par={"local": 2, "cluster": 12},

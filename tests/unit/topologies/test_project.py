@@ -16,6 +16,7 @@ SETTINGS = {
     "flights": flight_settings,
     "wordcount_comm": word_settings,
     "wordcount_comp": word_settings,
+    "wordcount_keyed": word_settings,
 }
 
 
