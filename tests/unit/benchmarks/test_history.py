@@ -60,8 +60,11 @@ def test_winner_of_the_query_is_named_whoever_it_is() -> None:
     assert "Spark is 2.0 times as fast as DuckDB" in report.page([query("spark", 2.0), query("duckdb", 4.0)])
 
 
-def test_differences_are_counted_beyond_rounding() -> None:
+def test_differences_are_named_beyond_rounding() -> None:
     a = {"topologies": [{"x": 1.0, "minedAtMs": 5, "text": "same"}]}
-    assert _differences(a, {"topologies": [{"x": 1.0 + 1e-12, "minedAtMs": 9, "text": "same"}]}) == 0
-    assert _differences(a, {"topologies": [{"x": 1.1, "minedAtMs": 9, "text": "other"}]}) == 2
-    assert _differences(a, {"topologies": []}) == 3
+    assert _differences(a, {"topologies": [{"x": 1.0 + 1e-12, "minedAtMs": 9, "text": "same"}]}) == set()
+    assert _differences(a, {"topologies": [{"x": 1.1, "minedAtMs": 9, "text": "other"}]}) == {
+        "/topologies/0/x",
+        "/topologies/0/text",
+    }
+    assert len(_differences(a, {"topologies": []})) == 3
