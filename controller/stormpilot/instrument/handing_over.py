@@ -175,7 +175,7 @@ class HandingOver:
             table = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
             if table["schema"] > SCHEMA:
                 raise ValueError(f"schema {table['schema']} is newer than {SCHEMA}")
-            route = next((c for c in table["components"] if c["component"] == self._component), {})
+            route: dict[str, Any] = next((c for c in table["components"] if c["component"] == self._component), {})
             return list(route.get("handovers", [])), list(route.get("partitions", []))
         except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as e:
             log.warning("stormpilot: the routing table cannot be read: %s", e)
@@ -247,20 +247,22 @@ class HandingOver:
 
 def packed(states: Mapping[int, Any]) -> list[bytes]:
     """States of partitions as items that fit into znodes; `ValueError` where one partition's does not."""
-    chunks: list[list[str]] = [[]]
+    chunks: list[dict[int, str]] = [{}]
     size = 0
     for partition, state in sorted(states.items()):
         text = f"[{int(partition)},{json.dumps(state, separators=(',', ':'))}]"
         if size and size + len(text) > CHUNK_BYTES:
-            chunks.append([])
+            chunks.append({})
             size = 0
-        chunks[-1].append(text)
+        chunks[-1][partition] = text
         size += len(text)
-    found = [gzip.compress(f'{{"schema":{SCHEMA},"states":[{",".join(c)}]}}'.encode(), 6, mtime=0) for c in chunks if c]
-    for data, chunk in zip(found, [c for c in chunks if c], strict=True):
-        if len(data) > MAX_BYTES:
-            partition = chunk[0][1:].partition(",")[0]
-            raise ValueError(f"the state of partition {partition} has {len(data)} bytes packed, {MAX_BYTES} are taken")
+    found = []
+    for chunk in filter(None, chunks):
+        found.append(gzip.compress(f'{{"schema":{SCHEMA},"states":[{",".join(chunk.values())}]}}'.encode(), 6, mtime=0))
+        if len(found[-1]) > MAX_BYTES:
+            raise ValueError(
+                f"the state of partition {min(chunk)} has {len(found[-1])} bytes packed, {MAX_BYTES} are taken"
+            )
     return found
 
 
