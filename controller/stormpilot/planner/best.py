@@ -181,7 +181,7 @@ class Portfolio:
 
         Where restarts cost something, the first is shared between the cheapest start and what runs now.
         """
-        if iterations and math.isfinite(self.left_s()):
+        if iterations:
             self._anneal(starts[0], self._affordable(min(PROBE * movable, iterations), movable), 0.0)
         if iterations <= self.tries:
             return
@@ -238,6 +238,8 @@ class Portfolio:
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
         )
+        if not members.time_for_partition(f.compiled.executors, self.left_s):
+            self.short = True
         makers.append(lambda: members.partitioned(f, asked, rng, self.left_s))
         makers.append(lambda: online.greedy(f, 0.3))
         made = 0

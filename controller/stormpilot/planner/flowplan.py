@@ -8,6 +8,7 @@ pairs or the present placement. See algorithms.md, section 10, and docs/decision
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ from stormpilot.model import flow_arrays as arrays
 from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import FlowModel, flow_model
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
-from stormpilot.planner import members
+from stormpilot.planner import members, partition
 from stormpilot.planner.anneal import NO_VIOLATION, LeftS
 from stormpilot.planner.check import violations
 from stormpilot.planner.flowsearch import FlowSearch
 from stormpilot.planner.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.objective import objective_of
+from stormpilot.planner.registry import Planner, run
 from stormpilot.planner.slots import to_slots
 
 Traffic = Literal["measured", "flow"]
@@ -35,6 +37,12 @@ PREFIX = "flow_"
 """In `Plan.metrics`, of the figures that the flow model predicts."""
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
+BEST_TRIES = 4  # times as many for `best`
+MOST_STARTS = 3  # the cheapest are searched from
+PROBE = 50  # a run has so many times the tries that tell how fast the search is
+PAIRS_PART = 0.3  # of the time of `best` that goes to measured pairs, where `partition` is asked too; else half
+PARTITION_PART = 0.5  # of what is left then, that `partition` may take
+FLOW_PARTITION_S = 6e-4  # seconds per executor that must be left for it
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
@@ -51,9 +59,12 @@ def on_flows(
     `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
     """
     total_s = left_s()
-    plan = on_pairs(model, (lambda: left_s() - 0.5 * total_s) if math.isfinite(total_s) else left_s)
+    executors = sum(len(t.executors) for t in model.topologies)
+    alone = planner != "best" or not _time_for_partition(executors, total_s * (1 - PAIRS_PART))
+    kept_s = total_s * (1 - (0.5 if alone else PAIRS_PART))
+    plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
     if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
-        plan = on_pairs(model, left_s)  # it had half of the time: any plan comes before a search on flows
+        plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
     if isinstance(plan, Infeasible):
         return plan
     planned = model
@@ -67,12 +78,36 @@ def on_flows(
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
-        plan = _Planning(flow, plan, params, seed, left_s, on_pairs, others=planner == "best").run()
+        others = _partition(planned, params, seed, left_s) if planner == "best" else []
+        plan = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None).run()
         if isinstance(plan, Infeasible):
             return plan
     c = flow.compiled
     predicted = flow.predict(c.slots_of(plan)).metrics()
     return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
+
+
+def _time_for_partition(executors: int, left_s: float) -> bool:
+    return left_s >= FLOW_PARTITION_S * executors
+
+
+def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
+    """What `partition` answers on flows, where models are large enough to gain from it and it leaves `best` some time.
+
+    It is a candidate of `best`, which so never loses to it.
+    """
+    executors = sum(len(t.executors) for t in model.topologies)
+    if executors < members.PARTITION_FROM or not _time_for_partition(executors, left_s()):
+        return []
+    asked = partition.Params(
+        objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
+    )
+    planner = Planner("partition", "", "", partition.Params, partition.place)
+    given = dataclasses.asdict(asked)
+    kept_s = left_s() * (1 - PARTITION_PART)
+    own_s = (lambda: left_s() - kept_s) if math.isfinite(kept_s) else left_s
+    answer = on_flows(model, "partition", asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
+    return [answer] if isinstance(answer, Plan) else []
 
 
 @dataclass(frozen=True)
@@ -98,9 +133,9 @@ class _Planning:
         seed: int,
         left_s: LeftS,
         on_pairs: Measured,
-        *,
-        others: bool,
+        others: list[Plan] | None,
     ) -> None:
+        """`others`: plans that are candidates too, beside those of the greedy planners; None: neither."""
         self.flow, self.plan, self.params = flow, plan, params
         self.seed, self.others = seed, others
         self.left_s, self.on_pairs = left_s, on_pairs
@@ -112,6 +147,8 @@ class _Planning:
             self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
         )
         self.rng = np.random.default_rng([seed, 10])
+        self.speed = 0.0  # tries per second, once it was measured
+        self.probed = False
 
     def run(self) -> Plan | Infeasible:
         """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones."""
@@ -120,8 +157,9 @@ class _Planning:
         present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
         now = None if present is None or self._forbidden(present) else self._judged(present)
         starts = [measured] + ([] if now is None else [now])
-        if self.others:
-            starts += self._of_others()
+        if self.others is not None:
+            starts += [self._candidate(c.slots_of(plan)) for plan in self.others]
+            starts += self._of_greedy()
         total_s = self.left_s()
         matched = self.on_pairs(
             _matched(self.flow), (lambda: self.left_s() - 0.5 * total_s) if math.isfinite(total_s) else self.left_s
@@ -131,9 +169,11 @@ class _Planning:
         starts.sort(key=lambda s: s.key)
         best, cut = starts[0], False
         tries = self._tries()
-        for i in range(len(starts) + 1 if tries else 0):
-            best, was_cut = self._improved(best, starts[i] if i < len(starts) else best, tries // (len(starts) + 1))
-            cut = cut or was_cut
+        runs = min(len(starts), MOST_STARTS) + 1 if tries else 0
+        for i in range(runs):
+            share = self._affordable(best, tries // runs, runs - i)
+            best, was_cut = self._improved(best, starts[i] if i + 1 < runs else best, share)
+            cut = cut or was_cut or share < tries // runs
         for _ in range(MORE_RUNS if tries else 0):
             if cut or best.violation <= NO_VIOLATION or not self._refused(best):
                 break
@@ -154,15 +194,30 @@ class _Planning:
 
     def _improved(self, best: _Candidate, start: _Candidate, tries: int) -> tuple[_Candidate, bool]:
         """The best of these and of what is found from `start`; whether the clock cut the search."""
+        before_s = self.left_s()
         found = self.search.search(start.layout, self.rng, tries, self.left_s)
+        took_s = before_s - self.left_s()
+        if took_s > 0:
+            self.speed = found.tries / took_s
         return min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key), found.cut
+
+    def _affordable(self, best: _Candidate, tries: int, runs: int) -> int:
+        """As many tries as the clock allows each of so many runs, so that each ends cold."""
+        if not self.probed:
+            self.probed = True
+            self._improved(
+                best, best, tries // PROBE
+            )  # also without a clock: a clock that cuts nothing changes nothing
+        if not math.isfinite(self.left_s()):
+            return tries
+        return max(min(tries, int(0.9 * self.left_s() * self.speed / runs)), 0)
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
         return bool(violations(self.compiled.model, self._as_plan(candidate, []), exact_workers=self.exact_workers))
 
-    def _of_others(self) -> list[_Candidate]:
-        """The cheapest by its flows of what the other planners answer: it is never lost to."""
+    def _of_greedy(self) -> list[_Candidate]:
+        """The cheapest by its flows of what the greedy planners answer: it is never lost to."""
         layouts = members.greedy(
             self.frame, exact_workers=self.exact_workers, rng=np.random.default_rng(self.seed), left_s=self.left_s
         )
@@ -189,7 +244,8 @@ class _Planning:
             return int(given * TRIES_PER_ITERATION)
         sizes = np.diff(self.compiled.first_executor).astype(np.float64)
         mean = float((sizes * sizes).sum() / max(sizes.sum(), 1.0))  # of the topology that a random executor is in
-        return int(min(max(WORK / max(mean, 1.0), LEAST_TRIES), MOST_TRIES))
+        tries = int(min(max(WORK / max(mean, 1.0), LEAST_TRIES), MOST_TRIES))
+        return tries if self.others is None else BEST_TRIES * tries
 
     def _candidate(self, placement: Ints) -> _Candidate:
         return self._judged(layout_of(self.frame, placement))

@@ -28,10 +28,15 @@ QUICK_BELOW = 3000  # executors: beyond, the greedy planners take too large a pa
 QUICK_PART = 0.03  # of the time that is left: what one of them may take, most of it for repair
 
 
+def time_for_partition(executors: int, left_s: LeftS) -> bool:
+    """Whether a partition of so many executors leaves time for what comes after it."""
+    return executors < PARTITION_FROM or left_s() >= PARTITION_S * executors
+
+
 def partitioned(frame: Frame, params: partition.Params, rng: np.random.Generator, left_s: LeftS) -> Layout | None:
     """What `partition` answers with the generator in this state (which stays as it is)."""
     c = frame.compiled
-    if c.executors < PARTITION_FROM or left_s() < PARTITION_S * c.executors:
+    if c.executors < PARTITION_FROM or not time_for_partition(c.executors, left_s):
         return None
     return _sound(frame, partition.place(frame, params, copy.deepcopy(rng), left_s), params.exact_workers)
 

@@ -14,7 +14,7 @@ from stormpilot.model.flow import flow_model, predicted
 from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
 from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
-from stormpilot.planner import best, compute
+from stormpilot.planner import PLANNERS, best, compute
 from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.check import violations
 from stormpilot.planner.flowplan import on_flows
@@ -202,7 +202,7 @@ def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidat
     """With no moves of its own, `best` is as good as the cheapest of them."""
     model = loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
     flow, sound = flow_model(model), []
-    for name in ("default", "offline", "online", "otd", "dsm", "rsm", "sam", "ras-order"):
+    for name in (n for n in PLANNERS if n not in ("best", "exact")):
         plan = compute(model, name, seed=3, traffic="flow")
         assert isinstance(plan, Plan)
         fills_up = flow.predict(flow.compiled.slots_of(plan)).full_mhz > 1e-6
@@ -215,8 +215,8 @@ def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidat
     assert found.metrics["flow_inter_node_tps"] <= min(sound) * (1 + 1e-9)
 
 
-def test_half_of_the_time_is_no_reason_to_give_up() -> None:
-    """What finds nothing on measured pairs in its half of the time is asked again with the other half."""
+def test_a_part_of_the_time_is_no_reason_to_give_up() -> None:
+    """What finds nothing on measured pairs in its part of the time is asked again with all of it."""
     asked: list[float] = []
 
     def on_pairs(model: Model, left_s: LeftS) -> Plan | Infeasible:
@@ -227,4 +227,4 @@ def test_half_of_the_time_is_no_reason_to_give_up() -> None:
 
     plan = on_flows(fan(), "best", best.Params(iterations=0), 0, lambda: 10.0, on_pairs)
     assert isinstance(plan, Plan)
-    assert asked[:2] == [5.0, 10.0]
+    assert asked[0] < 8 and asked[1] == 10.0
