@@ -268,6 +268,15 @@ class Daemon:
                 except UnreachableError as e:
                     log.debug("ZooKeeper went away during a cycle", why=e)
                     due_s = 0.0
+                except DeposedError:
+                    raise
+                except Exception:  # what lies in ZooKeeper is written by others
+                    if once:
+                        raise
+                    log.exception("the cluster could not be looked at, the next cycle tries again")
+                    self.service.cycle_failed()
+                    due_s = time.monotonic() + period_s
+                    self._stopping.wait(period_s)
             else:
                 self._say_away()
             if once and self._recorder.cycles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from stormpilot.model.messages import (
     PlanMessage,
     encode,
 )
+from stormpilot.observe import observer
+from stormpilot.observe.build import build
 from stormpilot.paths import Paths
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
@@ -255,3 +258,26 @@ def test_traffic_log_and_audit_are_written(
     windows = pq.read_table(tmp_path / "log" / "windows").to_pylist()
     assert {w["topology_id"] for w in windows} == {ID}
     assert any(w["total_tps"] > 0 for w in windows)
+
+
+def test_what_nobody_thought_of_in_a_snapshot_costs_cycles_and_not_the_controller(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = threading.Event()
+
+    def believe(*given: Any) -> Any:
+        if broken.is_set():
+            raise ZeroDivisionError("a cluster of no cores")
+        return build(*given)
+
+    monkeypatch.setattr(observer, "build", believe)
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    shim.submit(topology(SPREAD))
+    controller = start(settings(shared_zookeeper.hosts))
+    until(lambda: view(shim) is not None, "a cycle")
+    broken.set()
+    until(lambda: controller.said("the cluster could not be looked at, the next cycle tries again"), "a failure")
+    broken.clear()
+    cycles = message(shim, shim.paths.controller, ControllerState).cycles
+    until(lambda: message(shim, shim.paths.controller, ControllerState).cycles > cycles + 1, "cycles that go on")
+    assert controller.running
