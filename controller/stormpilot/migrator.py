@@ -95,6 +95,7 @@ class Migrator:
     new_id: Callable[[], str]
     observer: Observer
     _watches: dict[str, _Watch] = field(default_factory=dict)
+    _begun: bool = False
 
     # --- for the cycle ------------------------------------------------------------------------------------------------
 
@@ -137,6 +138,7 @@ class Migrator:
             nodes=[] if promise is None else list(promise.nodes),
             throughput_tps=0.0 if promise is None else promise.throughput_tps,
         )
+        self._begun = True
         kept = observation.seen.migrations.get(t)
         before = self.running(observation).get(t)
         put = Put(self.publisher.paths.migration(t), encode(m), None if kept is None else kept.version)
@@ -157,9 +159,9 @@ class Migrator:
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     def wanted(self, observation: Observation | None) -> bool:
-        """Whether there is something to look after every second."""
-        if observation is None:
-            return False
+        """Whether there is something to look after every second, by the last look."""
+        if observation is None or self._begun:
+            return self._begun
         seen = observation.seen
         open_ = any(
             v.message is not None and any(r.draining or r.hands_over for r in v.message.components)
@@ -170,6 +172,7 @@ class Migrator:
 
     def tick(self, observation: Observation, subjects: Mapping[str, Subject], lost: tuple[list[str], int]) -> None:
         """Look once at every migration, and at tables in which something is left to do."""
+        self._begun = False
         running = self.running(observation)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}

@@ -27,6 +27,7 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
+from stormpilot.model.migrations import Migration
 from stormpilot.model.reports import LoadReport, TaskLoad
 from stormpilot.model.routes import Routes
 from stormpilot.model.settings import (
@@ -51,6 +52,7 @@ KINDS: dict[str, type[Message]] = {
     "hold": Hold,
     "keyed": KeyedTask,
     "load": LoadReport,
+    "migration": Migration,
     "mode": ModeSetting,
     "pause": PauseSetting,
     "pin": PinSetting,

@@ -6,18 +6,22 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.snapshots import topology
-from stormpilot.model.messages import encode
+from stormpilot.model.messages import decode, encode
+from stormpilot.model.migrations import Migration
 from stormpilot.status import gather
 
 from .conftest import ID, NAME, NOW_MS, Api
 
 API = "/api/v1"
+MESSAGES = Path(__file__).parents[2] / "contract"
 EVIL = "<img src=x onerror=alert(1)>"
 
 
@@ -269,6 +273,27 @@ def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:
     assert send(api, "thresholds/set", topology="flights", name="decide.cpu_limit_ratio", value=0.7)[0] == 400
     assert send(api, "thresholds/unset", topology="flights", name=name)[1]["changed"]
     assert send(api, "thresholds/set", name=name, value=0.2)[0] == 403  # of all topologies: admin only
+
+
+def test_a_migration_is_shown_paused_resumed_and_aborted(api: Api) -> None:
+    with api.client("viewer") as client:
+        none = client.get(f"{API}/topologies/flights/migration")
+    assert (none.status_code, none.json()["code"]) == (404, "NO_MIGRATION")
+    assert send(api, "migration/pause", topology="flights")[1]["code"] == "REFUSED"
+    m = decode((MESSAGES / "migration.json").read_bytes(), Migration, "migration.json")
+    m = msgspec.structs.replace(m, topology_id=ID, abort_by="")
+    api.zookeeper.put(api.paths.migration(ID), encode(m))
+    shown = read(api, f"{API}/topologies/flights/migration")
+    assert (shown["step"], shown["steps"], shown["phase"], shown["away"]) == (2, 2, "moving", [6])
+    (row,) = read(api, f"{API}/topologies")
+    assert row["migration"]["text"].startswith("p-0001: step 2 of 2, moving")
+    assert send(api, "migration/pause", topology="flights")[1]["after"]["pausedBy"] == "ann-operator"
+    assert not send(api, "migration/pause", topology="flights")[1]["changed"]
+    assert send(api, "migration/resume", topology="flights")[1]["after"]["pausedBy"] == ""
+    status, problem = send(api, "migration/abort", topology="flights")
+    assert (status, problem["code"]) == (409, "CONFIRM")
+    assert send(api, "migration/abort", topology="flights", confirm=True)[0] == 200
+    assert read(api, f"{API}/topologies/flights/migration")["abortBy"] == "ann-operator"
 
 
 def test_large_body_and_broken_json_are_refused(api: Api) -> None:
