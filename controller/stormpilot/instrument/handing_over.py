@@ -149,10 +149,14 @@ class HandingOver:
                 wait_s, backoff_s = backoff_s, min(MAX_BACKOFF_S, 2 * backoff_s)
             self._wake.wait(wait_s)
 
+    def _table_changed(self, _: Any) -> None:
+        """One method, not a function per look: the client keeps every watch that it was given until it fires."""
+        self._wake.set()
+
     def look(self) -> None:
         """Save what was drained, see what the table tells, answer."""
         self._save_what_was_done()
-        handovers, owners = self._read(self._store.table(lambda _: self._wake.set()))
+        handovers, owners = self._read(self._store.table(self._table_changed))
         self.own = frozenset(p for p, owner in enumerate(owners) if owner == self._task)
         self._late -= self.own
         by_key = {f"{h['from']}-{h['to']}-{h['begunMs']}": h for h in handovers}

@@ -30,6 +30,7 @@ class Store:
         self.answers: dict[int, dict[str, Any]] = {}
         self.kept: dict[str, bytes] = {}
         self.down = False
+        self.watches: set[Callable[[Any], None]] = set()
 
     def _check(self) -> None:
         if self.down:
@@ -37,6 +38,7 @@ class Store:
 
     def table(self, changed: Callable[[Any], None]) -> bytes | None:
         self._check()
+        self.watches.add(changed)
         return None if self.routes is None else json.dumps(self.routes).encode()
 
     def answer(self, task: int, data: bytes) -> None:
@@ -309,6 +311,12 @@ def test_a_table_that_is_broken_or_of_tomorrow_starts_nothing(store: Store, tmp_
     store.tell((A, B, "save", [P]), owners={P: B})
     a, _ = play(tmp_path, [newer, look, look, wrong, look, look])
     assert a.calls == []
+
+
+def test_however_often_it_looks_it_leaves_one_watch(store: Store, tmp_path: Path) -> None:
+    """The client keeps what it was given until the table changes, which may be months."""
+    play(tmp_path, [look] * 5)
+    assert len(store.watches) == 1
 
 
 def test_it_reports_its_load_as_well(store: Store, tmp_path: Path) -> None:
