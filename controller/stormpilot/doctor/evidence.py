@@ -6,7 +6,7 @@ import base64
 import gzip
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -89,7 +89,7 @@ def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Ev
     try:
         return _look(start, zookeeper, paths, nimbus)
     except StormpilotError as e:
-        access = [_access(zookeeper, p) for p in (paths.root, paths.base)]
+        access = [_access(zookeeper, p) for p in _owned(paths)]
         return msgspec.structs.replace(start, error=str(e), access=access, nimbus=_ask_nimbus(nimbus, None))
     finally:
         zookeeper.stop()
@@ -113,10 +113,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
         now_ms=now_ms,
         seen=seen,
         problems={**seen.problems, **problems},
-        access=[
-            _access(zookeeper, p)
-            for p in (paths.root, paths.base, paths.plan(), paths.load(), f"{paths.base}/settings", paths.controller)
-        ],
+        access=[_access(zookeeper, p) for p in _owned(paths, sorted(seen.topologies))],
         written=_written(zookeeper, paths, seen, {r.reporter: r.topology_id for r in reports}),
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
@@ -168,6 +165,12 @@ def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
         except msgspec.MsgspecError:
             found[i] = node.written_at_ms
     return found
+
+
+def _owned(paths: Paths, topologies: Sequence[str] = ()) -> list[str]:
+    """Znodes whose access lists matter: the controller's, the plug-in's, and where reporters write."""
+    of_all = [paths.root, paths.base, paths.plan(), paths.load(), f"{paths.base}/settings", paths.controller]
+    return [*of_all, *(p for i in topologies for p in (paths.load(i), paths.plan(i)))]
 
 
 def _access(zookeeper: ZooKeeper, path: str) -> Access:

@@ -19,7 +19,10 @@ def plugin(e: Evidence) -> Iterator[Finding]:
     cluster = e.seen.cluster
     if cluster is None:
         text = "the scheduler plug-in has written nothing that can be read: it is not loaded, or cannot write"
-        mend = "the jar in extlib-daemon/, storm.scheduler in storm.yaml, Nimbus restarted? Its log says PilotScheduler"
+        mend = (
+            "on the Nimbus hosts: our jar into extlib-daemon/, `storm.scheduler: io.stormpilot.PilotScheduler` into "
+            "storm.yaml, then restart Nimbus; its log then names PilotScheduler"
+        )
         yield Finding("plug-in", Level.fail, text, mend)
         return
     shim = cluster.shim

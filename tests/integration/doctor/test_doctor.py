@@ -81,6 +81,11 @@ def test_znodes_of_another_login_and_open_ones_are_found(zookeeper: LocalZooKeep
         client.create("/stormpilot/v1/settings", acl=None)
         _, found = doctor("--config", tmp_path / "c.yaml")
         assert "/stormpilot/v1/settings may be changed by anyone" in wrong(found)["access"]
+        client.delete("/stormpilot/v1/settings")
+        client.create("/stormpilot/v1/plans", acl=[make_digest_acl("third", "secret", all=True)])
+        code, found = doctor("--config", tmp_path / "c.yaml")
+        assert code == 1, "ZooKeeper answers, so this is not 3"
+        assert "/stormpilot/v1/plans: its access list is not shown to us" in wrong(found)["access"]
     finally:
         client.stop()
         client.close()
