@@ -7,6 +7,7 @@
 - `admission.py`: which topologies come first, and which are left out where not all fit
 - `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
 - `layout.py`, `slots.py`: placements in the making, and how they become slots
+- `members.py`: what the others answer, as candidates of `best`; `semidefinite.py`: how much any plan must leave
 - `flowplan.py`, `flowsearch.py`, `flowmoves.py`: plans on what shuffles will really send
 - `anneal.py`, `search.py`, `search_space.py`, `search_choice.py`, `search_moves.py`: the local search on pairs
 - `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts that methods share
