@@ -374,7 +374,7 @@ def test_schema_describes_every_route(api: Api) -> None:
     with api.client() as client:
         schema = client.get("/schema/openapi.json").json()
         assert client.get("/schema/openapi.yaml").status_code == 200
-    assert len(schema["paths"]) == 31
+    assert len(schema["paths"]) == 35
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             assert operation["description"], path
