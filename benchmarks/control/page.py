@@ -167,5 +167,6 @@ WHAT = {
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "
     "been started for alive for two minutes whatever happens (`nimbus.task.launch.secs`): a host that is lost right "
     "after a move is missed only then, and until then nobody places anew what ran there. A controller is warm two "
-    "minutes after it began to lead, when it has loaded its planners; one that only stands by needs 100 MB less.",
+    "minutes after it began to lead, when it has loaded its planners; one that only stands by needs 100 MB less. "
+    "Where no `REPAIR` follows the loss of a host nothing was placed anew: none of the job's executors ran there.",
 }

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +26,10 @@ from stormpilot.planner import compute
 
 GRACE_S = 15.0
 """What a planner may take beyond its budget before it counts as hung."""
+STARVED_TIMES = 3
+"""So many times as long it gets on a machine so busy that it had not the CPU to be done."""
+STARVED_RATIOS = (0.05, 0.9)
+"""Starved is who used more than the one part of a time in CPU (else it sleeps: hung), and less than the other."""
 COLD_S = 150.0
 """What starting the process and compiling may take on top, for the first plan of each planner in it."""
 
@@ -89,9 +94,11 @@ class PlannerProcess:
             wait_s = None if request.left_s is None else budget_s + grace_s
             try:
                 connection.send_bytes(msgspec.msgpack.encode(request))
-                if not connection.poll(wait_s):
+                began_s = time.monotonic()
+                if not self._answered(connection, wait_s):
                     self._end()
-                    raise PlannerLostError(f"no answer {wait_s:.0f} s after it began: its process was ended")
+                    took_s = time.monotonic() - began_s
+                    raise PlannerLostError(f"no answer {took_s:.0f} s after it began: its process was ended")
                 answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Response)
             except (EOFError, OSError) as e:
                 code = self._end()
@@ -108,6 +115,20 @@ class PlannerProcess:
     def close(self) -> None:
         """End the process."""
         self._end()
+
+    def _answered(self, connection: Connection, wait_s: float | None) -> bool:
+        """Whether it answers in time; time in which it could not run on a busy machine is given again."""
+        if wait_s is None:
+            return connection.poll(None)
+        for _ in range(STARVED_TIMES):
+            used_s = cpu_s(self._process.pid)
+            if connection.poll(wait_s):
+                return True
+            used_s = cpu_s(self._process.pid) - used_s
+            least, most = (ratio * wait_s for ratio in STARVED_RATIOS)
+            if not least < used_s < most:
+                return False
+        return False
 
     def _started(self) -> Connection:
         if self._process is None or not self._process.is_alive():
@@ -133,6 +154,15 @@ class PlannerProcess:
             process.kill()
             process.join()
         return process.exitcode  # type: ignore[no-any-return]
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used so far; infinite where that cannot be told."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return math.inf
 
 
 def _exit(code: int | None) -> str:

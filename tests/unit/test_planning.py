@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from builders import two_chains
 from doubles.planners import misbehave
+from stormpilot import planning
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Plan
 from stormpilot.planner import compute
@@ -60,6 +63,25 @@ def test_a_planner_that_hangs_is_ended_and_the_next_plan_is_made(planner: Planne
         ask(planner, "hangs", left_s=0.1)
     assert not Path(f"/proc/{before}").exists()
     assert isinstance(ask(planner, "online"), Plan)
+
+
+def test_a_planner_that_got_too_little_cpu_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes half a second and has a tenth of one; what it used of that in CPU is what the test says."""
+    used_s = itertools.count(0, 0.05)
+    monkeypatch.setattr(planning, "STARVED_TIMES", 1000)
+    monkeypatch.setattr(planning, "cpu_s", lambda pid: next(used_s))
+    process = PlannerProcess(misbehave, grace_s=0.1, cold_s=0.0)
+    try:
+        answer = ask(process, "is slow", left_s=0.0)
+    finally:
+        process.close()
+    assert isinstance(answer, Infeasible)
+    assert answer.text == "at last"
+
+
+def test_the_cpu_of_a_process_is_read_from_the_system() -> None:
+    assert 0 < planning.cpu_s(os.getpid()) < 1e6
+    assert planning.cpu_s(2**31 - 1) == math.inf
 
 
 def test_a_crash_in_native_code_is_named_and_the_next_plan_is_made(planner: PlannerProcess) -> None:
