@@ -120,16 +120,17 @@ def by_instance(table: Table, part: str) -> str:
 
 def moves(table: Table) -> str:
     """Restarts against the traffic that is left, by the weight of a restart."""
-    rows = []
+    found = []
     for contestant in table.contestants("moves"):
         for instance, rs in table.rows("moves", contestant).items():
             m = rs[0].metrics
             if m:
                 values = [m["restarted_workers"], m["workers"], m["moved_executors"], m[COST]]
-                rows.append([instance, contestant, *(f"{v:,.0f}" for v in values), f"{m['inter_node_share']:.1%}"])
-    rows.sort()
+                row = [instance, contestant, *(f"{v:,.0f}" for v in values), f"{m['inter_node_share']:.1%}"]
+                found.append((instance, m["restarted_workers"], m[COST], row))
+    found.sort()
     columns = ["instance", "planner", "workers restarted", "of", "executors moved", "tuples/s between nodes", "share"]
-    return markdown(columns, rows)
+    return markdown(columns, [row for *_, row in found])
 
 
 def budgets(table: Table) -> str:
