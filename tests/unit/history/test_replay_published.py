@@ -8,7 +8,7 @@ import pytest
 import builders
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
-from stormpilot.history.replay.coming import coming_of, looks_ahead
+from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
 from stormpilot.history.replay.publishing import publish
 from stormpilot.history.replay.score import Totals, Weights
 from stormpilot.history.replay.study import Replay
@@ -79,6 +79,15 @@ def test_profile_that_is_not_good_enough_foretells_nothing() -> None:
     model = builders.two_chains()
     for error in (0.2, None):
         assert coming_of([mined(error)], 0.15)(model, 12 * HOUR_MS, 13 * HOUR_MS) is None
+
+
+def test_topology_that_gets_no_forecast_is_told_with_its_reason() -> None:
+    assert foretells_nothing([mined(0.05)], 0.15) == []
+    assert foretells_nothing([mined(0.2)], 0.15) == [
+        "no forecasts for chains: its profile is off by 20.0%, history.max_forecast_error_ratio is 15.0%"
+    ]
+    assert "never tested" in foretells_nothing([mined(None)], 0.15)[0]
+    assert "no profile" in foretells_nothing([msgspec.structs.replace(mined(0.05), profile=None)], 0.15)[0]
 
 
 def test_profile_made_from_the_replayed_time_is_told() -> None:

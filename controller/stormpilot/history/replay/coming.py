@@ -48,3 +48,20 @@ def coming_of(mined: Sequence[Mined], max_error_ratio: float) -> Coming:
 def looks_ahead(mined: Sequence[Mined], from_ms: int) -> list[str]:
     """Topologies whose profile was made from time that is replayed too: their forecasts know what they foretell."""
     return sorted(m.thresholds.topology_name for m in mined if m.profile is not None and m.profile.to_ms > from_ms)
+
+
+def foretells_nothing(mined: Sequence[Mined], max_error_ratio: float) -> list[str]:
+    """Why no forecast is made for topologies, a line each: no profile, or one that was not tested well enough."""
+    lines = []
+    for m in mined:
+        error = None if m.profile is None else m.profile.forecast_error_ratio
+        if m.profile is None:
+            why = "no profile of its week was mined"
+        elif error is None:
+            why = "its profile was never tested"
+        elif error > max_error_ratio:
+            why = f"its profile is off by {error:.1%}, history.max_forecast_error_ratio is {max_error_ratio:.1%}"
+        else:
+            continue
+        lines.append(f"no forecasts for {m.thresholds.topology_name}: {why}")
+    return sorted(lines)

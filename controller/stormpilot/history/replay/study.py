@@ -18,7 +18,7 @@ from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.reading import Log
 from stormpilot.history.replay.choose import Tried, Verdict, choose, tried
-from stormpilot.history.replay.coming import coming_of, looks_ahead
+from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
 from stormpilot.history.replay.past import past, yardstick_error
 from stormpilot.history.replay.play import Rules
 from stormpilot.history.replay.read import past_of
@@ -170,6 +170,8 @@ def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question) ->
             f"the profiles of {', '.join(known)} were made from time that is replayed too: forecasts look better than "
             "they can be; mine with --until before the replayed time"
         )
+    if any(s.forecast for s in question.settings):
+        notes += foretells_nothing(mined, question.rules.config.history.max_forecast_error_ratio)
     unmeasured = sum(len(s.unmeasured) for s in steps)
     if unmeasured:
         notes.append(f"{unmeasured} steps of topologies were not measured whole and do not count")
