@@ -222,6 +222,8 @@ class Migrator:
         alone = _with_cpu(part(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
         if len(placed(facts)) != len(alone.topologies[0].executors):
             return facts
+        if m.stage.switches:
+            return replace(facts, stage=m.stage)
         spare = Spare(alone, self.routables(observation, [t])[t], self.config.nonstop.peer_limit_ratio)
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
@@ -304,7 +306,7 @@ class Migrator:
             text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id} is withdrawn; what runs is the plan"
         plan_id = target.plan_id if last and not m.withdrawn else f"{target.plan_id}-{m.step + 1}-{self.new_id()[:4]}"
         message = self._message(target, plan_id, workers, facts.now_ms, f"{m.entry.reason}: {text}")
-        moved = _moved(facts, workers)
+        moved = m.stage.away if m.stage.switches and found.publish else _moved(facts, workers)
         promise = _promise(m) if last else None
         entry = msgspec.structs.replace(
             m.entry,

@@ -32,7 +32,7 @@ from stormpilot.model.messages import (
 from stormpilot.model.migrations import Migration
 from stormpilot.model.moves import MoveState
 from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import Routes
+from stormpilot.model.routes import STANDBY_KEY, Routes
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
@@ -97,12 +97,16 @@ class World:
     def supervisors(self, *supervisors: str) -> None:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
 
-    def submit(self, slots: Slots, name: str = "flights", *, routed: bool = False) -> str:
-        """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more."""
+    def submit(self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0) -> str:
+        """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more.
+
+        `standby`: so many tasks of `parse` wait for a route.
+        """
         topology = snapshots.topology(snapshots.everywhere(slots), name=name)
         topology = msgspec.structs.replace(topology, assigned_since_ms=self.now_ms - 3_600_000)
         if routed:
-            parts = [_routed(c) if c.id in ("parse", "sink") else c for c in topology.components]
+            waiting = {"parse": {STANDBY_KEY: standby}} if standby else {}
+            parts = [_routed(c, waiting.get(c.id, {})) if c.id in ("parse", "sink") else c for c in topology.components]
             topology = msgspec.structs.replace(topology, workers=3, components=parts)
         self._topologies[topology.id] = topology
         for task in snapshots.COMPONENT_OF:
@@ -239,6 +243,7 @@ class World:
                 counted = self._counted[t, e.start]
                 for (source, task), tps in self.traffic.items():
                     if self._goes_to(t, task) == e.start:
+                        source = self._goes_to(t, source)  # noqa: PLW2901
                         counted[source] = counted.get(source, 0.0) + tps * POLL_S
                 if e.component == "source":
                     sent = sum(tps for (source, _), tps in self.traffic.items() if source == e.start)
@@ -287,6 +292,6 @@ class World:
         self.zookeeper.put(path, encode(message))
 
 
-def _routed(part: ComponentPart) -> ComponentPart:
+def _routed(part: ComponentPart, config: Mapping[str, object]) -> ComponentPart:
     inputs = [msgspec.structs.replace(i, routed=True) for i in part.inputs]
-    return msgspec.structs.replace(part, inputs=inputs)
+    return msgspec.structs.replace(part, inputs=inputs, config={**part.config, **config})

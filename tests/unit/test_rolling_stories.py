@@ -276,6 +276,57 @@ def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
     assert msgspec.structs.asdict(after)["phase"] == "draining"
 
 
+STANDS_BY: Slots = {("a", 6700): (1, 3, 4, 5, 6), ("b", 6700): (2,)}
+"""`parse` 2 works far from its source, 3 stands by beside it."""
+
+
+def standing_by(wanted: Slots) -> tuple[World, str]:
+    w = World("a", "b")
+    w.traffic = {(1, 2): 100.0, (2, 4): 100.0}
+    t = w.submit(STANDS_BY, routed=True, standby=1)
+    w.tell(40)
+    w.wanted = {t: wanted}
+    return w, t
+
+
+def test_a_plan_for_which_a_task_stands_by_moves_tuples_and_no_worker() -> None:
+    """The planner wants 2 where 3 is: 3 gets what 2 got, 2 stands by, everything stays where it is."""
+    w, t = standing_by({("a", 6700): (1, 2, 3, 4, 5, 6)})
+    w.tell(200)
+    assert w.slots(t) == STANDS_BY
+    table = w.routes(t)
+    assert table is not None
+    assert [(c.component, c.active, c.draining) for c in table.components] == [("parse", [3], [])]
+    m = w.migration(t)
+    assert m is not None
+    assert (m.outcome, m.steps[0].switches) == ("DONE", [(2, 3)])
+    (entry,) = w.history(t)
+    assert entry.how == "nonstop: without restarts, by giving the tuples of 1 task to tasks that stand by"
+    assert entry.effect is not None
+    assert entry.effect.verdict == "HELPED"
+
+
+@pytest.mark.parametrize("phase", ["ready", "draining"])
+def test_a_switch_that_is_aborted_gives_the_tuples_back(phase: str) -> None:
+    w, t = standing_by({("a", 6700): (1, 2, 3, 4, 5, 6)})
+    begun(w, t, phase)
+    w.wanted = {}
+    operate.abort_migration(operator(w), t)
+    w.tell(20)
+    m = w.migration(t)
+    assert m is not None
+    assert m.outcome == "ABORTED"
+    table = w.routes(t)
+    assert table is None or [c.active for c in table.components] == [[2]]
+
+
+def test_a_drained_host_is_left_by_the_executor_not_only_by_its_tuples() -> None:
+    w, t = standing_by({("a", 6700): (1, 2, 3, 4, 5, 6)})
+    operate.drain(operator(w), "host-b")
+    w.tell(60)
+    assert w.slots(t) == {("a", 6700): (1, 2, 3, 4, 5, 6)}
+
+
 def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
     """Every worker holds something that cannot be routed: with restarts an executor moves, without none does."""
     for moves, plans in (("auto", 1), ("nonstop", 0)):

@@ -2,6 +2,7 @@
 
 - `spare.py`: which executors can be routed around, and who carries what they did meanwhile.
 - `sequence.py`: the steps that lead from one placement to another, or why there are none.
+- `switches.py`: plans for which tasks that stand by need only get the tuples.
 - `manner.py`: whether a plan is to be carried out by them or by restarts, and what either costs.
 - `machine.py`: one migration, step by step, whatever interrupts it.
 

@@ -23,7 +23,7 @@ from stormpilot.model.messages import StatusMessage, TopologySnapshot, WorkerPar
 from stormpilot.model.migrations import Migration, Outcome, ProcessPart, StagePart, running_workers, workers_of
 from stormpilot.model.reports import TaskLoad
 from stormpilot.model.routable import route_in_force, tasks_of
-from stormpilot.model.routes import Routes, handed_on, rest_all, settled, take_up
+from stormpilot.model.routes import Routes, handed_on, rest_all, settled, switch, take_up
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
 """States of a plan that end a migration."""
@@ -104,6 +104,8 @@ def _ready(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     if m.step > 0 and facts.now_ms - m.since_ms < config.between_s * 1000:
         return None
     lacking, routes, stage = facts.lacking, None, facts.stage
+    if stage is not None and (silent := sorted({b for _, b in stage.switches} - {p.task for p in facts.processes})):
+        stage, lacking = None, f"task {silent[0]}, which is to stand in for good, has not reported"
     if facts.anew:
         m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], *facts.anew])
         stage = facts.anew[0]
@@ -137,6 +139,10 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
     if _drains(m, facts):
         return None
+    if m.stage.switches:
+        text = f"{len(m.stage.switches)} tasks gave their tuples to others that stood by"
+        after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
+        return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
     processes = [p for p in facts.processes if p.task in _tasks(m)]
     after = msgspec.structs.replace(m, phase="moving", since_ms=facts.now_ms, applied_at_ms=None, processes=processes)
     return Next(after, publish=True)
@@ -291,6 +297,9 @@ def _put_aside(m: Migration, facts: Facts) -> Routes | None:
     for component, tasks in sorted(_by_component({*m.stage.away, *m.stage.stand_ins}, facts).items()):
         route = route_in_force(facts.snapshot, component, table)
         known = tasks_of(facts.snapshot, component)
+        for from_, to in m.stage.switches:
+            if from_ in tasks:
+                route = switch(route, known, from_, to, facts.now_ms)
         for t in sorted(set(tasks) & set(m.stage.stand_ins) - set(route.active)):
             route = take_up(route, known, t, facts.now_ms)
         if away := sorted(set(tasks) & set(m.stage.away) & set(route.active)):

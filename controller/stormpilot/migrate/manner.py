@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from stormpilot.config.nonstop import Moves, NonstopSection
 from stormpilot.decide.manner import Manner
-from stormpilot.migrate.sequence import Sequence, closed_workers, sequence
+from stormpilot.migrate.sequence import closed_workers, sequence
 from stormpilot.migrate.spare import Routable, Spare
+from stormpilot.migrate.switches import switches
 from stormpilot.model.migrations import StagePart, running_workers
 from stormpilot.model.part import part
 from stormpilot.model.values import Model, TopologyPlan
@@ -36,13 +37,18 @@ def way(model: Model, target: TopologyPlan, routable: Routable, moves: Moves, co
         return Way(Manner("restart", "decide.moves is restart"))
     alone = part(model, {target.id})
     spare = Spare(alone, routable, config.peer_limit_ratio)
+    if (switched := switches(spare, target)) is not None:
+        n = len(switched.switches)
+        text = f"without restarts, by giving the tuples of {n} task{'s' if n > 1 else ''} to tasks that stand by"
+        return Way(Manner("nonstop", text, 1, _around_tps(alone, set(switched.away))), (switched,))
     found = sequence(spare, target, config.interim_workers)
     if found.possible:
         if not found.steps:
             return Way(Manner("restart", "nothing moves"))
         n = len(found.steps)
+        starts = [s for step in found.steps for w in step.workers for s, _ in w.executors]
         text = f"without restarts, in {n} step{'s' if n > 1 else ''}"
-        return Way(Manner("nonstop", text, n, _around_tps(alone, found)), found.steps)
+        return Way(Manner("nonstop", text, n, _around_tps(alone, starts)), found.steps)
     more = len(found.why_not) - SHOWN
     why = "; ".join(found.why_not[:SHOWN]) + (f"; {more} more" if more > 0 else "")
     text = f"its workers restart, since they cannot all be emptied: {why}"
@@ -72,9 +78,9 @@ def with_closed_workers(
     return (msgspec.structs.replace(model, topologies=topologies), closed) if closed else (model, {})
 
 
-def _around_tps(alone: Model, found: Sequence) -> float:
-    """Tuples/s that arrive at the executors of each step, summed over the steps."""
+def _around_tps(alone: Model, starts: Collection[int]) -> float:
+    """Tuples/s that arrive at these executors, each as often as it is named."""
     arrive: defaultdict[int, float] = defaultdict(float)
     for e in alone.traffic:
         arrive[e.to] += e.rate
-    return sum(arrive[start] for step in found.steps for w in step.workers for start, _ in w.executors)
+    return sum(arrive[start] for start in starts)

@@ -30,12 +30,14 @@ class StagePart(Part, frozen=True, kw_only=True):
     """One step: the workers that start with it, in place of those that have their executors now.
 
     `away` are the tasks that get no tuples meanwhile; `stand_ins` those that stood by and get them instead, where no
-    other task of the component would be left. The ports are wishes.
+    other task of the component would be left. The ports are wishes. `switches` are pairs of tasks, of which the second
+    stands by and gets what the first got, for good: then there are no workers.
     """
 
     workers: list[WorkerPart]
     away: list[int] = msgspec.field(default_factory=list)
     stand_ins: list[int] = msgspec.field(default_factory=list)
+    switches: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
 class Migration(Message, frozen=True, kw_only=True):
