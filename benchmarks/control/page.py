@@ -160,15 +160,6 @@ WHAT = {
     "Pairs and CPU are what the shuffles make of the placement. "
     "The first cycle is not counted. The clock goes on while other processes have the CPU: mind the load average. "
     "`PLANNER_FAILED`, `INFEASIBLE`: what the planner had after its 10 s did not pass the check.",
-    "react": "From a step in the traffic to a better placement",
-    "soak": "Trouble without end: a soak",
-}
-WHAT = {
-    "shim": "A JVM with Storm's own classes and a simulated cluster: how long `schedule()` takes.",
-    "scale": "A simulated cluster through a real ZooKeeper to a real controller process in mode `advise`, reports of "
-    "every task every 10 s, planner `best` with a budget of 10 s, every topology planned in every cycle. A cycle's "
-    "time includes the planner's. Bytes are those of the process's TCP connections, by the kernel's count. "
-    "`PLANNER_FAILED`: what the planner had after its 10 s did not pass the check, and nothing came of it.",
     "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
     "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "
     "`stormpilot local` does it, cycles of 5 s over windows of 20 s. Storm's own share is the time from publishing "
