@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -108,9 +109,10 @@ def compare(
     """Compare planners on one model: metrics, moves, time, and the gap to the best bound of
     inter-node traffic.
 
-    The bound is what `exact` proves where it can do the model, else the least traffic found,
-    and is called so. With --traffic flow (the default where anything is shuffled) best and
-    partition minimise what shuffles will send, and the gap is in that; nothing is proved of it.
+    The bound is what `exact` proves where it can do the model, or semidefinite programming where
+    that proves more, else the least traffic found, and is called so. With --traffic flow (the
+    default where anything is shuffled) best and partition minimise what shuffles will send, and
+    the gap is in that; nothing is proved of it.
     A planner that finds no plan, or fails, is a row that says why. Exit code 0 also then.
     """
     from stormpilot.planner import PLANNERS, planner_named
@@ -131,6 +133,8 @@ def compare(
             runs.append(run)
             proofs += [] if proof is None else [proof]
             console_err.print(f"{_progress(run):<60}", highlight=False, markup=False)
+    if flow is None and any(r.state == "planned" for r in runs):
+        proofs += relaxed(compiled, proofs, budget)
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
     if output is not None:
@@ -201,6 +205,17 @@ def _planned(
         planner, model, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial, traffic=traffic
     )
     return answer, proofs[-1] if proofs else None
+
+
+def relaxed(compiled: Compiled, proofs: Sequence[Bound], budget_s: float) -> list[Bound]:
+    """What semidefinite programming proves of any plan in such a time, where no optimum was proved."""
+    from stormpilot.planner.semidefinite import inter_node_bound
+
+    if any(p.kind == "proved optimum" for p in proofs):
+        return []
+    deadline = time.monotonic() + budget_s
+    tps = inter_node_bound(compiled, lambda: deadline - time.monotonic())
+    return [Bound(kind="proved bound", inter_node_tps=tps, by="semidefinite programming")]
 
 
 def summed_up(

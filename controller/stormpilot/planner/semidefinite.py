@@ -22,6 +22,7 @@ from stormpilot.planner.anneal import LeftS
 
 ITERATIONS = 400
 LOOK_EVERY = 20
+LARGEST = 800  # executors of a topology: each iteration takes time with their cube, so larger ones count as 0
 SLACK = 1e-7  # of all traffic: far above the rounding of eigenvalues
 
 
@@ -33,7 +34,7 @@ def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: 
         lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
         cpu = c.cpu_mhz[lo:hi]
         own = (c.pair_a >= lo) & (c.pair_a < hi)
-        if not own.any() or not 0 < largest < cpu.sum():
+        if not own.any() or len(cpu) > LARGEST or not 0 < largest < cpu.sum():
             continue
         traffic = np.zeros((hi - lo, hi - lo))
         traffic[c.pair_a[own] - lo, c.pair_b[own] - lo] = c.pair_tps[own]

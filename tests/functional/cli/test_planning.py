@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from doubles.commands import Run
 from doubles.models import HALF, PAIRED, SPREAD, model, plan, topology
-from stormpilot.model.values import Plan
+from stormpilot.model.values import Edge, Plan
 from stormpilot.planner import PLANNERS, Planner
 
 QUICK = ("--planner", "default", "--planner", "online", "--budget", "5")
@@ -166,6 +167,18 @@ def test_the_bound_is_what_exact_proves(run: Run, tmp_path: Path) -> None:
     assert (done["bound"]["kind"], done["bound"]["by"]) == ("proved optimum", "exact")
     assert done["bound"]["inter_node_tps"] == 0.0
     assert {r["planner"]: r["gap"] for r in done["rows"]}["exact"] == 0.0
+
+
+def test_without_exact_the_bound_is_what_semidefinite_programming_proves(run: Run, tmp_path: Path) -> None:
+    """All four executors exchange 10 tuples/s, and a node holds two: four of the six pairs are apart in every plan."""
+    pairs = itertools.combinations(range(1, 5), 2)
+    rates = [Edge(topology="flights-1", from_=a, to=b, rate=10.0) for a, b in pairs]
+    whole = msgspec.structs.replace(model(topology(SPREAD, cpu_mhz=500.0)), traffic=rates)
+    (tmp_path / "m.json").write_bytes(msgspec.json.encode(whole))
+    done = run("plan", "compare", "--model", tmp_path / "m.json", *QUICK, "-f", "json").json()
+    assert (done["bound"]["kind"], done["bound"]["by"]) == ("proved bound", "semidefinite programming")
+    assert done["bound"]["inter_node_tps"] == pytest.approx(40.0, rel=1e-3)
+    assert done["rows"][0]["gap"] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_planner_that_fails_or_finds_nothing_is_a_row(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
