@@ -11,9 +11,11 @@ from stormpilot.account import Account
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
 from stormpilot.decide.judge import Verdict
+from stormpilot.decide.manner import Manner
 from stormpilot.decide.reasons import Reason, hold
 from stormpilot.decide.worth import as_it_runs
 from stormpilot.desk import Desk
+from stormpilot.errors import UsageError
 from stormpilot.follow import Follower
 from stormpilot.manners import Manners, unwanted
 from stormpilot.migrate.manner import Way
@@ -78,25 +80,29 @@ class Outgoing:
                 decision = account.decisions[t] = replace(decision, manner=way.manner)
             if (refusal := unwanted(decision)) is not None:
                 account.decisions[t] = refusal
-            elif way.steps:
-                self._begin(running[t], way, verdict, observation, account)
-            else:
+            elif not way.steps or not self._begin(running[t], way, verdict, observation, account):
                 left.append(t)
         return left
 
     def _begin(
         self, topology: Topology, way: Way, verdict: Verdict, observation: Observation, account: Account
-    ) -> None:
+    ) -> bool:
+        """Write a migration; False where it is too large to be written."""
         t, decision = topology.id, account.decisions[topology.id]
         (entry,) = self._entries([t], "publish", verdict, observation, account)
         window_s = (observation.at_ms - observation.since_ms[t]) / 1000
-        steps = self.migrator.begin(entry, way.steps, topology, decision.promise, window_s, observation)
+        try:
+            steps = self.migrator.begin(entry, way.steps, topology, decision.promise, window_s, observation)
+        except UsageError as e:
+            account.decisions[t] = replace(decision, manner=Manner("restart", f"its steps cannot be written: {e}"))
+            return False
         try:
             self.publisher.write([*steps, *self._beside(entry, account, observation.seen)])
         except ConflictError as e:
             account.decisions[t] = hold(t, Reason.NOT_PUBLISHED, str(e))
-            return
+            return True
         account.plans[t] = entry
+        return True
 
     def _publish(
         self, entries: Sequence[HistoryEntry], verdict: Verdict, observation: Observation, account: Account

@@ -36,12 +36,12 @@ LACKS = "no spare capacity: "
 class Facts:
     """What is seen of the topology now.
 
-    `routes` is the table (None: none, or it cannot be read), `table` whether there is one; `plan_id` that of the
-    published plan, `status` what the plug-in says. `idle` are tasks that did nothing between their last two reports,
-    `alive` those that reported since the phase began, `processes` where each task reported from last; `keyed` what
-    tasks wrote that hand state over, by task. `held` says why nothing may be begun (paused, blackout...). Asked in
-    `ready` alone: `stage` is the present step by what is measured now, None: it cannot be done, `lacking` says why;
-    `anew` are other steps from here to the same end. `supervisors` are those that are alive.
+    `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
+    plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
+    the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
+    task. `held` says why nothing may be begun (paused, blackout...). Asked in `ready` alone: `stage` is the present step
+    by what is measured now, None: it cannot be done, `lacking` says why; `anew` are other steps from here to the same
+    end. `supervisors` are those that are alive.
     """
 
     now_ms: int
@@ -83,7 +83,10 @@ def next_of(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     changed = table if table != facts.routes else None
     facts = replace(facts, routes=table)
     phases = {"ready": _ready, "draining": _draining, "moving": _moving, "returning": _returning}
-    found = phases[m.phase](m, facts, config)
+    try:
+        found = phases[m.phase](m, facts, config)
+    except RefusedError:  # the state of keys is on its way: once it has arrived they can go on
+        found = None
     if found is None:
         return Next(m, changed, said=said) if changed is not None or said else None
     return replace(found, routes=found.routes or changed, said=(*said, *found.said))

@@ -24,6 +24,8 @@ TOGETHER = 2
 """So many target workers are tried together before all of them are."""
 MOST_TRIED_TOGETHER = 30
 """Where more workers are missing than this, pairs of them are not tried."""
+LOOKS = 1_000_000
+"""So many times the executors of a topology may be looked at: about a second."""
 MOST_STEPS = 500
 """A plan that needs more steps than this is none that anybody waits for."""
 
@@ -60,6 +62,7 @@ class _Search:
         self.known = self._broken(self.now) | self._broken(self.then)
         self.used = [self._used(self.now), self._used(self.then)]
         self.why: list[str] = []
+        self.looks_left = LOOKS // max(1, len(spare.executors))
 
     def run(self) -> Sequence:
         where = {start: s for s, starts in self.now for start in starts}
@@ -84,6 +87,9 @@ class _Search:
         for candidates in (self._whole(1), self._apart(), self._whole(TOGETHER), self._all()):
             ways = sorted(candidates, key=lambda c: (len(c[0]), sorted(c[0])))
             for emptied, arriving in ways:
+                if self.looks_left <= 0:
+                    self.why = [f"no steps were found in {LOOKS // len(self.spare.executors)} looks"]
+                    return None
                 step = self._try(emptied, arriving)
                 if step is not None:
                     return step
@@ -129,17 +135,18 @@ class _Search:
     # --- may it be ----------------------------------------------------------------------------------------------------
 
     def _try(self, emptied: frozenset[int], arriving: list[PlacedWorker]) -> StagePart | None:
-        where = {start: node for node, starts in self.now for start in starts}
-        away = self.spare.away(emptied, where)
-        if isinstance(away, str):
-            self.why.append(away)
-            return None
+        self.looks_left -= 1
         kept = {w: port for w, port in self.now.items() if not w[1] & emptied}
         after = self._placed(kept, arriving)
         if after is None:
             return None
         if len(after) > self.most_workers:
             self.why.append(f"{len(after)} workers would run between two steps, {self.most_workers} at most may")
+            return None
+        where = {start: node for node, starts in self.now for start in starts}
+        away = self.spare.away(emptied, where)
+        if isinstance(away, str):
+            self.why.append(away)
             return None
         if wrong := self._too_full(after) or next(iter(sorted(self._broken(after) - self.known)), ""):
             self.why.append(f"between two steps: {wrong}")
