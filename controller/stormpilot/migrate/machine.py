@@ -39,7 +39,7 @@ class Facts:
     `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
     plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
     the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
-    task. `held` says why nothing may be begun (paused, blackout...). Asked in `ready` alone: `stage` is the present step
+    task. `held` says why nothing may be begun (paused, blackout). Asked in `ready` alone: `stage` is the present step
     by what is measured now, None: it cannot be done, `lacking` says why; `anew` are other steps from here to the same
     end. `supervisors` are those that are alive.
     """

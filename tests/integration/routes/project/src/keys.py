@@ -34,3 +34,12 @@ class Take(Bolt):
 
     def process(self, tup):
         pass
+
+
+class Pass(Bolt):
+    """Passes them on."""
+
+    outputs = ["key"]  # noqa: RUF012
+
+    def process(self, tup):
+        self.emit([tup.values[0]])
