@@ -23,9 +23,10 @@ from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
 from stormpilot.planner import members, online, partition
 from stormpilot.planner.anneal import Annealer, LeftS, no_limits
+from stormpilot.planner.clusters import clustered
 from stormpilot.planner.feasibility import refuted
 from stormpilot.planner.layout import Frame, Layout, present_layout, relabel, running_layout
-from stormpilot.planner.objective import ObjectiveName, checked, objective_of
+from stormpilot.planner.objective import ObjectiveName, checked, objective_of, weights
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
@@ -238,9 +239,7 @@ class Portfolio:
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
         )
-        if not members.time_for_partition(f.compiled.executors, self.left_s):
-            self.short = True
-        makers.append(lambda: members.partitioned(f, asked, rng, self.left_s))
+        makers.append(lambda: self._partitioned(asked, rng))
         makers.append(lambda: online.greedy(f, 0.3))
         made = 0
         for make in makers:
@@ -252,6 +251,14 @@ class Portfolio:
             if whole is not None and not isinstance(whole, Infeasible):
                 made += 1
                 yield relabel(f, whole)
+
+    def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> Layout | None:
+        """What `partition` answers; where there is no time for it, packed clusters, which take a small part of it."""
+        f = self.frame
+        if members.time_for_partition(f.compiled.executors, self.left_s):
+            return members.partitioned(f, asked, rng, self.left_s)
+        self.short = True
+        return partition.seated(f, clustered(f, weights(f.compiled, self.objective), self.rng))
 
     def _anneal(self, start: Layout, tries: int, temperature: float) -> None:
         before = self.left_s()
