@@ -81,7 +81,8 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         # and the common one leads there.
         own_port = nimbus_port if len(nimbuses) == 1 else ports.take()[0]
         conf = base | {"storm.local.hostname": host, "nimbus.thrift.port": own_port}
-        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, own_port, conf, spec.conf))
+        more = {**spec.conf, **spec.nimbus_conf}
+        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, own_port, conf, more))
     if len(nimbuses) > 1:
         ways = [((d.host, nimbus_port), (d.host, d.port)) for d in daemons if d.kind == "nimbus"]
         log, output = _logs(layout, "forwarder")

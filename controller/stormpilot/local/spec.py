@@ -52,6 +52,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
     conf
         Further keys for storm.yaml; they win over ours.
+    nimbus_conf
+        The same for the storm.yaml of the Nimbuses alone.
     """
 
     name: str = "default"
@@ -70,6 +72,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     nimbuses: int = 1
     tuned: bool = True
     conf: Mapping[str, Any] = {}
+    nimbus_conf: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
         check_name(self.name)
