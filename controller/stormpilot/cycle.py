@@ -186,7 +186,7 @@ class Cycle:
         """Look after plans that are carried out step by step, about once a second."""
         if observation.belief is not None:
             lost = self._lost(observation.belief.model, observation.at_ms)
-            self.migrator.tick(observation, self._subjects(observation), lost)
+            self.told_since += self.migrator.tick(observation, self._subjects(observation), lost)
 
     def _migrating(
         self, subjects: Mapping[str, Subject], model: Model, observation: Observation

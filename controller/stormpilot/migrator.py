@@ -16,6 +16,7 @@ import structlog
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, published
+from stormpilot.decide.events import Event, EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.migrate.machine import (
     Facts,
@@ -96,6 +97,7 @@ class Migrator:
     observer: Observer
     _watches: dict[str, _Watch] = field(default_factory=dict)
     _begun: bool = False
+    _ended: list[Event] = field(default_factory=list)
 
     # --- for the cycle ------------------------------------------------------------------------------------------------
 
@@ -170,9 +172,11 @@ class Migrator:
         broken = any(v.message is None for v in seen.migrations.values())
         return bool(self.running(observation)) or open_ or broken
 
-    def tick(self, observation: Observation, subjects: Mapping[str, Subject], lost: tuple[list[str], int]) -> None:
-        """Look once at every migration, and at tables in which something is left to do."""
-        self._begun = False
+    def tick(
+        self, observation: Observation, subjects: Mapping[str, Subject], lost: tuple[list[str], int]
+    ) -> list[Event]:
+        """Look once at every migration, and at tables in which something is left to do; what has ended."""
+        self._begun, self._ended = False, []
         running = self.running(observation)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
@@ -195,6 +199,7 @@ class Migrator:
         for t, kept in observation.seen.migrations.items():
             if kept.message is None:
                 self._heal(t, kept.version, observation)
+        return self._ended
 
     def _held(self, subject: Subject, lost: tuple[list[str], int]) -> str:
         closed = forbidden(subject, *lost, self.config.decide) or blacked_out(subject)
@@ -286,7 +291,11 @@ class Migrator:
             self.publisher.write([*own, *table])
         for text in found.said:
             log.info("migration", topology=name, plan=after.entry.plan.plan_id, text=text)
-        if after.phase != before.phase or after.step != before.step:
+        if not after.running:
+            kind = EventKind.MIGRATION_DONE if after.outcome == "DONE" else EventKind.MIGRATION_ENDED
+            text = after.sentence(facts.now_ms)
+            self._ended.append(Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps)))
+        elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("migration", topology=name, state=after.sentence(facts.now_ms))
 

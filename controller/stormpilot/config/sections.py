@@ -168,6 +168,7 @@ EventKind = Literal[
     "infeasible",
     "planner_failed",
     "resources_lacking",
+    "migration_ended",
 ]
 
 

@@ -16,6 +16,8 @@ class EventKind(enum.StrEnum):
     ROLLBACK_IMPOSSIBLE = "ROLLBACK_IMPOSSIBLE"
     RESOURCES_LACKING = "RESOURCES_LACKING"
     RESOURCES_SUFFICE = "RESOURCES_SUFFICE"
+    MIGRATION_DONE = "MIGRATION_DONE"
+    MIGRATION_ENDED = "MIGRATION_ENDED"
 
 
 ALERTS = frozenset(
@@ -24,6 +26,7 @@ ALERTS = frozenset(
         EventKind.MOVE_WORSE,
         EventKind.ROLLBACK_IMPOSSIBLE,
         EventKind.RESOURCES_LACKING,
+        EventKind.MIGRATION_ENDED,
     }
 )
 """Those that want a person's attention."""

@@ -12,6 +12,8 @@ ROUTABLE = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS")
 
 def why_not_routable(component: ComponentPart) -> str:
     """Why a component's tuples cannot be routed; empty if they can. A load report's stream does not count."""
+    if component.kind == "system":
+        return "it is Storm's own"
     if component.kind != "bolt":
         return f"it is a {component.kind}: nothing is sent to it that could go elsewhere"
     if not component.inputs:

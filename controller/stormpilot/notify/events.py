@@ -29,6 +29,7 @@ BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.MOVE_WORSE: ("move_worse", "info"),
     Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),
     Began.ROLLBACK_IMPOSSIBLE: ("rollback_impossible", "info"),
+    Began.MIGRATION_ENDED: ("migration_ended", "info"),
     Began.RESOURCES_LACKING: ("resources_lacking", "firing"),
     Began.RESOURCES_SUFFICE: ("resources_lacking", "resolved"),
 }

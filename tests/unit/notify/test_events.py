@@ -142,10 +142,12 @@ def test_what_a_cycle_tells_once_is_passed_on() -> None:
         return Began(kind, ID, "flights", "text", NOW_MS, 1.0, 2.0)
 
     kinds = [EventKind.MOVE_WORSE, EventKind.MOVE_WITHOUT_GAIN, EventKind.ROLLBACK_IMPOSSIBLE]
+    kinds.append(EventKind.MIGRATION_ENDED)
     assert told(Watch(), events=[began(k) for k in kinds]) == [
         ("move_worse", "info"),
         ("move_without_gain", "info"),
         ("rollback_impossible", "info"),
+        ("migration_ended", "info"),
     ]
     lacking = [began(EventKind.RESOURCES_LACKING), began(EventKind.RESOURCES_SUFFICE)]
     assert told(Watch(), events=lacking) == [("resources_lacking", "firing"), ("resources_lacking", "resolved")]
