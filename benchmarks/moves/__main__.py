@@ -1,0 +1,234 @@
+"""Moves of executors on a real local cluster, one a minute: what is missing meanwhile, what fails, what is late."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import platform
+import signal
+import sys
+import time
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.hook.__main__ import cpu_name, topologies
+from benchmarks.moves import otd, page
+from benchmarks.moves.measured import Move, Second, read, summary
+from benchmarks.moves.variants import Bench, Variant, until, variants
+from stormpilot.errors import StormpilotError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.nimbus import Nimbus
+from stormpilot.submit.jar import build_jar
+from stormpilot.submit.submission import prepare, send
+from stormpilot.zookeeper import connect
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).with_name("project")
+BENCH = REPOSITORY / "build" / "bench"
+RESULTS = REPOSITORY / "docs" / "results" / "moves.md"
+TARGETS = ("java", "python")
+CALM_S = 20.0
+PERIOD_S = 60.0
+LEAST_FLOW_S = 5
+console = Console(stderr=True, highlight=False)
+
+
+def main() -> int:
+    """Run the variants; 0 when nothing that was wanted was missed."""
+    names = list(variants())
+    parser = argparse.ArgumentParser(prog="make bench-moves", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of every variant and kind of targets")
+    parser.add_argument("--rate", type=float, default=100.0, help="tuples/s of the source")
+    parser.add_argument("--variants", default=",".join(names), help=f"of {', '.join(names)}")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="java, python")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the rows of build/bench/moves.json that are not run now"
+    )
+    parser.add_argument(
+        "--otd", default="", help="forms of the word count to move one task at a time: communication, computation"
+    )
+    parser.add_argument("--steps", type=int, default=otd.MOST_STEPS, help="of each form at most")
+    parser.add_argument("--publish", action="store_true", help="write docs/results/moves.md too")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    file = BENCH / "moves.json"
+    kept = json.loads(file.read_text()) if arguments.add and file.exists() else {}
+    rows: list[dict[str, Any]] = kept.get("rows", [])
+    forms: dict[str, Any] = kept.get("otd", {})
+    order = [(v, t) for v in names for t in TARGETS]
+    chosen = [p for p in order if p[0] in arguments.variants.split(",") and p[1] in arguments.targets.split(",")]
+    if chosen:
+        with Cluster() as cluster:
+            for variant, targets in chosen:
+                row = measure(cluster.up, variants()[variant](), variant, targets, arguments)
+                rows = [r for r in rows if (r["variant"], r["targets"]) != (variant, targets)] + [row]
+                rows.sort(key=lambda r: order.index((r["variant"], r["targets"])))
+                write(rows, forms, arguments)  # what was measured is kept when a later variant fails
+    for form in filter(None, arguments.otd.split(",")):
+        forms[form] = otd.run(otd.checked(form), arguments, console.print)
+        write(rows, forms, arguments)
+    page.show(rows, Console(width=150))
+    lines = [line for form in forms.values() for line in otd.judged(form)]
+    for line in lines:
+        Console(width=150).print(line, highlight=False)
+    if arguments.publish:
+        RESULTS.write_text("\n".join(published(rows, forms, arguments)) + "\n")
+    return 0 if not any("missed" in line for line in page.judged(rows) + lines) else 1
+
+
+class Cluster:
+    """Three supervisors whose workers are measured."""
+
+    def __enter__(self) -> Cluster:
+        self.up = LocalCluster.up(ClusterSpec(name="bench-moves", supervisors=3, slots=4, cpu_points=400, hook=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.up.down()
+
+
+def measure(
+    cluster: LocalCluster, variant: Variant, name: str, targets: str, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """One row: submit, wait until it flows, a calm time, then a move a minute."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder) / "source.jsonl"
+        zookeeper = connect(cluster.zookeeper_hosts)
+        bench = Bench(cluster, zookeeper, Path(folder), f"moving-{name}-{targets}")
+        try:
+            variant.prepare(bench)
+            bench.topology_id = submit(bench, variant, targets, source, arguments.rate)
+            until("tuples to flow", lambda: flows(read(source), arguments.rate))
+            calm_s = time.time()
+            time.sleep(CALM_S)
+            begin_s = time.time()
+            moves: list[Move] = []
+            while not moves or time.time() < begin_s + 60 * arguments.minutes:
+                moves.append(variant.move(bench, len(moves)))
+                say(name, targets, moves[-1], read(source))
+                until_s = moves[0].begun_s + PERIOD_S * len(moves)
+                time.sleep(max(until_s - time.time(), 10.0))
+            end_s = time.time()
+            row = summary(read(source), ended(moves, read(source), arguments.rate), (calm_s, begin_s), end_s)
+        except BaseException:
+            log = bench.folder / "controller.log"
+            if log.exists():
+                console.print("\n".join(log.read_text().splitlines()[-12:]), markup=False)
+            raise
+        finally:
+            bench.stop()
+            end(bench)
+            zookeeper.stop()
+    at = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    notes = sorted({m.note for m in moves if m.note})
+    return {"variant": name, "title": variant.title, "targets": targets, **row, "notes": notes, "at": at}
+
+
+def submit(bench: Bench, variant: Variant, targets: str, source: Path, rate_tps: float) -> str:
+    """Submit the topology with its Java classes; its id."""
+    buffer = io.BytesIO(build_jar(PROJECT / "src"))
+    with zipfile.ZipFile(buffer, "a") as whole, zipfile.ZipFile(topologies()) as java:
+        for name in java.namelist():
+            if name.endswith(".class"):
+                whole.writestr(name, java.read(name))
+    jar = bench.folder / "moving.jar"
+    jar.write_bytes(buffer.getvalue())
+    submission = prepare(
+        PROJECT,
+        f"moving_{targets}",
+        options={"bench.rate.tps": rate_tps, "bench.source.file": str(source), "stormpilot.report.secs": 1},
+        nimbus=str(bench.cluster.nimbus_address),
+        instrument=False,
+        override_name=bench.name,
+        jar=jar,
+        routable=variant.routable,
+        standby=variant.standby,
+    )
+    return send(submission)
+
+
+def end(bench: Bench) -> None:
+    """Kill the topology and wait until its workers are gone."""
+    if not bench.topology_id:
+        return
+    with Nimbus.connect_leader(bench.cluster.nimbus_address) as nimbus:
+        nimbus.kill(bench.name, wait_s=0)
+    until("the workers to end", lambda: not bench.cluster.workers(), 90)
+
+
+def flows(seconds: dict[int, Second], rate_tps: float) -> bool:
+    """Whether tuples were acked at nearly the rate in each of the last seconds."""
+    now = int(time.time())
+    return all(seconds.get(s, Second()).acked >= 0.9 * rate_tps for s in range(now - 1 - LEAST_FLOW_S, now - 1))
+
+
+def ended(moves: list[Move], seconds: dict[int, Second], rate_tps: float) -> list[Move]:
+    """The moves, each until throughput was back for three seconds as well."""
+    found = []
+    for move in moves:
+        s = int(move.ended_s)
+        while s < max(seconds, default=0) and any(
+            seconds.get(k, Second()).acked < 0.8 * rate_tps for k in (s, s + 1, s + 2)
+        ):
+            s += 1
+        found.append(Move(move.begun_s, max(move.ended_s, float(s)), move.executors, move.note))
+    return found
+
+
+def say(name: str, targets: str, move: Move, seconds: dict[int, Second]) -> None:
+    """One line per move."""
+    during = [seconds.get(s, Second()) for s in range(int(move.begun_s), int(move.ended_s))]  # whole seconds
+    console.print(
+        f"{name}, {targets}: {move.executors} executors in {move.ended_s - move.begun_s:.1f} s, at least "
+        f"{min((s.acked for s in during), default=0)} tuples in a second, {sum(s.failed for s in during)} failed"
+        + (f" ({move.note})" if move.note else "")
+    )
+
+
+def write(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """`build/bench/moves.json`."""
+    result = {
+        "benchmark": "moves",
+        "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
+        "parameters": {"minutes": arguments.minutes, "rate_tps": arguments.rate, "period_s": PERIOD_S},
+        "rows": rows,
+        "otd": forms,
+    }
+    BENCH.mkdir(parents=True, exist_ok=True)
+    (BENCH / "moves.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def published(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse.Namespace) -> list[str]:
+    """`docs/results/moves.md`."""
+    return [
+        "# What moving executors costs",
+        "",
+        f"`make bench-moves`, Storm 2.8.3, a shared virtual machine of {os.cpu_count()} cores ({cpu_name()}), three",
+        "supervisors with the local cluster's quick timings. A source, two tasks that send on (shuffled), two that",
+        f"count (by key); {arguments.rate:g} tuples/s, one move a minute as in the N-Storm paper. Columns `>= n%` are",
+        "seconds in which at least n% of the normal throughput (tuples acked at the source) was missing, over all",
+        "moves; failed tuples include those that timed out (15 s); p99 is of the complete latency, outside of moves",
+        "and from the beginning of a move until throughput is back. `storm rebalance` runs without waiting, between",
+        "three workers and two. The assignment change and the rolling moves carry out the same plan, from Storm's",
+        "placement on three nodes to one node and back: four executors, all that can be routed, each time.",
+        "",
+        *page.markdown(rows),
+        "",
+        *(line for form in forms.values() for line in otd.markdown(form)),
+        f"Measured {min(r['at'] for r in rows)} to {max(r['at'] for r in rows)} UTC.",
+    ]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except StormpilotError as e:
+        console.print(f"[bold red]bench-moves:[/] {e}", soft_wrap=True)
+        sys.exit(e.exit_code)
