@@ -18,29 +18,21 @@ from stormpilot.decide.admit import Subject, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, published
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.errors import RefusedError
-from stormpilot.migrate.machine import (
-    Facts,
-    Next,
-    as_it_runs,
-    given_back,
-    next_of,
-    placed,
-    placement,
-    processes_of,
-    settled_table,
-)
+from stormpilot.migrate.facts import Facts, as_it_runs, placed, placement, processes_of
+from stormpilot.migrate.machine import Next, given_back, next_of
 from stormpilot.migrate.sequence import sequence
 from stormpilot.migrate.spare import Routable, Spare, routable
+from stormpilot.migrate.tables import settled_table
+from stormpilot.migrate.watch import Reading, Watch
 from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, encode, plan_checksum
 from stormpilot.model.migrations import Migration, StagePart
 from stormpilot.model.moves import Metric, MoveState
 from stormpilot.model.part import part
-from stormpilot.model.reports import TaskLoad, idle
+from stormpilot.model.reports import TaskLoad
 from stormpilot.model.routable import route_in_force, tasks_of
 from stormpilot.model.routes import Routes, take_up
 from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
-from stormpilot.observe.load import Reading
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper import Append, ConflictError, Delete, Put, Step
@@ -53,40 +45,6 @@ MID_STEP = frozenset({"draining", "moving", "returning"})
 
 
 @dataclass
-class _Watch:
-    """What was seen of a topology's tasks in the present phase."""
-
-    phase: object
-    first: Mapping[Reading, TaskLoad]
-    last: dict[Reading, TaskLoad] = field(default_factory=dict)
-    idle: dict[Reading, bool] = field(default_factory=dict)
-    due_since_ms: int | None = None
-
-    def take(self, now: Mapping[Reading, TaskLoad]) -> None:
-        """Compare with the reports before."""
-        for reading, load in now.items():
-            before = self.last.get(reading)
-            if before is None or (load.seq, load.pid) == (before.seq, before.pid):
-                self.last.setdefault(reading, load)
-                continue
-            self.idle[reading] = idle(before, load)
-            self.last[reading] = load
-
-    def idle_tasks(self) -> set[int]:
-        """Tasks that did nothing between their last two reports, by all that measure them."""
-        known = {task for task, _ in self.last}
-        return known - {task for (task, jvm) in self.last if not self.idle.get((task, jvm), False)}
-
-    def alive(self, now: Mapping[Reading, TaskLoad]) -> set[int]:
-        """Tasks that reported since the phase began."""
-        return {
-            r[0]
-            for r, load in now.items()
-            if r not in self.first or (load.seq, load.pid) != (self.first[r].seq, self.first[r].pid)
-        }
-
-
-@dataclass
 class Migrator:
     """See the module; `new_id` makes unique ids, `name` is the controller's."""
 
@@ -95,7 +53,7 @@ class Migrator:
     name: str
     new_id: Callable[[], str]
     observer: Observer
-    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _watches: dict[str, Watch] = field(default_factory=dict)
     _begun: bool = False
     _ended: list[Event] = field(default_factory=list)
 
@@ -245,11 +203,11 @@ class Migrator:
 
     # --- what is seen -------------------------------------------------------------------------------------------------
 
-    def _watch(self, t: str, phase: object) -> _Watch:
+    def _watch(self, t: str, phase: object) -> Watch:
         newest = self.observer.newest(t)
         watch = self._watches.get(t)
         if watch is None or watch.phase != phase:
-            watch = self._watches[t] = _Watch(phase, dict(newest))
+            watch = self._watches[t] = Watch(phase, dict(newest))
         watch.take(newest)
         return watch
 

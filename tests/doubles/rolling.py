@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stormpilot.config.nonstop import NonstopSection
-from stormpilot.migrate.machine import Facts, Next, as_it_runs, next_of, placement, processes_of
+from stormpilot.migrate.facts import Facts, as_it_runs, placement, processes_of
+from stormpilot.migrate.machine import Next, next_of
 from stormpilot.model.messages import (
     ComponentPart,
     ExecutorPart,

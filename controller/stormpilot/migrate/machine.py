@@ -11,53 +11,23 @@ every state: `abort` and all that goes wrong give the tuples back, at the latest
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from stormpilot.config.nonstop import NonstopSection
 from stormpilot.errors import RefusedError
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import StatusMessage, TopologySnapshot, WorkerPart
-from stormpilot.model.migrations import Migration, Outcome, ProcessPart, StagePart, running_workers, workers_of
-from stormpilot.model.reports import TaskLoad
-from stormpilot.model.routable import route_in_force, tasks_of
-from stormpilot.model.routes import Routes, handed_on, rest_all, settled, switch, take_up
+from stormpilot.migrate.facts import Facts, placed
+from stormpilot.migrate.tables import drains, put_aside, settled_table, touched, with_back
+from stormpilot.model.migrations import Migration, Outcome, running_workers, workers_of
+from stormpilot.model.routes import Routes
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
 """States of a plan that end a migration."""
 HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
 LACKS = "no spare capacity: "
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is seen of the topology now.
-
-    `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
-    plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
-    the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
-    task. `held` says why nothing may be begun (paused, blackout). Asked in `ready` alone: `stage` is the present step
-    by what is measured now, None: it cannot be done, `lacking` says why; `anew` are other steps from here to the same
-    end. `supervisors` are those that are alive.
-    """
-
-    now_ms: int
-    snapshot: TopologySnapshot
-    supervisors: frozenset[str]
-    routes: Routes | None
-    plan_id: str | None
-    status: StatusMessage | None
-    idle: Collection[int] = frozenset()
-    alive: Collection[int] = frozenset()
-    processes: Sequence[ProcessPart] = ()
-    keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
-    held: str = ""
-    stage: StagePart | None = None
-    anew: Sequence[StagePart] = ()
-    lacking: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +85,7 @@ def _ready(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     if stage is not None:
         m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], stage, *m.steps[m.step + 1 :]])
         try:
-            routes = _put_aside(m, facts)
+            routes = put_aside(m, facts)
         except RefusedError as e:
             lacking = str(e)
     if stage is None or lacking:
@@ -132,15 +102,15 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
         return _all_back(m, facts, "ABORTED", f"by {m.abort_by}")
     if why := _trouble(m, facts) or _missing(m, facts):
         return _begin_return(m, facts, *why)
-    if touched := _touched(m, facts):
-        return _all_back(m, facts, "INTERFERED", touched)
+    if text := touched(m, facts):
+        return _all_back(m, facts, "INTERFERED", text)
     if facts.held or m.paused_by:
         text = f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}"
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=text)
-        return Next(after, _with_back(m, facts, m.stage.away), said=(f"{text}; its tasks get tuples again",))
+        return Next(after, with_back(m, facts, m.stage.away), said=(f"{text}; its tasks get tuples again",))
     if not _fits(m, facts):
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
-    if _drains(m, facts):
+    if drains(m, facts):
         return None
     if m.stage.switches:
         text = f"{len(m.stage.switches)} tasks gave their tuples to others that stood by"
@@ -165,7 +135,7 @@ def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     if waited_ms < config.task_refresh_s * 1000:
         return None
     try:
-        routes = _with_back(m, facts, m.stage.away)
+        routes = with_back(m, facts, m.stage.away)
     except RefusedError as e:  # the state of keys is on its way
         return _all_back(m, facts, "TOO_LATE", str(e)) if late else None
     last = m.step + 1 == len(m.steps)
@@ -191,7 +161,7 @@ def _not_applied(m: Migration, facts: Facts, config: NonstopSection) -> Next | N
     if not begun and facts.held and for_s > HELD_S:
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=f"held: {facts.held}")
         text = f"{after.text}; the plan of the step is withdrawn, its tasks get tuples again"
-        return Next(after, _with_back(m, facts, m.stage.away), withdraw=True, said=(text,))
+        return Next(after, with_back(m, facts, m.stage.away), withdraw=True, said=(text,))
     if for_s > config.start_at_most_s:
         text = f"the plan of step {m.step + 1} was not applied within {for_s:.0f} s"
         return replace(_begin_return(m, facts, "TOO_LATE", text), withdraw=not begun)
@@ -205,7 +175,7 @@ def _returning(m: Migration, facts: Facts, config: NonstopSection) -> Next | Non
     left = [t for t in m.back if t in known]
     ready = left if late else [t for t in left if t in facts.alive]
     try:
-        routes = _with_back(m, facts, ready) if ready else None
+        routes = with_back(m, facts, ready) if ready else None
     except RefusedError:
         routes, ready = None, []
     on_its_way = any(route.handovers for route in facts.routes.components) if facts.routes else False
@@ -228,23 +198,6 @@ def _trouble(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
     if about and status is not None and status.state in TROUBLE and (ours or status.state == "degraded"):
         return TROUBLE[status.state], f"{status.state}: {status.code}: {status.text}"
     return None
-
-
-def processes_of(newest: Mapping[tuple[int, bool], TaskLoad]) -> list[ProcessPart]:
-    """Where each task reported from last, by (task, whether its worker measured it)."""
-    return [
-        ProcessPart(task=task, jvm=jvm, pid=load.pid, start_ms=load.start_ms)
-        for (task, jvm), load in sorted(newest.items())
-    ]
-
-
-def placed(facts: Facts) -> dict[int, tuple[str, int]]:
-    """Slots of the executors that run on live supervisors, by first task."""
-    return {
-        e.start: (e.supervisor, e.port)
-        for e in facts.snapshot.executors
-        if e.supervisor is not None and e.port is not None and e.supervisor in facts.supervisors
-    }
 
 
 def _missing(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
@@ -281,87 +234,6 @@ def _silent(m: Migration, facts: Facts) -> list[int]:
     now = {(p.task, p.jvm): (p.pid, p.start_ms) for p in facts.processes}
     old = {p.task for p in m.processes if now.get((p.task, p.jvm), (p.pid, p.start_ms)) == (p.pid, p.start_ms)}
     return sorted(old & set(_tasks(m)))
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
-def _by_component(tasks: Collection[int], facts: Facts) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for e in facts.snapshot.executors:
-        own = [t for t in range(e.start, e.end + 1) if t in tasks]
-        if own:
-            found.setdefault(e.component, []).extend(own)
-    return found
-
-
-def _put_aside(m: Migration, facts: Facts) -> Routes | None:
-    table = facts.routes or Routes(topology_id=m.topology_id)
-    for component, tasks in sorted(_by_component({*m.stage.away, *m.stage.stand_ins}, facts).items()):
-        route = route_in_force(facts.snapshot, component, table)
-        known = tasks_of(facts.snapshot, component)
-        for from_, to in m.stage.switches:
-            if from_ in tasks:
-                route = switch(route, known, from_, to, facts.now_ms)
-        for t in sorted(set(tasks) & set(m.stage.stand_ins) - set(route.active)):
-            route = take_up(route, known, t, facts.now_ms)
-        if away := sorted(set(tasks) & set(m.stage.away) & set(route.active)):
-            route = rest_all(route, away, facts.now_ms)
-        table = table.with_route(route)
-    return table if m.stage.away else None
-
-
-def _with_back(m: Migration, facts: Facts, tasks: Collection[int]) -> Routes | None:
-    """The table in which these tasks get tuples, and those that stood in for them rest; None: it is so already."""
-    if facts.routes is None:
-        return None  # nobody is put aside without a table
-    table = facts.routes
-    for component, own in sorted(_by_component({*tasks, *m.stage.stand_ins}, facts).items()):
-        route = table.of(component)
-        if route is None:
-            continue
-        known = tasks_of(facts.snapshot, component)
-        for t in sorted(set(own) & set(tasks) - set(route.active)):
-            route = take_up(route, known, t, facts.now_ms)
-        resting = sorted(set(own) & set(m.stage.stand_ins) & set(route.active))
-        if resting and set(route.active) - set(resting):
-            route = rest_all(route, resting, facts.now_ms)
-        table = table.with_route(route)
-    return table if table != facts.routes else None
-
-
-def settled_table(facts: Facts, config: NonstopSection) -> tuple[Routes | None, tuple[str, ...]]:
-    """The table without what has drained, and with hand-overs of keyed state one step on."""
-    table, said = facts.routes, []
-    if table is None:
-        return None, ()
-    at_most_ms = int(config.drain_at_most_s * 1000)
-    for route in table.components:
-        after = settled(route, facts.idle, facts.now_ms, at_most_ms)
-        own = {t: facts.keyed[t] for t in tasks_of(facts.snapshot, route.component) if t in facts.keyed}
-        after, problems = handed_on(after, own, facts.now_ms)
-        said += problems
-        table = table.with_route(after) if after != route else table
-    return table, tuple(said)
-
-
-def _drains(m: Migration, facts: Facts) -> bool:
-    """Whether a task of the step still has tuples, or state to hand over."""
-    tasks = set(m.stage.away)
-    routes = facts.routes.components if facts.routes else []
-    return any(
-        tasks & ({d.task for d in r.draining} | {t for h in r.handovers for t in (h.from_, h.to)}) for r in routes
-    )
-
-
-def _touched(m: Migration, facts: Facts) -> str:
-    """What somebody else did to the tasks that are put aside."""
-    if not m.stage.away:
-        return ""
-    if facts.routes is None:
-        return "the routes were taken away meanwhile"
-    active = {t for route in facts.routes.components for t in route.active} & set(m.stage.away)
-    return f"task {min(active)} was brought back meanwhile" if active else ""
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -409,35 +281,6 @@ def _all_back(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Next:
     if facts.routes is None or not tasks:
         return _end(m, facts, outcome, text)
     try:
-        return Next(_ended(m, facts, outcome, text), _with_back(m, facts, [t for t in tasks if t in known]))
+        return Next(_ended(m, facts, outcome, text), with_back(m, facts, [t for t in tasks if t in known]))
     except RefusedError:  # the state of keys is on its way: as soon as it has arrived
         return _begin_return(m, facts, outcome, text)
-
-
-def placement(m: Migration, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[WorkerPart]:
-    """The workers of the plan of the present step: those that run and are not touched by it, and its own.
-
-    `ports` are those of each supervisor that no other topology holds. A port that nothing used just now is preferred
-    (the plug-in looks for such a one all the same).
-    """
-    arriving = {start for w in m.stage.workers for start, _ in w.executors}
-    run = as_it_runs(facts)
-    found = [w for w in run if not arriving & {start for start, _ in w.executors}]
-    taken, used = {(w.supervisor, w.port) for w in found}, {(w.supervisor, w.port) for w in run}
-    for w in m.stage.workers:
-        free = [p for p in ports.get(w.supervisor, ()) if (w.supervisor, p) not in taken]
-        fresh = [p for p in free if (w.supervisor, p) not in used]
-        choice = fresh or free or [w.port]
-        port = w.port if w.port in choice else choice[0]
-        taken.add((w.supervisor, port))
-        found.append(msgspec.structs.replace(w, port=port))
-    return found
-
-
-def as_it_runs(facts: Facts) -> list[WorkerPart]:
-    """What runs, as the workers of a plan."""
-    ends = {e.start: e.end for e in facts.snapshot.executors}
-    return [
-        WorkerPart(supervisor=node, port=port, executors=[(s, ends[s]) for s in sorted(starts)])
-        for (node, port), starts in sorted(running_workers(placed(facts)).items())
-    ]

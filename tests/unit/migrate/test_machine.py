@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from doubles.rolling import AFTER, BEFORE, WORK, Rolling, worker
-from stormpilot.migrate.machine import Next, placement
+from stormpilot.migrate.facts import placement
+from stormpilot.migrate.machine import Next
 from stormpilot.model.messages import WorkerPart
 from stormpilot.model.migrations import Migration, workers_of
 from stormpilot.model.routes import take_up
