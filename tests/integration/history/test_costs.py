@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
+from stormpilot.history.mine.columns import quantile
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.profile import forecast_error, held_out, profile
@@ -81,6 +83,21 @@ def test_performance_is_the_peak_while_the_node_was_not_over_its_limit(spark: Sp
     two = points["count", 2]
     assert (two.rate_tps, two.cpu_mhz) == (pytest.approx(178.21), pytest.approx(89.105))
     assert (two.memory_mb, two.windows) == (128.0, 80)
+
+
+def test_quantile_is_the_same_however_rows_are_spread(spark: SparkSession) -> None:
+    """Standalone workers get rows in another order than local threads; `percentile_approx` would answer otherwise."""
+    values = spark.range(0, 30_000, 1, 1).select(((fn.col("id") * 7919) % 30_011 / 7.0).alias("x"))
+    ways = [values, values.orderBy("x"), values.repartition(5), values.orderBy(fn.desc("x")).coalesce(1)]
+    found = [w.agg(quantile("x", 0.99).alias("high"), quantile("x", 0.5).alias("middle")).collect()[0] for w in ways]
+    assert len({(r.high, r.middle) for r in found}) == 1
+    assert (found[0].high, found[0].middle) == (
+        pytest.approx(30_011 / 7 * 0.99, 1e-3),
+        pytest.approx(30_011 / 14, 1e-3),
+    )
+    few = spark.createDataFrame([(x,) for x in (0.0, -3.0, 1234.5678, 0.0)], "x double")
+    (row,) = few.agg(quantile("x", 1.0).alias("most"), quantile("x", 0.0).alias("least")).collect()
+    assert (row.most, row.least) == (pytest.approx(1234.6), -3.0)
 
 
 def weekly(weeks: float, growth: float = 0.0) -> list[dict[str, Any]]:
