@@ -11,7 +11,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from stormpilot.instrument import handing_over, worker_store
+from doubles.worker_zookeeper import short_timeouts, storm_conf
+from stormpilot.instrument import handing_over
 from stormpilot.instrument.handing_over import HandingOver, ZooKeeperKeyedStore
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.handover import KeyedTask
@@ -29,25 +30,17 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time-outs that make a test short; a look without being woken comes too late to help."""
+    """A look without being woken comes too late to help."""
     monkeypatch.setattr(handing_over, "LOOK_S", 300.0)
-    monkeypatch.setattr(handing_over, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(worker_store, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(worker_store, "REQUEST_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(worker_store, "SESSION_TIMEOUT_S", 4.0)
-
-
-def conf(zookeeper: LocalZooKeeper, **more: Any) -> dict[str, Any]:
-    host, port = zookeeper.hosts.split(":")
-    return {"storm.zookeeper.servers": [host], "storm.zookeeper.port": int(port), **more}
+    short_timeouts(monkeypatch)
 
 
 class Task:
     """A task with its thread, and a main loop that keeps `states`."""
 
-    def __init__(self, storm_conf: dict[str, Any], task: int, states: dict[int, Any]) -> None:
+    def __init__(self, conf: dict[str, Any], task: int, states: dict[int, Any]) -> None:
         self.states = states
-        self.store = ZooKeeperKeyedStore(storm_conf, TOPOLOGY)
+        self.store = ZooKeeperKeyedStore(conf, TOPOLOGY)
         self.handing = HandingOver(self.store, TOPOLOGY, "count", task)
         self.handing.start()
         self.ended = threading.Event()
@@ -114,7 +107,7 @@ def driver(zookeeper: LocalZooKeeper) -> Iterator[Driver]:
 
 
 def test_state_goes_there_and_back_by_watches_alone(zookeeper: LocalZooKeeper, driver: Driver) -> None:
-    a, b = Task(conf(zookeeper), A, {0: 5, 7: 1}), Task(conf(zookeeper), B, {7: 10})
+    a, b = Task(storm_conf(zookeeper), A, {0: 5, 7: 1}), Task(storm_conf(zookeeper), B, {7: 10})
     driver.drive(lambda: len(driver.answers()) == 2, "both tasks to have read the table")
     driver.move(A, B)
     driver.drive(lambda: not driver.route.handovers, "the hand-over to end")
@@ -130,7 +123,7 @@ def test_state_goes_there_and_back_by_watches_alone(zookeeper: LocalZooKeeper, d
 def test_an_outage_and_a_lost_session_in_the_middle_lose_nothing(
     zookeeper: LocalZooKeeper, driver: Driver, expire_session: Callable[[KazooClient], None]
 ) -> None:
-    a, b = Task(conf(zookeeper), A, {0: 5}), Task(conf(zookeeper), B, {})
+    a, b = Task(storm_conf(zookeeper), A, {0: 5}), Task(storm_conf(zookeeper), B, {})
     driver.drive(lambda: len(driver.answers()) == 2, "both tasks to have read the table")
     driver.move(A, B)
     driver.drive(lambda: driver.route.handovers[0].phase == "save", "the giver to be told")
@@ -152,14 +145,14 @@ def test_with_accounts_nobody_else_reads_what_was_saved(zookeeper: LocalZooKeepe
         "storm.zookeeper.topology.auth.scheme": "digest",
         "storm.zookeeper.topology.auth.payload": "tally:secret",
     }
-    a = Task(conf(zookeeper, **auth), A, {0: 5})
+    a = Task(storm_conf(zookeeper, **auth), A, {0: 5})
     driver.drive(lambda: len(driver.answers()) == 1, "the task to have read the table, which anyone may")
     driver.move(A, B)
     driver.drive(lambda: bool(driver.items()), "the state to be saved")
     (item,) = driver.items()
     with pytest.raises(NoAuthError):
         driver.client.get(PATHS.keyed(TOPOLOGY, "states", item))
-    b = Task(conf(zookeeper, **auth), B, {})
+    b = Task(storm_conf(zookeeper, **auth), B, {})
     driver.drive(lambda: not driver.route.handovers, "the hand-over to end")
     assert (a.states, b.states) == ({}, {0: 5})
     for task in (a, b):

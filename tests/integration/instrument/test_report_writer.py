@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl_credential
 
-from stormpilot.instrument import report_writer, worker_store
+from doubles.worker_zookeeper import short_timeouts, storm_conf
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.messages import decode
@@ -29,21 +29,12 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time-outs that make a test short; what they are does not matter to what is tested."""
-    monkeypatch.setattr(report_writer, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(worker_store, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(worker_store, "REQUEST_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(worker_store, "SESSION_TIMEOUT_S", 4.0)
-
-
-def conf(zookeeper: LocalZooKeeper, **more: Any) -> dict[str, Any]:
-    host, port = zookeeper.hosts.split(":")
-    return {"storm.zookeeper.servers": [host], "storm.zookeeper.port": int(port), **more}
+    short_timeouts(monkeypatch)
 
 
 @contextmanager
-def writing(storm_conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[tuple[ReportWriter, Any]]:
-    store = ZooKeeperReports(storm_conf, topology_id)
+def writing(conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[tuple[ReportWriter, Any]]:
+    store = ZooKeeperReports(conf, topology_id)
     writer = ReportWriter(store, topology_id, "collector-9")
     writer.start()
     try:
@@ -83,7 +74,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def test_a_report_is_written_with_its_parents(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
-    with writing(conf(zookeeper)) as (writer, _):
+    with writing(storm_conf(zookeeper)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
         writer.offer([load(2)])
@@ -92,7 +83,7 @@ def test_a_report_is_written_with_its_parents(zookeeper: LocalZooKeeper, reader:
 
 
 def test_the_root_of_the_storm_configuration_is_used(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
-    with writing(conf(zookeeper, **{"stormpilot.zookeeper.root": "/ours/pilot"})) as (writer, _):
+    with writing(storm_conf(zookeeper, **{"stormpilot.zookeeper.root": "/ours/pilot"})) as (writer, _):
         writer.offer([load(1)])
         path = "/ours/pilot/v1/load/flights-1-1/collector-9"
         wait_for(lambda: written_seq(reader, path) == 1, "the report")
@@ -100,7 +91,7 @@ def test_the_root_of_the_storm_configuration_is_used(zookeeper: LocalZooKeeper, 
 
 def test_a_zookeeper_that_comes_late_gets_the_newest_report(zookeeper: LocalZooKeeper) -> None:
     zookeeper.stop()
-    with writing(conf(zookeeper)) as (writer, _):
+    with writing(storm_conf(zookeeper)) as (writer, _):
         for seq in range(1, 200):
             writer.offer([load(seq)])
         zookeeper.start()
@@ -112,7 +103,7 @@ def test_a_zookeeper_that_comes_late_gets_the_newest_report(zookeeper: LocalZooK
 
 
 def test_reports_go_on_after_zookeeper_was_away(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
-    with writing(conf(zookeeper)) as (writer, _):
+    with writing(storm_conf(zookeeper)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the first report")
         zookeeper.stop()
@@ -125,7 +116,7 @@ def test_reports_go_on_after_zookeeper_was_away(zookeeper: LocalZooKeeper, reade
 def test_a_zookeeper_that_hangs_holds_up_nobody_and_one_request_at_most(
     zookeeper: LocalZooKeeper, reader: KazooClient
 ) -> None:
-    with writing(conf(zookeeper)) as (writer, store):
+    with writing(storm_conf(zookeeper)) as (writer, store):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the first report")
         zookeeper.pause()
@@ -142,7 +133,7 @@ def test_a_zookeeper_that_hangs_holds_up_nobody_and_one_request_at_most(
 def test_a_lost_session_is_replaced(
     zookeeper: LocalZooKeeper, reader: KazooClient, expire_session: Callable[[KazooClient], None]
 ) -> None:
-    with writing(conf(zookeeper)) as (writer, store):
+    with writing(storm_conf(zookeeper)) as (writer, store):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the first report")
         expire_session(store._client)
@@ -151,7 +142,7 @@ def test_a_lost_session_is_replaced(
 
 
 def test_a_report_that_somebody_removed_comes_back(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
-    with writing(conf(zookeeper)) as (writer, _):
+    with writing(storm_conf(zookeeper)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the first report")
         reader.delete(Paths().base, recursive=True)
@@ -161,7 +152,7 @@ def test_a_report_that_somebody_removed_comes_back(zookeeper: LocalZooKeeper, re
 
 def test_threads_and_memory_do_not_grow_while_zookeeper_is_away(zookeeper: LocalZooKeeper) -> None:
     zookeeper.stop()
-    with writing(conf(zookeeper)) as (writer, store):
+    with writing(storm_conf(zookeeper)) as (writer, store):
         writer.offer([load(1)])
         wait_for(lambda: store._client is not None, "the client")
         threads = threading.active_count()
@@ -181,7 +172,7 @@ AUTH = {
 def test_with_authentication_only_the_topology_changes_its_reports_and_anyone_reads(
     zookeeper: LocalZooKeeper, reader: KazooClient
 ) -> None:
-    with writing(conf(zookeeper, **AUTH)) as (writer, _):
+    with writing(storm_conf(zookeeper, **AUTH)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
         with pytest.raises(NoAuthError):
@@ -194,7 +185,7 @@ def test_with_authentication_storms_superuser_may_remove_them(zookeeper: LocalZo
     """Nimbus clears away what killed topologies leave."""
     nimbus = make_digest_acl_credential("nimbus", "root")
     more = {**AUTH, "storm.zookeeper.superACL": f"digest:{nimbus}"}
-    with writing(conf(zookeeper, **more)) as (writer, _):
+    with writing(storm_conf(zookeeper, **more)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
     reader.add_auth("digest", "nimbus:root")
@@ -205,8 +196,8 @@ def test_with_authentication_storms_superuser_may_remove_them(zookeeper: LocalZo
 def test_with_authentication_another_topology_writes_beside_it(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
     other = {**AUTH, "storm.zookeeper.topology.auth.payload": "wordcount:other"}
     with (
-        writing(conf(zookeeper, **AUTH)) as (first, _),
-        writing(conf(zookeeper, **other), "wordcount-2-1") as (second, _),
+        writing(storm_conf(zookeeper, **AUTH)) as (first, _),
+        writing(storm_conf(zookeeper, **other), "wordcount-2-1") as (second, _),
     ):
         first.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the first topology's report")
@@ -228,6 +219,6 @@ def test_parents_that_belong_to_storms_daemons_are_no_obstacle(zookeeper: LocalZ
     for depth in range(1, len(parts)):
         reader.create("/" + "/".join(parts[:depth]), b"", acl=[nimbus, anyone])
     reader.create(folder, b"", acl=[nimbus, flights, anyone])
-    with writing(conf(zookeeper, **AUTH)) as (writer, _):
+    with writing(storm_conf(zookeeper, **AUTH)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")

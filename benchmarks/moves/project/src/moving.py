@@ -8,6 +8,14 @@ from pathlib import Path
 
 from streamparse import Bolt, Spout
 
+CONFIG = {
+    "topology.workers": 3,
+    "topology.acker.executors": 1,
+    "topology.message.timeout.secs": 15,
+    "topology.bolt.wait.progressive.level2.count": 0,
+}
+"""Of the topologies: with Java targets and with Python ones."""
+
 
 class Source(Spout):
     """Emits `bench.rate.tps` tuples/s of 97 keys with ids, none of them twice; no catching up after a pause.

@@ -1,6 +1,6 @@
 """c_source -> b_forward (shuffled) -> d_count (by key), with Java targets; see `moving_python` for the names."""
 
-from moving import Source
+from moving import CONFIG, Source
 from streamparse import Grouping, JavaBolt, Topology
 
 RELAY = "io.stormpilot.worker.topology.RelayBolt"
@@ -9,12 +9,7 @@ RELAY = "io.stormpilot.worker.topology.RelayBolt"
 class MovingJava(Topology):
     """One source in Python, which measures; two Java tasks that send on, two that count."""
 
-    config = {  # noqa: RUF012
-        "topology.workers": 3,
-        "topology.acker.executors": 1,
-        "topology.message.timeout.secs": 15,
-        "topology.bolt.wait.progressive.level2.count": 0,
-    }
+    config = CONFIG
 
     source = Source.spec(name="c_source")
     forward = JavaBolt.spec(

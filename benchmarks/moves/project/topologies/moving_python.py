@@ -4,19 +4,14 @@ The names are in the order in which Storm's scheduler deals executors out, so th
 acker are alone in one: then everything that can be routed can also be moved.
 """
 
-from moving import Count, Forward, Source
+from moving import CONFIG, Count, Forward, Source
 from streamparse import Grouping, Topology
 
 
 class MovingPython(Topology):
     """One source, two tasks that send on, two that count."""
 
-    config = {  # noqa: RUF012
-        "topology.workers": 3,
-        "topology.acker.executors": 1,
-        "topology.message.timeout.secs": 15,
-        "topology.bolt.wait.progressive.level2.count": 0,
-    }
+    config = CONFIG
 
     source = Source.spec(name="c_source")
     forward = Forward.spec(name="b_forward", inputs=[source], par=2)
