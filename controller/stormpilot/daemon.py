@@ -253,6 +253,8 @@ class Daemon:
                             due_s = time.monotonic() + period_s
                             signature = observation.signature
                             self._cycle(cycle, observation)
+                            if not cycle.migrator.wanted(observation):
+                                self._migrate(cycle, observation)  # tables that tasks have something to say of
                     elif otd.enabled and time.monotonic() >= step_due_s:
                         step_due_s = time.monotonic() + otd.period_s
                         self._step(cycle, cycle.observer.look(_now_ms()))

@@ -124,9 +124,9 @@ class Migrator:
             return self._begun
         seen = observation.seen
         open_ = any(
-            v.message is not None and any(r.draining or r.hands_over for r in v.message.components)
+            v.message is not None and any(r.draining or r.handovers for r in v.message.components)
             for v in seen.tables.values()
-        )
+        ) or any(w.due_since_ms is not None for w in self._watches.values())
         broken = any(v.message is None for v in seen.migrations.values())
         return bool(self.running(observation)) or open_ or broken
 
