@@ -129,7 +129,7 @@ class Cycle:
                 verdict = Verdict({t: back.decision}, {t: back.plan.topologies[0]}, back.plan, self.memory)
                 self.outgoing.publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
-        for group in self._admitted(subjects, model, account):
+        for group in self._admitted(subjects, model, account, observation):
             verdict = with_approval(self._decide(group, model, account, observation), subjects)
             account.decisions.update(verdict.decisions)
             self.outgoing.publish(verdict, observation, account)
@@ -150,6 +150,7 @@ class Cycle:
         lost = self._lost(model, observation.at_ms)
         moves, now_ms = self.follower.moves, observation.at_ms
         asked = {*observation.seen.settings.requests, *self.migrator.running(observation)}
+        asked |= {t for t, s in subjects.items() if self.migrator.resting(s, observation) is not None}
         free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
         self.desk.begin(Settings(), free, model, lost, now_ms)
         own = {t: observation.in_use.section(t, "otd", self.otd.config.otd) for t in free}
@@ -242,7 +243,9 @@ class Cycle:
         epoch, paths = self.publisher.epoch.number, self.publisher.paths
         return subjects_of(observation, self.config.decide, self.memory, self.follower.moves, paths, epoch)
 
-    def _admitted(self, subjects: Mapping[str, Subject], model: Model, account: Account) -> list[dict[str, Subject]]:
+    def _admitted(
+        self, subjects: Mapping[str, Subject], model: Model, account: Account, observation: Observation
+    ) -> list[dict[str, Subject]]:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
         grace_s = self.config.decide.lost_supervisor_grace_s
         lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
@@ -254,6 +257,7 @@ class Cycle:
                 account.decisions[t] = self.otd.left_to_it(subject)
                 continue
             refusal = admit(subject, lost, known, self.config.decide, account.at_ms)
+            refusal = refusal or self.migrator.resting(subject, observation)
             if refusal is not None:
                 account.decisions[t] = refusal
             else:

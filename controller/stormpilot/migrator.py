@@ -17,6 +17,7 @@ from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, published
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.errors import RefusedError
 from stormpilot.migrate.facts import Facts, as_it_runs, placed, placement, processes_of
 from stormpilot.migrate.machine import Next, given_back, next_of
@@ -63,6 +64,23 @@ class Migrator:
         """Migrations that go on, by topology id."""
         found = observation.seen.migrations
         return {t: v.message for t, v in found.items() if v.message is not None and v.message.running}
+
+    def resting(self, subject: Subject, observation: Observation) -> Decision | None:
+        """A topology whose migration ended before its last step is left alone for a while; None: it may be moved.
+
+        As long as after `discard` where an operator ended it, else as long as after a plan.
+        """
+        kept = observation.seen.migrations.get(subject.topology.id)
+        m = None if kept is None else kept.message
+        if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN"):
+            return None
+        decide, aborted = self.config.decide, m.outcome == "ABORTED"
+        for_s = decide.discard_hold_s if aborted else decide.reschedule_timeout_s
+        until_ms = m.since_ms + int(for_s * 1000)
+        if observation.at_ms >= until_ms or subject.degraded or subject.rebalanced or subject.asked:
+            return None
+        text = f"what was carried out step by step ended early: {m.sentence(observation.at_ms)}"
+        return hold(subject.topology.id, Reason.HELD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
 
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
         """What of these topologies can be routed now."""

@@ -162,6 +162,21 @@ def test_another_controller_goes_on(phase: str) -> None:
     assert all_active(w, t)
 
 
+def test_what_an_operator_ended_is_not_begun_again_until_he_asks() -> None:
+    w, t = world()
+    begun(w, t, "draining")
+    operate.abort_migration(operator(w), t)
+    w.tell(600)
+    m = w.migration(t)
+    assert m is not None
+    assert m.outcome == "ABORTED"
+    assert (w.decision(t).reason, w.decision(t).until_ms) == ("HELD", m.since_ms + 3_600_000)
+    assert w.slots(t) == APART
+    operate.plan_now(operator(w), t)
+    w.tell(200)
+    assert nodes(w.slots(t)) == nodes(TOGETHER)
+
+
 @pytest.mark.parametrize("phase", ["ready", "draining", "moving"])
 def test_operators_pause_resume_and_abort(phase: str) -> None:
     w, t = world()
