@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+import stormpilot.history.mine
 from stormpilot.cli.history_mine import parse_time
 from stormpilot.errors import UsageError
 from stormpilot.history.spark import configuration, settings_of
@@ -54,3 +58,14 @@ def test_times_are_utc_or_ago() -> None:
     assert parse_time("--since", "1.5d", NOW) == datetime(2026, 1, 30, 12, tzinfo=UTC)
     with pytest.raises(UsageError, match="--until is 'yesterday'"):
         parse_time("--until", "yesterday", NOW)
+
+
+def test_as_a_script_the_miner_hides_no_module_of_pythons() -> None:
+    """`spark-submit` starts it so; what PySpark imports as `profile` was ours then."""
+    script = Path(stormpilot.history.mine.__file__).with_name("__main__.py")
+    look = (
+        "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2]); import profile; profile.run"
+    )
+    command = [sys.executable, "-c", look, str(script.parent), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

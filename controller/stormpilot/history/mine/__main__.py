@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from stormpilot.cli import main
+# As a script we are found by our folder, in which `profile` is not Python's.
+sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
+
+from stormpilot.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["history", "mine"]
