@@ -85,6 +85,8 @@ def _readable(e: Evidence) -> Iterator[Finding]:
             mend = "its reporter writes it anew within seconds; if it stays, look into that worker's log"
         elif "/settings/" in path:
             mend = "set it again with the command that made it (docs/operator.md)"
+        elif "/thresholds/" in path:
+            mend = "mine them anew: stormpilot history mine --publish"
         elif "/plans/" in path:
             mend = "the controller writes it anew; if it does not: stormpilot plan now TOPOLOGY"
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import stormpilot
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
+from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.status import age
 
 STORM = "2.8."
@@ -37,6 +38,9 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             f"what it wrote is not what Storm has: {'; '.join(lag)}. Just changed, or it is not loaded any more",
             "run this again in a minute; if it stays: storm.scheduler in the storm.yaml of the leading Nimbus, its log",
         )
+    elif e.nimbus and not e.nimbus.error and e.nimbus.conf.get("storm.scheduler") != SCHEDULER:
+        text = f"{shim.version} was in Nimbus {shim.nimbus}, which does not use it any more"
+        yield Finding("plug-in", Level.skipped, text)
     elif e.storm_nimbuses == [] and (e.nimbus is None or e.nimbus.error):
         yield Finding("plug-in", Level.skipped, f"{shim.version}, but no Nimbus runs that it could run in")
     else:

@@ -217,6 +217,7 @@ REJECTED = StatusMessage(
             "newer than",
             "upgrade the older",
         ),
+        ({"problems": {"/stormpilot/v1/thresholds/x": "bad"}}, "znodes", "fail", "bad", "history mine --publish"),
         ({"problems": {"/stormpilot/v1/settings/pin/x": "bad"}}, "znodes", "fail", "bad", "set it again"),
         ({"seen": seen(topologies={FLIGHTS.id: LOST})}, "placement", "fail", "1 of 6 executors", "slots"),
         (
@@ -256,6 +257,8 @@ def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -
 def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     e = evidence(nimbus=None, storm_nimbuses=[])
     assert [f.level for f in examine(e) if f.check == "plug-in"] == [Level.skipped]
+    unused = evidence(**conf(**{"storm.scheduler": None}))
+    assert [f.level for f in examine(unused) if f.check == "plug-in"] == [Level.skipped]
     assert [f.level for f in examine(evidence(storm_nimbuses=["n:6627"])) if f.check == "plug-in"] == [Level.ok]
 
 
