@@ -200,7 +200,7 @@ class Cycle:
             workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
             if not misplaced(with_plans(part(model, {t}), {t: TopologyPlan(id=t, workers=workers)})).get(t):
                 found[t] = hold(
-                    t, Reason.MIGRATING, m.sentence(observation.at_ms), value=m.step, threshold=len(m.steps)
+                    t, Reason.MIGRATING, m.sentence(observation.at_ms), value=m.step + 1, threshold=len(m.steps)
                 )
         return found
 
