@@ -16,6 +16,8 @@ FAR = 3.0
 """Latency of so many times the usual is beyond the knee for sure: how it bends there would only pull at the fit."""
 LEAST_BINS = 3
 """Bins that must be below and above a knee."""
+FLAT = 1e-9
+"""A slope (usual latencies per utilisation) that is nothing but rounding, which differs with the order of rows."""
 
 
 def latency_bins(windows: DataFrame) -> DataFrame:
@@ -80,7 +82,7 @@ def knees(latency_bins: DataFrame) -> DataFrame:
         sums.withColumn("slope", sxy / sxx)
         .withColumn("level", (fn.col("wy") - fn.col("slope") * fn.col("wx")) / fn.col("w"))
         .withColumn("left", fn.expr("wyy - wy * wy / w") - fn.col("slope") * sxy)
-        .where("slope > 0 AND level > 0")
+        .where((fn.col("slope") > FLAT) & (fn.col("level") > 0))
     )
     best = (
         fits.groupBy("supervisor")
