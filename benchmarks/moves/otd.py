@@ -57,7 +57,7 @@ def run(form_name: str, arguments: argparse.Namespace, say: Callable[[str], None
     controller: Controller | None = None
     with TemporaryDirectory() as folder:
         cluster = LocalCluster.up(
-            ClusterSpec(name="bench-otd", supervisors=4, slots=4, cpu_points=form.cpu_points, hook=True), lambda _: None
+            ClusterSpec(name="bench-otd", supervisors=4, slots=4, cpu_points=form.cpu_points), lambda _: None
         )
         try:
             name = f"otd-{form_name}"
@@ -68,7 +68,7 @@ def run(form_name: str, arguments: argparse.Namespace, say: Callable[[str], None
                 options={"topology.workers": 4, "stormpilot.report.secs": 1, **form.options},
                 nimbus=str(cluster.nimbus_address),
                 override_name=name,
-                instrument=False,  # the workers count: two counts of one spout would add up
+                instrument=True,  # one reporter: those of workers that are gone would count again and again
                 routable=True,
             )
             watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
