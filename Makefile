@@ -55,11 +55,11 @@ test-java: setup ## the plug-in's own tests
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
 	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
 	$(BIN)/pytest -q -m spark tests/integration/history
-	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults" tests
+	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q --reruns 1 -m smoke tests/e2e/faults
 
-test-faults: build ## parts of a real cluster broken one by one, 15 minutes (docs/reliability.md); `test` runs four of them
-	$(BIN)/pytest -v -m faults tests/e2e
+test-faults: build ## parts of a real cluster broken one by one (docs/reliability.md; `test` runs six of them), and what is too long for `test`; 20 minutes
+	$(BIN)/pytest -v -m "faults or long" tests
 
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
 	@$(BIN)/python -m deploy.release

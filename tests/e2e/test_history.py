@@ -17,7 +17,7 @@ from scene import STORMPILOT, Scene, until
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
 
 NAME, WORDS = "wordcount_comm", 7
 R, FLOOR = "decide.gain_threshold_ratio", "effect.noise_floor_ratio"

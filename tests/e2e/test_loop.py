@@ -21,7 +21,7 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
 
 EAST, WEST, MIDDLE = "supervisor-01", "supervisor-02", "supervisor-03"
 STAYS = ("NO_BETTER_PLAN", "GAIN_BELOW_THRESHOLD")
@@ -121,7 +121,6 @@ def where(scene: Scene) -> dict[int, str]:
     return {start: supervisor for start, (supervisor, _) in scene.placed().items()}
 
 
-@pytest.mark.faults
 def test_otd_moves_one_executor_at_a_time_towards_those_it_talks_to(scene: Scene) -> None:
     """The first plan deals the executors out; everything goes east."""
     first = history(scene)[0]
@@ -143,7 +142,6 @@ def test_otd_moves_one_executor_at_a_time_towards_those_it_talks_to(scene: Scene
     assert reason(scene) in ("OTD", "")  # the main loop leaves the topology to it
 
 
-@pytest.mark.faults
 def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: Scene) -> None:
     """The plug-in squeezes what ran there onto the others; nothing but the host's return moves it again."""
     turn(scene, 0.5)
