@@ -13,6 +13,7 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from scene import until
+from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.model.messages import decode
 from stormpilot.model.reports import LoadReport, TaskLoad
@@ -183,8 +184,16 @@ def test_zookeeper_that_goes_away_and_a_pause_of_the_topology_cost_nothing(measu
     finally:
         run.cluster.start_zookeeper()
     until(lambda: log().count("reports reach ZooKeeper again") >= len(workers), 120, "reports to arrive again")
-    with Nimbus.connect_leader(run.cluster.nimbus_address) as nimbus:
-        nimbus.deactivate("outage")
+
+    def paused() -> bool:
+        try:  # Nimbus has to lead again first
+            with Nimbus.connect_leader(run.cluster.nimbus_address) as nimbus:
+                nimbus.deactivate("outage")
+        except UnreachableError:
+            return False
+        return True
+
+    until(paused, 120, "a Nimbus that leads")
     paused_ms = time.time() * 1000
 
     def goes_on() -> bool:
