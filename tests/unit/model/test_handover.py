@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import count
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stormpilot.errors import RefusedError
@@ -144,6 +145,7 @@ def test_two_hand_overs_of_one_moment_have_names_of_their_own() -> None:
     assert keys == ["5-6-0", "5-6-1"]
 
 
+@example([("switch", 5, 4), ("look", True, 1900), ("take", 5, 4), *[("look", True, n) for n in (2000, 0, 0)]])
 @given(
     st.lists(
         st.one_of(
@@ -170,15 +172,19 @@ def test_whatever_is_done_state_ends_where_its_keys_go(steps: list[tuple[str, in
                 now = take_up(now, TASKS, a, now_ms)
             else:
                 now_ms += b
-                answers: dict[int, KeyedTask] = {}
+                saved: defaultdict[int, list[str]] = defaultdict(list)
+                loaded: defaultdict[int, list[str]] = defaultdict(list)
                 for h in now.handovers if a else []:
                     if h.phase == "save":
-                        answers |= wrote(h.from_, saved=[k.key for k in now.handovers if k.from_ == h.from_])
+                        saved[h.from_].append(h.key)
                     elif h.phase == "load":
                         for p in h.partitions:
                             assert at[p] == h.from_
                             at[p] = h.to
-                        answers |= wrote(h.to, loaded=[k.key for k in now.handovers if k.to == h.to])
+                        loaded[h.to].append(h.key)
+                answers: dict[int, KeyedTask] = {}
+                for task in {*saved, *loaded}:
+                    answers |= wrote(task, saved=saved[task], loaded=loaded[task])
                 if a:
                     now, _ = handed_on(settled(now, TASKS, now_ms, 10_000), answers, now_ms)
         except RefusedError:
