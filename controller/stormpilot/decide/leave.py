@@ -1,4 +1,4 @@
-"""Executors that run where operators do not want them: on a drained host, on an excluded node, away from their pin.
+"""Executors that run where they may not: on a drained host, on an excluded node, away from their pin or their site.
 
 They leave whatever the gain, and as soon as may be: cool-down, back-off and thin data do not hold them. One topology
 after the other: while one of them is on its way, the others wait. Only workers with an executor that must leave
@@ -37,7 +37,7 @@ def leaving(
         if drained:
             told[t.id] = (Reason.DRAIN, f"leaving {', '.join(drained)}, drained: {what}")
         else:
-            told[t.id] = (Reason.SETTING, f"against a pin or an exclusion: {what}")
+            told[t.id] = (Reason.SETTING, f"against a pin, an exclusion or a site: {what}")
     return told
 
 

@@ -54,18 +54,25 @@ def _pinned(topology: Topology, pins: list[PinSetting]) -> Topology:
 
 
 def misplaced(model: Model) -> dict[str, list[int]]:
-    """Executors (start tasks, by topology id) that run where an exclusion or their pin forbids it."""
+    """Executors (start tasks, by topology id) that run where an exclusion, their pin or the site they need forbids it.
+
+    A site of which no supervisor is there binds nobody.
+    """
     forbidden = {(x.supervisor, x.topology, x.component) for x in model.exclusions}
     excluded = {s for s, _, _ in forbidden}
+    site_of = {s.id: s.site for s in model.supervisors}
+    sites = {*site_of.values()} - {None}
     found: dict[str, list[int]] = {}
     for t in model.topologies:
         executors = {e.start: e for e in t.executors}
+        needed = {c.id: c.site for c in t.components if c.site_required and c.site in sites}
         fixed = set(t.fixed_workers)
         for a in t.assignment:
             e = executors.get(a.start)
             if e is None or (a.supervisor, a.port) in fixed:
                 continue
-            wrong = e.pin is not None and e.pin != a.supervisor
+            site = needed.get(e.component, site_of.get(a.supervisor))
+            wrong = site != site_of.get(a.supervisor) or (e.pin is not None and e.pin != a.supervisor)
             if not wrong and a.supervisor in excluded:
                 scopes = ((None, None), (t.id, None), (t.id, e.component), (None, e.component))
                 wrong = any((a.supervisor, *scope) in forbidden for scope in scopes)

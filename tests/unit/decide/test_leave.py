@@ -24,7 +24,7 @@ def test_drained_hosts_and_components_are_named() -> None:
     told = leaving(model(), {"flights-1": [1, 2]}, {"host-a": DRAIN})
     assert told == {"flights-1": (Reason.DRAIN, "leaving host-a, drained: 2 executors (x 2)")}
     told = leaving(model(), {"flights-1": [3]}, {"host-a": DRAIN})
-    assert told == {"flights-1": (Reason.SETTING, "against a pin or an exclusion: 1 executor (y)")}
+    assert told == {"flights-1": (Reason.SETTING, "against a pin, an exclusion or a site: 1 executor (y)")}
 
 
 def test_neither_cool_down_nor_thin_data_hold_them() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from doubles.models import PAIRED, SPREAD, model, topology
 from stormpilot.model.constrain import constrained, misplaced, rest_stands_still
 from stormpilot.model.settings import ExcludeSetting, PinSetting
@@ -63,6 +65,21 @@ def test_fixed_workers_are_never_misplaced() -> None:
     fixed = rest_stands_still(m, {"flights-1": [2]})
     assert fixed.topologies[0].fixed_workers == [("a", 1)]
     assert misplaced(fixed) == {}
+
+
+def test_executors_of_a_component_that_needs_a_site_are_misplaced_elsewhere() -> None:
+    m = model()
+    t = m.topologies[0]
+
+    def asking(site: str, required: bool) -> Model:
+        components = [replace(c, site=site, site_required=required) if c.id == "y" else c for c in t.components]
+        supervisors = [replace(s, site={"a": "east", "b": "west"}.get(s.id)) for s in m.supervisors]
+        return replace(m, supervisors=supervisors, topologies=[replace(t, components=components)])
+
+    assert misplaced(asking("east", required=True)) == {"flights-1": [3, 4]}  # on b
+    assert misplaced(asking("west", required=True)) == {}
+    assert misplaced(asking("east", required=False)) == {}  # a wish
+    assert misplaced(asking("north", required=True)) == {}  # nowhere to go
 
 
 def test_plan_with_the_rest_standing_still_moves_only_who_must_leave() -> None:
