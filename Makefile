@@ -35,7 +35,7 @@ $(JAR): $(JAVA_SOURCES)
 	@$(MVN) -q -DskipTests package
 	@mkdir -p build && touch $@
 
-build/.planners: $(wildcard controller/stormpilot/planner/*.py controller/stormpilot/model/*.py)
+build/.planners: $(wildcard controller/stormpilot/planner/*.py controller/stormpilot/model/*.py) | setup
 	@echo "build: compiling the planners, once (about half a minute)"
 	@$(BIN)/stormpilot planners --compile
 	@mkdir -p build && touch $@
@@ -45,7 +45,7 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 
 test: check test-unit test-java test-integration test-containers ## everything: checks, unit, contract, functional, Java, integration, containers
 
-test-unit: setup ## unit, contract and functional tests (no cluster)
+test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
 	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
 
 test-java: setup ## the plug-in's own tests
