@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kazoo.exceptions import KazooException, NoNodeError
 
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import (
     ClusterSnapshot,
     ControllerState,
@@ -301,6 +302,24 @@ class _Watch(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
         self.join(30)
+
+
+Kind = TypeVar("Kind", bound=Scene)
+
+
+@contextmanager
+def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind]:
+    """A scene on a cluster of its own, whose controller writes into `folder`; nothing of it is left afterwards."""
+    cluster = LocalCluster.up(spec)
+    try:
+        scene = kind(cluster, folder)
+        try:
+            yield scene
+        finally:
+            scene.stop_controller()
+            scene.zookeeper.stop()
+    finally:
+        cluster.down()
 
 
 def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:

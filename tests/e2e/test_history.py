@@ -13,8 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from integration.history.conftest import SMALL
-from scene import STORMPILOT, Scene, until
-from stormpilot.local.cluster import LocalCluster
+from scene import STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
@@ -27,12 +26,9 @@ WINDOWS = 8
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     """A controller that advises and keeps windows of five seconds; half a minute of them is to be enough."""
-    cluster = LocalCluster.up(ClusterSpec(name="history", supervisors=2, slots=2))
-    scene: Scene | None = None
-    try:
-        scene = Scene(cluster, tmp_path)
+    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2), tmp_path, Scene) as scene:
         scene.config.write_text(
-            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 1, poll_s: 1}\n"
             "load: {window_s: 5, settle_s: 2}\n"
             "planner: {name: online, budget_s: 1}\n"
@@ -46,11 +42,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         options = {"topology.workers": 2, "wordcount.rate.tps": 40, "wordcount.sentence.words": WORDS}
         scene.topology_id = scene.submit(NAME, NAME, **options, **{"stormpilot.report.secs": 1})
         yield scene
-    finally:
-        if scene is not None:
-            scene.stop_controller()
-            scene.zookeeper.stop()
-        cluster.down()
 
 
 def said(*words: str | Path) -> str:

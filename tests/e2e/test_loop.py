@@ -1,7 +1,6 @@
 """The loop's own moves on a real cluster: one that made it worse is undone, a host that came back is used, `otd` steps.
 
 The job sends its tuples to two sites (`benchmarks/control/step`); the test says which part of them goes east.
-`make test` runs one of them, `make test-faults` the others.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
-from scene import PATHS, REPOSITORY, Scene, until
-from stormpilot.local.cluster import LocalCluster
+from scene import PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology
@@ -47,10 +45,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         "blacklist.scheduler.tolerance.count": 100_000,
     }
     sites = ("east", "west", "middle")
-    cluster = LocalCluster.up(ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=100, conf=conf))
-    scene: Scene | None = None
-    try:
-        scene = Scene(cluster, tmp_path_factory.mktemp("controller"))
+    with scene_on(
+        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=100, conf=conf),
+        tmp_path_factory.mktemp("controller"),
+        Scene,
+    ) as scene:
         turn(scene, 0.5)  # half of the tuples cross nodes at the least: no plan gains the whole
         control(scene, decide={"gain_threshold_ratio": 1.0})
         options = {"topology.workers": 3, "step.east.file": str(east_file(scene)), "stormpilot.report.secs": 1}
@@ -59,16 +58,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "step",
             "local",
             options=options,
-            nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
+            nimbus=f"{scene.cluster.nimbus_host}:{scene.cluster.nimbus_port}",
         )
-        whole = scene
-        until(lambda: len(whole.workers()) == 3 and whole.applied(), 90, "three workers, where the first plan has them")
+        until(lambda: len(scene.workers()) == 3 and scene.applied(), 90, "three workers, where the first plan has them")
         yield scene
-    finally:
-        if scene is not None:
-            scene.stop_controller()
-            scene.zookeeper.stop()
-        cluster.down()
 
 
 def east_file(scene: Scene) -> Path:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from scene import PATHS, STORMPILOT, Scene, Slot, until
-from stormpilot.local.cluster import LocalCluster
+from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import HistoryEntry
 from stormpilot.model.moves import MoveState
@@ -26,12 +25,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     Storm declares 230 CPU points for its 23 executors, more than the two workers can reach: the first plan has to be
     made all the same.
     """
-    cluster = LocalCluster.up(ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100))
-    scene: Scene | None = None
-    try:
-        scene = Scene(cluster, tmp_path_factory.mktemp("controller"))
+    with scene_on(
+        ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100),
+        tmp_path_factory.mktemp("controller"),
+        Scene,
+    ) as scene:
         scene.config.write_text(
-            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 2, poll_s: 1}\n"
             "load: {window_s: 10, settle_s: 5}\n"
             "planner: {budget_s: 2}\n"
@@ -43,11 +43,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         options = {"topology.workers": 2, "wordcount.rate.tps": 20, "stormpilot.report.secs": 1}
         scene.topology_id = scene.submit(NAME, NAME, **options)
         yield scene
-    finally:
-        if scene is not None:
-            scene.stop_controller()
-            scene.zookeeper.stop()
-        cluster.down()
 
 
 def say(scene: Scene, *words: str) -> tuple[int, str]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scene import PATHS, REPOSITORY, Scene, until
-from stormpilot.local.cluster import LocalCluster
+from scene import PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.messages import HistoryEntry, TopologySnapshot
 from stormpilot.model.migrations import Migration
@@ -81,12 +80,9 @@ class Rolling(Scene):
 @pytest.fixture
 def rolling(tmp_path: Path) -> Iterator[Rolling]:
     """What is routed runs on nodes of its own, far from the spout; the controller knows a better place."""
-    cluster = LocalCluster.up(ClusterSpec(name="rolling", supervisors=3, slots=4, cpu_points=400))
-    scene: Rolling | None = None
-    try:
-        scene = Rolling(cluster, tmp_path)
+    with scene_on(ClusterSpec(name="rolling", supervisors=3, slots=4, cpu_points=400), tmp_path, Rolling) as scene:
         scene.config.write_text(
-            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 2, poll_s: 1}\n"
             "load: {window_s: 6, settle_s: 2}\n"
             "decide: {mode: act, moves: nonstop, consecutive_hits: 1, reschedule_timeout_s: 5, overload_s: 3600}\n"
@@ -97,15 +93,10 @@ def rolling(tmp_path: Path) -> Iterator[Rolling]:
         scene.lead()
         until(scene.leads, 90, "the controller to lead")
         options = {"keys.stop.file": str(scene.stop_file), "topology.message.timeout.secs": 60}
-        nimbus = f"{cluster.nimbus_host}:{cluster.nimbus_port}"
+        nimbus = f"{scene.cluster.nimbus_host}:{scene.cluster.nimbus_port}"
         scene.topology_id = submit_topology(PROJECT, "rolled", options=options, nimbus=nimbus, routable=True)
         until(lambda: scene.reporting() == {"keys": 1, "forward": 2, "tally": 2}, 90, "every task to report")
         yield scene
-    finally:
-        if scene is not None:
-            scene.stop_controller()
-            scene.zookeeper.stop()
-        cluster.down()
 
 
 def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the_controller_is_killed(

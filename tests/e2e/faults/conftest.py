@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scene import PATHS, ROUND_S, Scene, until
-from stormpilot.local.cluster import LocalCluster
+from scene import PATHS, ROUND_S, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 
 OUTAGE_S = 60
@@ -32,14 +31,13 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         # Storm keeps supervisors that were lost out of use for half an hour: the next test needs them.
         "blacklist.scheduler.tolerance.count": 100_000,
     }
-    cluster = LocalCluster.up(
-        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, cpu_points=400, conf=conf)
-    )
-    scene: Scene | None = None
-    try:
-        scene = Scene(cluster, tmp_path_factory.mktemp("controller"))
+    with scene_on(
+        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, cpu_points=400, conf=conf),
+        tmp_path_factory.mktemp("controller"),
+        Scene,
+    ) as scene:
         scene.config.write_text(
-            f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 2, poll_s: 1}\n"
             "load: {window_s: 20, settle_s: 5}\n"
             "planner: {name: online, first_plan: default, budget_s: 1}\n"
@@ -51,17 +49,11 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         )
         scene.start_controller()
         until(scene.leads, 120, "the controller to lead: the first plan is then ours as well")
-        whole = scene
         scene.topology_id = scene.submit("flights", "flights", **{"topology.workers": 3, "flights.rate.tps": 50})
         until(scene.applied, 120, "the first plan to be applied")
-        until(lambda: _where_planned(whole), 120, "three workers, where the plan has them")
-        until(lambda: _reports(whole), 180, "load reports, which come when the components run")
-        yield whole
-    finally:
-        if scene is not None:
-            scene.stop_controller()
-            scene.zookeeper.stop()
-        cluster.down()
+        until(lambda: _where_planned(scene), 120, "three workers, where the plan has them")
+        until(lambda: _reports(scene), 180, "load reports, which come when the components run")
+        yield scene
 
 
 @pytest.fixture
