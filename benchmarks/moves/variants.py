@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,23 +120,23 @@ def until(what: str, done: Callable[[], Any], at_most_s: float = AT_MOST_S) -> N
         time.sleep(LOOK_S)
 
 
-class Variant:
+class Variant(ABC):
     """One way to move; `standby` executors are submitted with it, `title` is its row."""
 
     title = ""
     standby: Mapping[str, int] = {}
     routable = True
 
-    def prepare(self, bench: Bench) -> None:
+    def prepare(self, bench: Bench) -> None:  # noqa: B027 (most have nothing to do then)
         """Before the topology is submitted."""
 
     def ready(self, bench: Bench) -> bool:
         """Whether the topology runs as it has to, once its tuples flow; if not, it is submitted again."""
         return True
 
+    @abstractmethod
     def move(self, bench: Bench, number: int) -> Move:
         """Move, and return when it is carried out."""
-        raise NotImplementedError
 
 
 class Rebalance(Variant):

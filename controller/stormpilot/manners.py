@@ -59,7 +59,17 @@ class Manners:
 
         `model` has all topologies, `standing` those of the plan alone.
         """
-        verdict, net = self._judge(model, standing, subjects, plan, memory, terms, seen)
+        running = {t: s.topology for t, s in subjects.items()}
+
+        def judged(made: Plan) -> tuple[Verdict, float]:
+            """What is decided of a plan, and what it wins."""
+            ways = self.ways(model, running, {tp.id: tp for tp in made.topologies}, seen)
+            manners = {t: w.manner for t, w in ways.items()}
+            verdict = judge(standing, subjects, made, memory, replace(terms, manners=manners))
+            moving = [d for d in verdict.decisions.values() if _moves(d)]
+            return verdict, sum(_net(d, self.config.decide.payback_s) for d in moving)
+
+        verdict, net = judged(plan)
         tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason in BY_CHOICE]
         if not tried:
             return self._wanted(verdict)
@@ -70,7 +80,7 @@ class Manners:
         other = plan_one(closed)
         if not isinstance(other, Plan):
             return self._wanted(verdict)
-        second, second_net = self._judge(model, standing, subjects, other, memory, terms, seen)
+        second, second_net = judged(other)
         first = self._wanted(verdict)
         acts = {d.action for d in first.decisions.values()} != {"hold"}
         if not any(_moves(d) for d in second.decisions.values()) or (acts and second_net <= net):
@@ -89,23 +99,6 @@ class Manners:
             return model
         routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in topology_ids if t in seen.topologies}
         return with_closed_workers(model, routables, self.config.nonstop)[0]
-
-    def _judge(
-        self,
-        model: Model,
-        standing: Model,
-        subjects: Mapping[str, Subject],
-        plan: Plan,
-        memory: Memory,
-        terms: Terms,
-        seen: Seen,
-    ) -> tuple[Verdict, float]:
-        running = {t: s.topology for t, s in subjects.items()}
-        ways = self.ways(model, running, {tp.id: tp for tp in plan.topologies}, seen)
-        verdict = judge(
-            standing, subjects, plan, memory, replace(terms, manners={t: w.manner for t, w in ways.items()})
-        )
-        return verdict, sum(_net(d, self.config.decide.payback_s) for d in verdict.decisions.values() if _moves(d))
 
     def _wanted(self, verdict: Verdict) -> Verdict:
         """The verdict without plans by choice that need restarts, where those are not wanted."""

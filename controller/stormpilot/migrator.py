@@ -26,7 +26,7 @@ from stormpilot.migrate.spare import Routable, Spare, routable
 from stormpilot.migrate.tables import settled_table
 from stormpilot.migrate.watch import Reading, Watch
 from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, encode, plan_checksum
-from stormpilot.model.migrations import Migration, StagePart
+from stormpilot.model.migrations import Migration, StagePart, running_workers
 from stormpilot.model.moves import Metric, MoveState
 from stormpilot.model.part import part
 from stormpilot.model.reports import TaskLoad
@@ -209,7 +209,7 @@ class Migrator:
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
         why = "what runs is not what the step was made for"
-        if all(not starts & arriving or starts <= arriving for starts in _sets(facts)):
+        if all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values()):
             away = spare.away(arriving, where)
             if not isinstance(away, str):
                 stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
@@ -390,13 +390,6 @@ class Migrator:
         log.error("a migration cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.migration(t), version)]
         self.publisher.write([*steps, *self._table_step(t, after, observation, "the migration cannot be read")])
-
-
-def _sets(facts: Facts) -> list[set[int]]:
-    found: dict[tuple[str, int], set[int]] = {}
-    for start, slot in placed(facts).items():
-        found.setdefault(slot, set()).add(start)
-    return list(found.values())
 
 
 def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:

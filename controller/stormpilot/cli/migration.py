@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import How, do, user, verb
+from stormpilot.cli.steer import How, do, looking, verb
 
 if TYPE_CHECKING:
     from stormpilot.operate import MigrationView
@@ -39,9 +39,7 @@ def show(
     from stormpilot import operate
     from stormpilot.status import age
 
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        operator = operate.Operator(connection, where.paths, user())
+    with looking(zookeeper, root, config) as operator:
         names = sorted(operator.topologies()) if topology is None else [topology]
         views = [v for n in names if (v := operate.migration(operator, n)) is not None]
     if output is Format.json:
@@ -51,10 +49,6 @@ def show(
         say("no plan was carried out step by step")
         return
     now_ms = time.time() * 1000
-
-    def phase(v: MigrationView) -> str:
-        return (v.phase if v.running else v.outcome) + (" (paused)" if v.paused_by else "")
-
     print_table(
         ["topology", "plan", "step", "phase", "since", "without tuples", ""],
         [
@@ -62,9 +56,7 @@ def show(
                 v.topology,
                 v.plan_id,
                 f"{v.step} of {v.steps}",
-                v.phase
-                + (f" {v.outcome}" if v.outcome and not v.running else "")
-                + (" (paused)" if v.paused_by else ""),
+                _phase(v),
                 f"{age((now_ms - v.since_ms) / 1000)} ago",
                 ", ".join(map(str, v.away)),
                 f"to be aborted by {v.abort_by}" if v.abort_by else v.text,
@@ -72,6 +64,11 @@ def show(
             for v in views
         ],
     )
+
+
+def _phase(v: MigrationView) -> str:
+    how = v.phase if v.running else f"{v.phase} {v.outcome}"
+    return f"{how} (paused)" if v.paused_by else how
 
 
 @verb()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.errors import UsageError
 
@@ -42,11 +42,9 @@ def plans(
 ) -> None:
     """Show the plans that a topology had, newest first: why, what they promised, what they won, who approved."""
     from stormpilot import operate
-    from stormpilot.cli.steer import user
+    from stormpilot.cli.steer import looking
 
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        operator = operate.Operator(connection, where.paths, user())
+    with looking(zookeeper, root, config) as operator:
         steps = operate.history(operator, operator.topology(topology).id)
     if output is Format.json:
         print_json(steps)
@@ -83,13 +81,12 @@ def audit(
 ) -> None:
     """Show who did what and why, oldest first: the newest; with --config all that the controller of this host kept."""
     from stormpilot import operate
-    from stormpilot.cli.steer import user
+    from stormpilot.cli.steer import looking
     from stormpilot.observe import auditlog
 
     since_ms = 0 if since is None else moment_ms(since, time.time())
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        records = operate.audit(operate.Operator(connection, where.paths, user()), since_ms)
+    with looking(zookeeper, root, config) as operator:
+        records = operate.audit(operator, since_ms)
     if config is not None:
         from stormpilot.config import load
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
-from stormpilot.cli.steer import How, do, user, verb
+from stormpilot.cli.steer import How, do, looking, user, verb
 
 if TYPE_CHECKING:
     from stormpilot.model.reports import TaskLoad
@@ -44,9 +44,8 @@ def routes(
     """Show which tasks of a topology get tuples, which stand by, and what cannot be routed and why."""
     from stormpilot import operate
 
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        views = operate.routes(operate.Operator(connection, where.paths, user()), topology)
+    with looking(zookeeper, root, config) as operator:
+        views = operate.routes(operator, topology)
     if output is Format.json:
         print_json(views)
         return

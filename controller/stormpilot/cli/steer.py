@@ -9,8 +9,10 @@ import inspect
 import sys
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -81,6 +83,16 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a function with their annotations as objects."""
     hints = typing.get_type_hints(function, include_extras=True)
     return {n: p.replace(annotation=hints[n]) for n, p in inspect.signature(function).parameters.items()}
+
+
+@contextmanager
+def looking(zookeeper: str | None, root: str | None, config: Path | None) -> Iterator[Operator]:
+    """Who only looks, where these options say."""
+    from stormpilot.operate import Operator
+
+    where = place(zookeeper, root, config)
+    with connected(where) as connection:
+        yield Operator(connection, where.paths, user())
 
 
 def do(how: How, verb: Callable[[Operator], Change]) -> None:
