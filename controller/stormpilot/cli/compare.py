@@ -183,7 +183,7 @@ def run_one(
 def _planned(
     model: Model, name: str, seed: int, budget_s: float, traffic: Traffic, partial: bool
 ) -> tuple[Plan | Infeasible, Bound | None]:
-    from stormpilot.planner import compute_with, exact, planner_named
+    from stormpilot.planner import compute, exact, planner_named
     from stormpilot.planner.result import Result
 
     deadline = time.monotonic() + budget_s
@@ -201,8 +201,8 @@ def _planned(
     planner = planner_named(name)
     if name == "exact":
         planner = dataclasses.replace(planner, place=place)
-    answer = compute_with(
-        planner, model, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial, traffic=traffic
+    answer = compute(
+        model, planner, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial, traffic=traffic
     )
     return answer, proofs[-1] if proofs else None
 

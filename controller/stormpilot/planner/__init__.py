@@ -29,7 +29,7 @@ from stormpilot.planner.anneal import LeftS
 from stormpilot.planner.flowplan import Traffic, on_flows
 from stormpilot.planner.registry import Planner, Value, params_of, run
 
-__all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "compute_with", "planner_named"]
+__all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
 PLANNERS: dict[str, Planner] = {
     p.name: p
@@ -126,7 +126,7 @@ def planner_named(name: str) -> Planner:
 
 def compute(
     model: Model,
-    planner: str,
+    planner: str | Planner,
     params: Mapping[str, Value] | None = None,
     *,
     seed: int = 0,
@@ -134,28 +134,13 @@ def compute(
     partial: bool = False,
     traffic: Traffic = "measured",
 ) -> Plan | Infeasible:
-    """Plan with the planner of that name. `left_s` says how many seconds are left (by the caller's clock).
+    """Plan with a planner, or the one of that name. `left_s` says how many seconds are left (by the caller's clock).
 
     With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
     order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
     `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flowplan.on_flows`).
     """
-    return compute_with(
-        planner_named(planner), model, params, seed=seed, left_s=left_s, partial=partial, traffic=traffic
-    )
-
-
-def compute_with(
-    chosen: Planner,
-    model: Model,
-    params: Mapping[str, Value] | None = None,
-    *,
-    seed: int = 0,
-    left_s: LeftS = lambda: math.inf,
-    partial: bool = False,
-    traffic: Traffic = "measured",
-) -> Plan | Infeasible:
-    """`compute` with a planner that need not be in `PLANNERS`."""
+    chosen = planner if isinstance(planner, Planner) else planner_named(planner)
     given = params or {}
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
