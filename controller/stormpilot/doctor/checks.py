@@ -103,12 +103,13 @@ def _reports(e: Evidence) -> Iterator[Finding]:
         if view is not None and view.mode == "off":
             yield Finding("reports", Level.ok, f"{t.name}: mode off, none are needed")
         elif i not in e.reports:
-            yield Finding(
-                "reports",
-                Level.warn,
-                f"{t.name}: no load reports, so it is placed without any measurement",
-                f"submit it with stormpilot submit (docs/instrument.md); or stormpilot mode off {t.name}",
-            )
+            new_s = (e.now_ms - t.launched_at_ms) / 1000
+            text = f"{t.name}: no load reports, so it is placed without any measurement"
+            mend = "submit it with stormpilot submit (docs/instrument.md), or install the hook (docs/hook.md)"
+            if new_s < OLD_REPORT_S:
+                text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
+                mend = f"wait until its workers run; if none come: {mend}"
+            yield Finding("reports", Level.warn, text, f"{mend}; or stormpilot mode off {t.name}")
         elif e.reports[i] > OLD_REPORT_S:
             yield Finding(
                 "reports",

@@ -127,6 +127,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
 def _written(zookeeper: ZooKeeper, paths: Paths, seen: Seen, reporters: Mapping[str, str]) -> list[Written]:
     """Messages whose writer stamped them: the stamp against the time at which ZooKeeper got them."""
     wanted = [("the controller's host", paths.controller), ("the Nimbus host", paths.cluster)]
+    wanted += [("the Nimbus host", paths.topology(i)) for i in sorted(seen.topologies)]
     wanted += [(f"the host of {r} of {t}", paths.load(t, r)) for r, t in sorted(reporters.items())]
     found = []
     for (who, path), node in zip(wanted, zookeeper.read([p for _, p in wanted]), strict=True):

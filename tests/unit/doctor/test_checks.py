@@ -112,6 +112,7 @@ LOST = snapshots.topology({t: s for t, s in SLOTS.items() if t != 6})
 MISSING = state(
     topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="hold", reason="X", missing=2)]
 )
+OLD = msgspec.structs.replace(FLIGHTS, launched_at_ms=NOW_MS - 600_000)
 REJECTED = StatusMessage(
     topology_id=FLIGHTS.id, plan_id="p-1", state="rejected", code="NEWER", text="no", since_ms=0, written_at_ms=NOW_MS
 )
@@ -228,7 +229,8 @@ REJECTED = StatusMessage(
             "not loaded",
         ),
         ({"seen": seen(statuses={FLIGHTS.id: REJECTED})}, "placement", "warn", "NEWER", "explain flights"),
-        ({"reports": {}}, "reports", "warn", "no load reports", "stormpilot submit"),
+        ({"reports": {}}, "reports", "warn", "submitted 60 s ago", "wait until"),
+        ({"seen": seen(topologies={FLIGHTS.id: OLD}), "reports": {}}, "reports", "warn", "without any", "the hook"),
         ({"reports": {FLIGHTS.id: 300.0}}, "reports", "fail", "5 min old", "collector"),
         ({"seen": seen(controller=MISSING)}, "reports", "warn", "2 tasks", "logs"),
         (
@@ -270,6 +272,19 @@ def test_znodes_of_our_own_login_are_right() -> None:
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
     off = state(topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="off", action="hold", reason="OFF")])
     assert bad(evidence(seen=seen(controller=off), reports={})) == []
+
+
+def test_one_late_message_does_not_make_a_clock_wrong_whose_others_came_at_once() -> None:
+    late = Written(who="the Nimbus host", wrote_at_ms=NOW_MS - 4_000, arrived_at_ms=NOW_MS)
+    quick = Written(who="the Nimbus host", wrote_at_ms=NOW_MS, arrived_at_ms=NOW_MS + 3)
+    assert bad(evidence(written=[late, quick])) == []
+    assert [f.level.value for f in bad(evidence(written=[late]))] == ["warn"]
+
+
+def test_one_early_message_is_enough_to_know_a_clock_that_is_ahead() -> None:
+    early = Written(who="the Nimbus host", wrote_at_ms=NOW_MS + 60_000, arrived_at_ms=NOW_MS)
+    late = Written(who="the Nimbus host", wrote_at_ms=NOW_MS, arrived_at_ms=NOW_MS)
+    assert [f.level.value for f in bad(evidence(written=[late, early]))] == ["fail"]
 
 
 def test_without_zookeeper_only_what_can_be_known_is_said() -> None:
