@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from stormpilot.config import Mode
 from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
-from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.cost import metrics
 from stormpilot.model.messages import ChosenThreshold, HistoryEntry, Restart, TopologyView
 from stormpilot.model.moves import MoveState
 from stormpilot.model.values import Model
@@ -141,15 +140,10 @@ class Account:
         return fields
 
 
-def running_metrics(model: Model, topology_id: str) -> dict[str, float]:
-    """The metrics of one topology as it runs; empty while an executor has no slot."""
-    alone = msgspec.structs.replace(
-        model,
-        topologies=[t for t in model.topologies if t.id == topology_id],
-        traffic=[e for e in model.traffic if e.topology == topology_id],
-    )
-    running = current_plan(alone)
-    return {} if running is None else evaluate(alone, running)
+def running_metrics(alone: Model) -> dict[str, float]:
+    """The metrics of the topologies of a model as they run; empty while an executor has no slot."""
+    compiled = compile_model(alone)
+    return {} if (compiled.current == NOWHERE).any() else metrics(compiled, compiled.current)
 
 
 def _effect(move: MoveState | None) -> str:

@@ -26,7 +26,7 @@ from stormpilot.migrator import Migrator
 from stormpilot.model.constrain import misplaced
 from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.moves import MoveState
-from stormpilot.model.part import evened, part, with_headroom, with_plans
+from stormpilot.model.part import each_alone, evened, part, with_headroom, with_plans
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Seen
@@ -231,9 +231,10 @@ class Cycle:
         """The metrics of every topology that is measured, by its id; remembers how much they vary."""
         assert observation.belief is not None
         measured = {}
+        alone = each_alone(model)
         for topology in model.topologies:
             if observation.belief.readiness[topology.id].ready:
-                metrics = measured[topology.id] = running_metrics(model, topology.id)
+                metrics = measured[topology.id] = running_metrics(alone[topology.id])
                 if metrics:
                     share, spacing_s = metrics["inter_node_share"], self.config.cycle.period_s / 2
                     self.memory = self.memory.measured(topology, share, observation.at_ms, spacing_s)

@@ -101,7 +101,8 @@ def explain(
 
 def _decision(view: TopologyView) -> None:
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
-    number = "" if view.value is None else f" ({view.value:,.3g} against {view.threshold or 0:,.3g})"
+    against = "" if view.threshold is None else f" against {_number(view.threshold)}"
+    number = "" if view.value is None else f" ({_number(view.value)}{against})"
     say(f"{view.action}: {view.reason}: {view.text}{number}")
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
@@ -123,6 +124,10 @@ def _decision(view: TopologyView) -> None:
             [[c.name, " ".join(c.of) or "-", f"{c.value:g}", c.source, c.text or "-"] for c in view.thresholds],
         )
         say("")
+
+
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def _routes(snapshot: TopologySnapshot | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from stormpilot.decide.foresee import Foresight, with_cpu
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
@@ -30,18 +32,31 @@ def hold_what_does_not_fit(
     names = {t.id: t.name for t in model.topologies}
     limit_mhz = {s.id: s.limit_mhz for s in model.supervisors}
     now_mhz = node_load_mhz(model)
+    moving = {t: plans[t] for t, d in result.items() if d.action != "hold" and d.moved_executors}
+    kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
+    models = model, with_cpu(model, {t: foreseen[t] for t in moving})
+    loads = [planned_load_mhz(m, moving) for m in models]
     while True:
-        moving = {t: plans[t] for t, d in result.items() if d.action != "hold" and d.moved_executors}
-        kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
-        then = with_cpu(model, {t: foreseen[t] for t in moving})
-        loads = [planned_load_mhz(m, moving).items() for m in (model, then)]
-        full = {s for load in loads for s, mhz in load if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)}
+        full = {
+            s for load in loads for s, mhz in load.items() if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)
+        }
         full = full if len(moving) < len(model.topologies) else set()
         refused = next((r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, full))), None)
-        refused = refused or _wants_headroom(result, moving, planned_load_mhz(model, moving), room_mhz or {}, now_mhz)
+        refused = refused or _wants_headroom(result, moving, loads[0], room_mhz or {}, now_mhz)
         if refused is None:
             return result
-        result[refused.topology_id] = refused
+        t = refused.topology_id
+        result[t] = refused
+        plan = moving.pop(t)
+        (topology,) = (x for x in model.topologies if x.id == t)
+        kept |= {(a.supervisor, a.port): t for a in topology.assignment}
+        stays_mhz = node_load_mhz(msgspec.structs.replace(model, topologies=[topology]))
+        for m, load in zip(models, loads, strict=True):
+            alone = msgspec.structs.replace(m, topologies=[x for x in m.topologies if x.id == t])
+            for s, mhz in planned_load_mhz(alone, {t: plan}).items():
+                load[s] -= mhz
+            for s, mhz in stays_mhz.items():
+                load[s] += mhz
 
 
 def _wants_headroom(

@@ -7,7 +7,6 @@ what was measured: an error that the model makes in both places changes nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -17,8 +16,8 @@ import msgspec
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow import flow_model, follows_placement
-from stormpilot.model.part import plan_of
-from stormpilot.model.values import Edge, Model, Plan
+from stormpilot.model.part import each_alone, plan_of
+from stormpilot.model.values import Model, Plan
 
 Traffic = Literal["flow", "measured"]
 
@@ -98,9 +97,6 @@ class Outlook:
 
 def outlook(model: Model, plan: Plan, traffic: Traffic) -> Outlook:
     """Look ahead for every topology of a model; `plan` is complete."""
-    edges: defaultdict[str, list[Edge]] = defaultdict(list)
-    for e in model.traffic:
-        edges[e.topology].append(e)
-    alone = {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
+    alone = each_alone(model)
     foreseen = {t: foresee(only, plan_of(plan, t), traffic) for t, only in alone.items()}
     return Outlook(alone, foreseen, with_cpu(model, foreseen))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.values import Assigned, Model, Plan, TopologyPlan
+from stormpilot.model.values import Assigned, Edge, Model, Plan, TopologyPlan
 
 
 def part(model: Model, topology_ids: Collection[str]) -> Model:
@@ -40,6 +40,14 @@ def part(model: Model, topology_ids: Collection[str]) -> Model:
         topologies=[t for t in model.topologies if t.id in topology_ids],
         traffic=[e for e in model.traffic if e.topology in topology_ids],
     )
+
+
+def each_alone(model: Model) -> dict[str, Model]:
+    """The model with one topology only, by its id; supervisors as they are."""
+    edges: defaultdict[str, list[Edge]] = defaultdict(list)
+    for e in model.traffic:
+        edges[e.topology].append(e)
+    return {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
 
 
 def plan_of(plan: Plan, topology_id: str) -> Plan:

@@ -113,8 +113,11 @@ class Topology(Value, frozen=True, kw_only=True):
     loadaware: bool = True
 
 
-class Edge(Value, frozen=True, kw_only=True):
-    """Measured traffic: `rate` tuples/s from executor `from_` to executor `to` (start tasks) of one topology."""
+class Edge(Value, frozen=True, kw_only=True, gc=False):
+    """Measured traffic: `rate` tuples/s from executor `from_` to executor `to` (start tasks) of one topology.
+
+    Not for the garbage collector: a model may have a million of them, and none can be part of a cycle.
+    """
 
     topology: str
     from_: int = msgspec.field(name="from")

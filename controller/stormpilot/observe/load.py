@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from stormpilot.model.reports import LoadReport, TaskLoad
 
@@ -29,6 +30,9 @@ FRESHER_S = 20.0
 """By how much one measurement of a task must be older than the other to be left aside."""
 SAMPLES_PER_WINDOW = 12
 """Readings closer together than this part of a window replace one another: counters are cumulative."""
+
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Return:
 class _Sample:
     load: TaskLoad
     received: dict[tuple[int, str], int]
+    sent: dict[tuple[int, str], int]
     seen_ms: int
     follows: bool  # whether the time since the sample before belongs to one process with a sound clock
 
@@ -113,7 +118,8 @@ class LoadHistory:
         """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
         for report in reports:
             name = (report.topology_id, report.reporter)
-            if self._newest.get(name) == report:
+            newest = self._newest.get(name)
+            if newest is report or newest == report:
                 continue  # nothing new; what a worker that moved left behind says that for ever
             self._newest[name] = report
             tasks = self._samples.setdefault(report.topology_id, {})
@@ -175,10 +181,7 @@ class LoadHistory:
         if wrong:
             self.rejected[wrong] += 1
             return
-        received: dict[tuple[int, str], int] = {}
-        for source, stream, count in load.received:
-            received[(source, stream)] = received.get((source, stream), 0) + count
-        sample = _Sample(load, received, now_ms, follows=False)
+        sample = _Sample(load, _by_pair(load.received), _by_pair(load.sent), now_ms, follows=False)
         if last is None or not _same_process(last.load, load):
             self._append(samples, sample)
             return
@@ -259,11 +262,10 @@ def _broken(a: _Sample, b: _Sample) -> str | None:
     elapsed_ms = b.load.at_ms - a.load.at_ms
     if elapsed_ms <= 0 or abs(elapsed_ms - (b.seen_ms - a.seen_ms)) > CLOCK_TOLERANCE_MS:
         return "clock_set"
-    before, after = _counters(a), _counters(b)
-    if any(after.get(name, 0) < count for name, count in before.items()):
+    grown = _growth(a, b)
+    if min(grown) < 0:
         return "decreased"
-    most = max((count - before.get(name, 0) for name, count in after.items()), default=0)
-    if most * 1000 / elapsed_ms > MAX_TASK_TPS:
+    if max(grown) * 1000 / elapsed_ms > MAX_TASK_TPS:
         return "huge"
     for before_s, after_s in zip(_seconds(a.load), _seconds(b.load), strict=True):
         if after_s < before_s:
@@ -278,20 +280,30 @@ def _seconds(load: TaskLoad) -> tuple[float, float, float]:
     return load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0
 
 
-def _counters(sample: _Sample) -> dict[object, int]:
-    load = sample.load
-    counters: dict[object, int] = {
-        "acked": load.acked,
-        "emitted": load.emitted,
-        "completed": load.completed,
-        "failed": load.failed,
-        "timed": load.timed,
-    }
-    counters.update((("latency", bound), count) for bound, count in load.latency_ms)
-    counters.update((pair, count) for pair, count in sample.received.items())
-    for task, stream, count in load.sent:
-        counters["sent", task, stream] = counters.get(("sent", task, stream), 0) + count
-    return counters
+def _by_pair(counted: Iterable[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
+    tuples: dict[tuple[int, str], int] = {}
+    for task, stream, count in counted:
+        tuples[task, stream] = tuples.get((task, stream), 0) + count
+    return tuples
+
+
+def _growth(a: _Sample, b: _Sample) -> list[int]:
+    """By how much every counter grew."""
+    x, y = a.load, b.load
+    grown = [
+        y.acked - x.acked,
+        y.emitted - x.emitted,
+        y.completed - x.completed,
+        y.failed - x.failed,
+        y.timed - x.timed,
+    ]
+    kinds: tuple[tuple[dict[Any, int], dict[Any, int]], ...]
+    kinds = (a.received, b.received), (a.sent, b.sent), (dict(x.latency_ms), dict(y.latency_ms))
+    for before, after in kinds:
+        grown += [count - before.get(name, 0) for name, count in after.items()]
+        if not before.keys() <= after.keys():
+            grown += [-count for name, count in before.items() if name not in after]
+    return grown
 
 
 def _stood_s(before: list[_Sample], first: _Sample) -> float:
@@ -310,28 +322,34 @@ def _work(sample: _Sample) -> int:
     return sum(sample.received.values()) + sample.load.emitted
 
 
+Runs = Sequence[tuple[_Sample, _Sample]]
+"""First and last reading of each time that belongs to one process: counters are cumulative, what lies between is in."""
+
+
 def _rates(samples: list[_Sample], since_ms: int, now_ms: int, in_jvm: bool) -> TaskRates:
-    """Sum what was counted between neighbouring readings, and divide by the time between them."""
+    """Sum what was counted since then, and divide by the time between the readings."""
     newest = samples[-1].load
-    elapsed_ms = 0
-    cpu_s, child_s, shared_s, timed_ms = 0.0, 0.0, 0.0, 0.0
-    total: Counter[object] = Counter()
+    runs: list[tuple[_Sample, _Sample]] = []
+    timed_ms = 0.0
     for a, b in itertools.pairwise(samples):
         if not b.follows or a.seen_ms < since_ms:
             continue
-        elapsed_ms += b.load.at_ms - a.load.at_ms
-        cpu_s, child_s, shared_s = (
-            total_s + after_s - before_s
-            for total_s, before_s, after_s in zip(
-                (cpu_s, child_s, shared_s), _seconds(a.load), _seconds(b.load), strict=True
-            )
-        )
         timed_ms += max(0.0, b.load.timed_ms - a.load.timed_ms)
-        before = _counters(a)
-        for name, count in _counters(b).items():
-            total[name] += count - before.get(name, 0)
-    covered_s = elapsed_ms / 1000
+        if runs and runs[-1][1] is a:
+            runs[-1] = runs[-1][0], b
+        else:
+            runs.append((a, b))
+    covered_s = sum(b.load.at_ms - a.load.at_ms for a, b in runs) / 1000
     per_second = 1 / covered_s if covered_s else 0.0
+    seconds = [(_seconds(a.load), _seconds(b.load)) for a, b in runs]
+    cpu_s, child_s, shared_s = (sum(after[i] - before[i] for before, after in seconds) for i in range(3))
+    received, sent = _summed(runs, lambda s: s.received), _summed(runs, lambda s: s.sent)
+    latency = _summed(runs, lambda s: dict(s.load.latency_ms))
+
+    def counted(of: Callable[[TaskLoad], int]) -> int:
+        return sum(of(b.load) - of(a.load) for a, b in runs)
+
+    timed = counted(lambda x: x.timed)
     return TaskRates(
         task=newest.task,
         component=newest.component,
@@ -340,16 +358,26 @@ def _rates(samples: list[_Sample], since_ms: int, now_ms: int, in_jvm: bool) -> 
         covered_s=covered_s,
         age_s=max(0.0, (now_ms - samples[-1].seen_ms) / 1000),
         cpu_cores=cpu_s * per_second,
-        received_tps={pair: total[pair] * per_second for pair in samples[-1].received},
-        acked_tps=total["acked"] * per_second,
-        emitted_tps=total["emitted"] * per_second,
-        completed_tps=total["completed"] * per_second,
-        failed_tps=total["failed"] * per_second,
-        latency_ms=tuple((bound, total[("latency", bound)]) for bound, _ in newest.latency_ms),
+        received_tps={pair: received.get(pair, 0) * per_second for pair in samples[-1].received},
+        acked_tps=counted(lambda x: x.acked) * per_second,
+        emitted_tps=counted(lambda x: x.emitted) * per_second,
+        completed_tps=counted(lambda x: x.completed) * per_second,
+        failed_tps=counted(lambda x: x.failed) * per_second,
+        latency_ms=tuple((bound, latency.get(bound, 0)) for bound, _ in newest.latency_ms),
         queue=newest.queue,
         in_jvm=in_jvm,
         child_cores=None if newest.child_cpu_s is None else child_s * per_second,
         shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,
-        sent_tps={(task, stream): total["sent", task, stream] * per_second for task, stream, _ in newest.sent},
-        execute_ms=timed_ms / total["timed"] if total["timed"] else None,
+        sent_tps={pair: sent.get(pair, 0) * per_second for pair in samples[-1].sent},
+        execute_ms=timed_ms / timed if timed else None,
     )
+
+
+def _summed(runs: Runs, of: Callable[[_Sample], dict[K, int]]) -> dict[K, int]:
+    """How much each of these counters grew in all runs together."""
+    total: dict[K, int] = {}
+    for a, b in runs:
+        before = of(a)
+        for name, count in of(b).items():
+            total[name] = total.get(name, 0) + count - before.get(name, 0)
+    return total

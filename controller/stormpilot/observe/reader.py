@@ -85,6 +85,7 @@ class Reader:
         self._paths = paths
         self._watch = watch
         self._last_good: dict[str, Message] = {}
+        self._loads: dict[str, tuple[Node, LoadReport]] = {}
         self._settings = SettingsReader(zookeeper, paths, watch)
 
     def read(self) -> Seen:
@@ -163,20 +164,27 @@ class Reader:
         return found
 
     def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
-        """Read the load reports of these topologies; also what could not be read (path -> reason)."""
+        """Read the load reports of these topologies; also what could not be read (path -> reason).
+
+        One that was not written since the last time is the same object again: decoding is what costs.
+        """
         p = self._paths
         reporters = self._zookeeper.children([p.load(i) for i in topology_ids])
         paths = [p.load(i, r) for i, rs in zip(topology_ids, reporters, strict=True) for r in rs]
         problems: dict[str, str] = {}
-        reports = []
+        kept: dict[str, tuple[Node, LoadReport]] = {}
         for path, node in zip(paths, self._zookeeper.read(paths), strict=True):
             if node is None or not node.data:
                 continue
+            last = self._loads.get(path)
             try:
-                reports.append(decode(node.data, LoadReport, path))
+                kept[path] = (
+                    last if last is not None and last[0] == node else (node, decode(node.data, LoadReport, path))
+                )
             except UsageError as e:
                 problems[path] = str(e)
-        return reports, problems
+        self._loads = kept
+        return [report for _, report in kept.values()], problems
 
     def _versioned(
         self, nodes: Mapping[str, Node | None], paths: Mapping[str, str], kind: type[M], problems: dict[str, str]

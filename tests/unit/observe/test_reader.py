@@ -1,0 +1,30 @@
+"""Load reports are read again and again: only what was written since is decoded anew."""
+
+from __future__ import annotations
+
+import msgspec
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.snapshots import T0_MS, report
+from stormpilot.model.messages import encode
+from stormpilot.observe.reader import Reader
+from stormpilot.paths import Paths
+
+TOPOLOGY = "flights-1-1763690000"
+
+
+def test_report_that_was_not_written_since_is_the_same_object_again() -> None:
+    zookeeper, paths = MemoryZooKeeper(lambda: T0_MS), Paths()
+    reader = Reader(zookeeper, paths)  # type: ignore[arg-type]
+    for name, seconds in (("r0", 10), ("r1", 10)):
+        zookeeper.put(paths.load(TOPOLOGY, name), encode(msgspec.structs.replace(report(seconds), reporter=name)))
+    first, _ = reader.read_loads([TOPOLOGY])
+    zookeeper.put(paths.load(TOPOLOGY, "r1"), encode(msgspec.structs.replace(report(20), reporter="r1")))
+    second, _ = reader.read_loads([TOPOLOGY])
+    assert second[0] is first[0]
+    assert (first[1].seq, second[1].seq) == (101, 201)
+    zookeeper.put(paths.load(TOPOLOGY, "r0"), b"not a report")
+    third, problems = reader.read_loads([TOPOLOGY])
+    assert [r.reporter for r in third] == ["r1"]
+    assert list(problems) == [paths.load(TOPOLOGY, "r0")]
+    assert reader.read_loads([])[0] == []
