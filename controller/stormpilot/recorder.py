@@ -82,6 +82,7 @@ class Recorder:
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(account.restarts),
+            task_refresh_s=None if self.config.decide.moves == "restart" else self.config.nonstop.task_refresh_s,
         )
         put(encode(self.state))
 

@@ -144,6 +144,45 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
         ),
     ),
     (
+        "Plans carried out without restarts",
+        (
+            (
+                "Steps",
+                "short",
+                "Of the plan that is being carried out; nothing while there is none.",
+                False,
+                [
+                    (f"max by (topology) (stormpilot_migration_steps{{{TOPOLOGY}}})", "{{topology}} steps"),
+                    (f"max by (topology) (stormpilot_migration_steps_done{{{TOPOLOGY}}})", "{{topology}} done"),
+                ],
+            ),
+            (
+                "In its phase for",
+                "s",
+                "draining and moving take seconds to a restart; ready waits for spare capacity, or is paused.",
+                False,
+                [
+                    (
+                        f"max by (topology, phase) (stormpilot_migration_phase_age_seconds{{{TOPOLOGY}}})",
+                        "{{topology}} {{phase}}",
+                    )
+                ],
+            ),
+            (
+                "How they ended",
+                "short",
+                "In an hour; `stormpilot migration show` says why.",
+                True,
+                [
+                    (
+                        f"sum by (topology, outcome) (increase(stormpilot_migrations_ended_total{{{TOPOLOGY}}}[1h]))",
+                        "{{topology}} {{outcome}}",
+                    )
+                ],
+            ),
+        ),
+    ),
+    (
         "Why it does not move",
         (
             (

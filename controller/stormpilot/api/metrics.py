@@ -60,11 +60,15 @@ class Metrics:
             r, "plan_answers", "What the scheduler plug-in said to plans, when it changed.", "topology", "state", "code"
         )
         self.events = _counter(r, "events", "What moves did when measured afterwards, and alerts.", "topology", "kind")
+        self.migrations = _counter(
+            r, "migrations_ended", "Plans carried out step by step, by how that ended.", "topology", "outcome"
+        )
         self.requests = _counter(r, "api_requests", "HTTP requests answered.", "method", "route", "status")
         self.duration = Histogram(
             "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
         )
         self._said: dict[str, tuple[str | None, str, str]] = {}
+        self._ended: dict[str, tuple[str, int]] | None = None
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
 
@@ -80,6 +84,7 @@ class Metrics:
         for event in account.events:
             self.events.labels(event.topology, event.kind.value).inc()
         self._answers(looked)
+        self._migrations(looked)
 
     def published_plans(self, account: Account) -> None:
         """Count the plans that were published."""
@@ -100,6 +105,18 @@ class Metrics:
                 self.answers.labels(seen.topologies[topology_id].name, status.state, status.code).inc()
             self._said[topology_id] = now
         self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
+
+    def _migrations(self, looked: Looked) -> None:
+        """Count those that ended since the cycle before; what ended before the first cycle was counted then."""
+        seen, before = looked.observation.seen, self._ended
+        self._ended = {}
+        for t, kept in seen.migrations.items():
+            m = kept.message
+            if m is None or m.running:
+                continue
+            now = self._ended[t] = (m.entry.plan.plan_id, m.started_at_ms)
+            if before is not None and before.get(t) != now and t in seen.topologies:
+                self.migrations.labels(seen.topologies[t].name, m.outcome).inc()
 
 
 def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
@@ -207,6 +224,7 @@ class _OnScrape(Collector):
         labels = ["topology", "placement"]
         yield _gauge("inter_node_tuples_per_second", f"{text}.", labels, tps)
         yield _gauge("inter_node_ratio", f"{text}: the part of all tuples.", labels, share)
+        yield from self._migrations(last, now_ms)
         moves = {last.account.names.get(t, t): m for t, m in sorted(last.moves.items()) if m.before}
         yield per(
             "gain_predicted_ratio",
@@ -217,6 +235,24 @@ class _OnScrape(Collector):
             "gain_measured_ratio",
             "By what part of itself the last move lowered what it is judged by, once that was measured.",
             {t: _gain(m.before, m.measured) for t, m in moves.items()},
+        )
+
+    def _migrations(self, last: Looked, now_ms: int) -> Iterator[Metric]:
+        """How far plans are that are carried out step by step; topologies without one are not listed."""
+        seen = last.observation.seen
+        running = {
+            seen.topologies[t].name: kept.message
+            for t, kept in sorted(seen.migrations.items())
+            if t in seen.topologies and kept.message is not None and kept.message.running
+        }
+        labels = ["topology"]
+        steps = {(t,): float(len(m.steps)) for t, m in running.items()}
+        yield _gauge("migration_steps", "Steps of the plan that is being carried out step by step.", labels, steps)
+        done = {(t,): float(m.step) for t, m in running.items()}
+        yield _gauge("migration_steps_done", "How many of them are done.", labels, done)
+        ages_s = {(t, m.phase): (now_ms - m.since_ms) / 1000 for t, m in running.items()}
+        yield _gauge(
+            "migration_phase_age_seconds", "How long the present step is in its phase.", ["topology", "phase"], ages_s
         )
 
 

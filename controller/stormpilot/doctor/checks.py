@@ -8,7 +8,7 @@ import stormpilot
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.placement import placement, plugin
-from stormpilot.doctor.surroundings import access, clocks, nimbus, retries, servers
+from stormpilot.doctor.surroundings import access, clocks, nimbus, refresh, retries, servers
 from stormpilot.status import age, stuck_after_s
 
 OLD_REPORT_S = 120.0
@@ -29,6 +29,7 @@ def examine(e: Evidence) -> list[Finding]:
         *clocks(e),
         *nimbus(e),
         *retries(e),
+        *refresh(e),
         *plugin(e),
         *_controller(e),
         *_readable(e),

@@ -166,6 +166,24 @@ def retries(e: Evidence) -> Iterator[Finding]:
         yield Finding("retries", Level.ok, f"storm.zookeeper.retry.times is {times} on Nimbus")
 
 
+def refresh(e: Evidence) -> Iterator[Finding]:
+    """Whether a rolling move waits until Storm's workers know where its tasks run now (docs/nonstop.md)."""
+    waits_s = e.seen.controller.task_refresh_s if e.seen.controller else None
+    polls_s = e.nimbus.conf.get("task.refresh.poll.secs") if e.nimbus else None
+    if waits_s is None or not isinstance(polls_s, int | float):
+        return
+    text = f"nonstop.task_refresh_s is {waits_s:g}, task.refresh.poll.secs on Nimbus {polls_s:g}"
+    if waits_s < polls_s:
+        yield Finding(
+            "refresh",
+            Level.warn,
+            f"{text}: tasks get tuples again before all workers know where they run",
+            f"in controller.yaml: nonstop: {{task_refresh_s: {polls_s:g}}}",
+        )
+    else:
+        yield Finding("refresh", Level.ok, text)
+
+
 def _me(e: Evidence) -> str:
     return e.auth_id.partition(":")[0] or "this command, without a login,"
 

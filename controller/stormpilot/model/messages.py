@@ -335,7 +335,10 @@ class TopologyView(Part, frozen=True, kw_only=True):
 
 
 class ControllerState(Message, frozen=True, kw_only=True):
-    """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck."""
+    """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
+
+    `task_refresh_s` is its `nonstop.task_refresh_s`; None: rolling moves are off, or it is of an older version.
+    """
 
     controller: str
     version: str
@@ -350,6 +353,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     counters: dict[str, int] = {}
     topologies: list[TopologyView] = []
     restarts: list[Restart] = []
+    task_refresh_s: float | None = None
 
 
 M = TypeVar("M", bound=Message)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.models import plan_message
+from doubles.rolling import begun
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
@@ -16,9 +19,10 @@ from stormpilot.api.metrics import Metrics
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.messages import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.model.migrations import Migration
 from stormpilot.model.moves import MoveState
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import Seen, Versioned
 
 ID = "flights-1-1763690000"
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "api.md"
@@ -179,6 +183,36 @@ def test_answer_of_the_plug_in_is_counted_once(scraped: Scraped) -> None:
         scraped.cycle(looked(HOLD, status=status))
     assert scraped.value("plan_answers_total", topology="flights", state="moving", code="OK") == 1
     assert scraped.value("plan_answers_total", topology="flights", state="applied", code="OK") == 1
+
+
+def carried_out(*migrations: Migration) -> Looked:
+    """A cycle that sees these migrations, of one topology each."""
+    seen = looked(HOLD)
+    kept = {m.topology_id: Versioned(m, 1) for m in migrations}
+    return replace(seen, observation=replace(seen.observation, seen=replace(seen.observation.seen, migrations=kept)))
+
+
+def test_how_far_a_plan_is_that_is_carried_out_step_by_step(scraped: Scraped) -> None:
+    going = msgspec.structs.replace(
+        begun(), topology_id=ID, step=1, phase="draining", since_ms=T0_MS + 4000, started_at_ms=T0_MS
+    )
+    scraped.cycle(carried_out(going))
+    assert scraped.value("migration_steps", topology="flights") == 2
+    assert scraped.value("migration_steps_done", topology="flights") == 1
+    assert scraped.value("migration_phase_age_seconds", topology="flights", phase="draining") == 5
+    scraped.cycle(carried_out(msgspec.structs.replace(going, phase="ended", outcome="DONE")))
+    assert scraped.value("migration_steps", topology="flights") is None
+    assert scraped.value("migrations_ended_total", topology="flights", outcome="DONE") == 1
+
+
+def test_the_end_of_a_migration_is_counted_once_and_by_who_saw_it(scraped: Scraped) -> None:
+    """What ended before this process began was counted by the one before."""
+    old = msgspec.structs.replace(begun(), topology_id=ID, phase="ended", outcome="DONE", started_at_ms=1)
+    for m in (old, old, msgspec.structs.replace(old, started_at_ms=2, outcome="ABORTED")):
+        scraped.cycle(carried_out(m))
+        scraped.cycle(carried_out(m))
+    assert scraped.value("migrations_ended_total", topology="flights", outcome="DONE") is None
+    assert scraped.value("migrations_ended_total", topology="flights", outcome="ABORTED") == 1
 
 
 def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:

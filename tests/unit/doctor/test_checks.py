@@ -96,6 +96,12 @@ def conf(**changed: Any) -> dict[str, Any]:
     }
 
 
+def refreshing(waits_s: float | None, polls_s: int | None) -> dict[str, Any]:
+    """A controller whose rolling moves wait so long, and Storm's workers that look so often where tasks are."""
+    said = {} if polls_s is None else {"task.refresh.poll.secs": polls_s}
+    return {"seen": seen(controller=state(task_refresh_s=waits_s)), **conf(**said)}
+
+
 def test_a_healthy_installation_has_nothing_to_mend() -> None:
     found = examine(evidence())
     assert [f for f in found if f.level is not Level.ok] == []
@@ -171,6 +177,13 @@ REJECTED = StatusMessage(
         ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
         (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
+        (
+            refreshing(3.0, 10),
+            "refresh",
+            "warn",
+            "task_refresh_s is 3, task.refresh.poll.secs on Nimbus 10",
+            "task_refresh_s: 10",
+        ),
         ({"seen": seen(cluster=None)}, "plug-in", "fail", "written nothing", "extlib-daemon"),
         (
             {"nimbus": None, "storm_supervisors": ["a", "b", "c"], "storm_topologies": [FLIGHTS.id]},
@@ -248,6 +261,14 @@ def test_one_broken_thing_is_named_with_how_to_mend_it(
     found = [f for f in bad(evidence(**broken)) if f.check == check]
     assert found, f"nothing is said of {check}"
     assert any(f.level == level and says in f.text and mends in f.mend for f in found), found
+
+
+def test_a_rolling_move_that_waits_as_long_as_workers_need_is_right() -> None:
+    """Without Nimbus, a controller that says so or a cluster that does, nothing is said."""
+    told = [e for e in examine(evidence(**refreshing(10.0, 10))) if e.check == "refresh"]
+    assert [f.level for f in told] == [Level.ok]
+    silent = (refreshing(None, 10), refreshing(3.0, None), {**refreshing(3.0, 10), "nimbus": None})
+    assert not any(f.check == "refresh" for fields in silent for f in examine(evidence(**fields)))
 
 
 def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -> None:
