@@ -42,6 +42,7 @@ from stormpilot.verify import Verifier
 
 log = structlog.get_logger(__name__)
 
+MORE_THAN_FITS = "the profile foretells more than fits: planned for what was measured"
 REFILL_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
 
@@ -269,27 +270,39 @@ class Cycle:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
         choice = self._choice(group)
         foreseen = self._foreseen(model, seen, choice)
-        standing = part(foreseen.model, group)
-        with_room = self._with_room(foreseen.model, choice)
-        roomy = standing if with_room is foreseen.model else part(with_room, group)
+        told = {t: foreseen.said[t] for t in foreseen.moved}
+        plan, planned, standing, roomy = self._planned(group, foreseen, choice)
+        if told and not isinstance(plan, Plan) and plan[0] is Reason.INFEASIBLE:
+            foreseen, told = Foreseen(model), dict.fromkeys(told, MORE_THAN_FITS)
+            plan, planned, standing, roomy = self._planned(group, foreseen, choice)
         first = all(s.new for s in group.values())
-        whole = standing if self._pressing(group) else roomy
-        plan, planned = self.planners.plan_with_room(roomy, whole, first=first, choice=choice)
         account.models.update(dict.fromkeys(group, planned))
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t, choice) for t in group})
-            terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
+            terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors}, coming=foreseen.overloaded)
             verdict = self._judge(model, standing, group, plan, terms, seen)
             if terms.arrived and not verdict.plans and not first:
                 verdict = self._refill(model, standing, roomy, group, terms, seen) or verdict
             self.memory = verdict.memory
         else:
             verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
-        if foreseen.moved:
-            verdict = replace(verdict, decisions={t: _explained(d, foreseen) for t, d in verdict.decisions.items()})
+        if told:
+            verdict = replace(verdict, decisions={t: _explained(d, told) for t, d in verdict.decisions.items()})
         account.decisions.update(verdict.decisions)
         return verdict
+
+    def _planned(
+        self, group: Mapping[str, Subject], foreseen: Foreseen, choice: Choice | None
+    ) -> tuple[Plan | tuple[Reason, str], Model, Model, Model]:
+        """A plan and the model that it was made for; that of the group alone, with all of B(n) and with headroom."""
+        model = foreseen.model
+        standing = part(model, group)
+        with_room = self._with_room(model, choice)
+        roomy = standing if with_room is model else part(with_room, group)
+        whole = standing if foreseen.overloaded or self._pressing(group) else roomy
+        first = all(s.new for s in group.values())
+        return *self.planners.plan_with_room(roomy, whole, first=first, choice=choice), standing, roomy
 
     def _pressing(self, group: Mapping[str, Subject]) -> bool:
         """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
@@ -361,9 +374,10 @@ class Cycle:
         return verdict if reasons & {Reason.REFILL, Reason.GAIN_NOT_LASTING} else None
 
 
-def _explained(decision: Decision, foreseen: Foreseen) -> Decision:
+def _explained(decision: Decision, told: Mapping[str, str]) -> Decision:
+    """The decision with what was foretold for its topology."""
     t = decision.topology_id
-    return replace(decision, text=f"{decision.text}; {foreseen.said[t]}") if t in foreseen.moved else decision
+    return replace(decision, text=f"{decision.text}; {told[t]}") if t in told else decision
 
 
 def own_terms(in_use: InUse, config: Config, topology_id: str, choice: Choice | None = None) -> OwnTerms:

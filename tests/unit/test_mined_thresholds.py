@@ -218,4 +218,26 @@ def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_foretold_well(
     assert planned_rates(ahead, 0.5)[0] == measured
     foreseen, text = planned_rates(ahead, 0.05)
     assert foreseen > measured * 2
-    assert "planned for the rates in 150 min" in text
+    assert "planned for the most of the next 150 min" in text
+
+
+def test_plan_is_made_for_what_was_measured_where_the_peak_does_not_fit() -> None:
+    """A forecast that no placement can carry must not keep the controller from what it can do now."""
+    measured_tps, _ = planned_rates("", 0.05)
+    w, t = measured_world("history: {proactive: true, lead_s: 9000}\n")
+    mine(w, t)
+    w.zookeeper.put(w.paths.profile(t), encode(profile_of(t, 0.05)))
+    asked: list[float] = []
+    w.wanted = {t: NEAR}
+    plan = w.planner
+
+    def fits_only_now(model):  # type: ignore[no-untyped-def]
+        asked.append(sum(e.rate for e in model.traffic))
+        return plan(model) if asked[-1] < measured_tps * 1.5 else Infeasible(constraint="cpu", text="too much")
+
+    w.planner = fits_only_now
+    w.tell(10)
+    assert max(asked) > measured_tps * 2
+    assert asked[-1] == measured_tps
+    assert w.decision(t).reason != "INFEASIBLE"
+    assert w.decision(t).text.endswith("the profile foretells more than fits: planned for what was measured")

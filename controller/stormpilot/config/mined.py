@@ -50,12 +50,12 @@ class HistorySection(Section, frozen=True, kw_only=True):
         Meta(description="how much of the log a mined number needs, by name (span_h, noise_windows, ...)"),
     ] = field(default_factory=dict)
     proactive: Annotated[
-        bool, Meta(description="plan for the rates of the hour that comes, where the profile foretells them well")
+        bool, Meta(description="plan for the highest rates of the time that comes, where profiles are good enough")
     ] = False
     max_forecast_error_ratio: Annotated[
         Ratio, Meta(description="a profile whose tested error is larger is not planned for")
     ] = 0.15
-    lead_s: Annotated[float, Meta(ge=60, le=86_400, description="how far ahead is planned for")] = 1800.0
+    lead_s: Annotated[float, Meta(ge=60, le=86_400, description="how much of the time that comes that is")] = 1800.0
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():

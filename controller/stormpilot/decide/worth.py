@@ -1,7 +1,8 @@
 """Is a plan worth its restarts for one topology? The triggers, the most pressing first, each with its number.
 
 - FIRST_PLAN, REPAIR: executors run nowhere.
-- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3].
+- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3]; or it is foretold
+  to be, where plans are made for the hour that comes (model/forecast.py).
 - REPAIR: the plug-in placed lost executors; what runs is made the plan, and bettered after a cool-down like any other.
 - REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts.
@@ -53,7 +54,8 @@ class Terms:
     supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
     measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
     plans by choice may fill of a supervisor, where that is less than B(n). `manners` says how the plan of a topology
-    would be carried out; where it says nothing, by restarts.
+    would be carried out; where it says nothing, by restarts. `coming`: supervisors that will be over B(n) by a forecast
+    (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts.
     """
 
     decide: DecideSection
@@ -69,6 +71,7 @@ class Terms:
     own: Mapping[str, OwnTerms] = field(default_factory=dict)
     room_mhz: Mapping[str, float] = field(default_factory=dict)
     manners: Mapping[str, Manner] = field(default_factory=dict)
+    coming: Mapping[str, float] = field(default_factory=dict)
 
 
 def worth(
@@ -99,12 +102,7 @@ class _Case:
             return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
         relieved = self._relieved()
         if relieved and self.moved:
-            longest_ms = max(self.terms.now_ms - self.memory.overloaded_since_ms[s] for s in relieved)
-            text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
-            promise = self._promise("load_ratio", relieved)
-            x_s = min(self.own.overload_s.get(s, config.overload_s) for s in relieved)
-            act = self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise)
-            return self._from(OVERLOAD_S, act), self.memory
+            return self._relief(relieved), self.memory
         if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
             return self._keep(), self.memory.missed(t.id)
         at_once = subject.degraded or subject.rebalanced
@@ -134,6 +132,20 @@ class _Case:
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
         act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
         return (act, self.memory) if at_once or subject.asked else self._lasting(act)
+
+    def _relief(self, relieved: Sequence[str]) -> Decision:
+        """OVERLOAD, by how long it lasts or, where nothing is overloaded yet, by how much it will be."""
+        promise = self._promise("load_ratio", relieved)
+        lasting = self._overloaded()
+        since_ms = [self.memory.overloaded_since_ms[s] for s in relieved if s in lasting]
+        if not since_ms:
+            highest = max(self.terms.coming[s] for s in relieved)
+            text = f"{', '.join(relieved)} will be overloaded: {highest:.0%} of B(n); the plan lowers the load"
+            return self._act(Reason.OVERLOAD, text, highest, 1.0, promise)
+        longest_ms = self.terms.now_ms - min(since_ms)
+        text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
+        x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
+        return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
 
     def _from(self, name: str, decision: Decision) -> Decision:
         """The decision, with where its threshold comes from."""
@@ -279,10 +291,13 @@ class _Case:
         had = {a.supervisor for a in self.topology.assignment}
         return sorted(self.terms.arrived & (used - had))
 
+    def _overloaded(self) -> set[str]:
+        """Supervisors that have been overloaded for longer than X(n)."""
+        return self.memory.overloaded(self.terms.now_ms, self.own.decide.overload_s, self.own.overload_s)
+
     def _relieved(self) -> list[str]:
-        """Overloaded supervisors on which the plan has less load, and less of this topology."""
-        x_s = self.own.decide.overload_s
-        overloaded = self.memory.overloaded(self.terms.now_ms, x_s, self.own.overload_s)
+        """Supervisors that are or will be overloaded on which the plan has less load, and less of this topology."""
+        overloaded = self._overloaded() | set(self.terms.coming)
         if not overloaded:
             return []
         before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)

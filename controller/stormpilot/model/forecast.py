@@ -1,8 +1,9 @@
 """The model for the hour that comes: measured rates, moved along the profile that was mined of a week.
 
-What is measured now counts; the profile only says by how much each edge changes from now until then. CPU follows the
-tuples by the law that was mined of the component (intercept + MHz per tuple/s, algorithms.md section 9); without one it
-grows in proportion and never falls. A topology whose profile is missing, untested or too inexact stays as measured.
+What is measured now counts; the profile only says by how much each edge grows, to the most that it reaches until then.
+Nothing falls: a plan is in force at once, so what is there now has to fit too. CPU follows the tuples by the law that
+was mined of the component (intercept + MHz per tuple/s, algorithms.md section 9), without one in proportion. A topology
+whose profile is missing, untested or too inexact stays as measured.
 """
 
 from __future__ import annotations
@@ -13,21 +14,32 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.thresholds import CPU_MHZ_PER_TPS, HOURS_OF_WEEK, EdgeProfile, Profile, Thresholds, hour_of_week
 from stormpilot.model.values import Edge, Executor, Model, Topology
 
 HOUR_MS = 3_600_000
+LOOK_MS = HOUR_MS // 2
+"""How far apart the moments are that are looked at."""
 LARGEST_CHANGE = 10.0
 """No edge is taken to change by more than this factor."""
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The model for then; `said` by topology id: by how much its tuples change, or why it stays as measured."""
+    """The model for the time that comes; `said` by topology id: how much its tuples grow, or why it is as measured."""
 
     model: Model
     said: Mapping[str, str] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
+
+    @property
+    def overloaded(self) -> dict[str, float]:
+        """Nodes that will have B(n) or more if nothing moves: load / B(n) by supervisor id; none without a forecast."""
+        if not self.moved:
+            return {}
+        load_mhz = node_load_mhz(self.model)
+        return {s.id: load_mhz[s.id] / s.limit_mhz for s in self.model.supervisors if 0 < s.limit_mhz <= load_mhz[s.id]}
 
 
 def foresee(
@@ -38,7 +50,7 @@ def foresee(
     lead_s: float,
     max_error_ratio: float,
 ) -> Foreseen:
-    """Move every topology that has a good profile `lead_s` ahead; `profiles` and `thresholds` are by topology id."""
+    """Take every topology that has a good profile at its most until `lead_s` from now; mappings are by topology id."""
     said: dict[str, str] = {}
     topologies, traffic = [], []
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
@@ -59,7 +71,7 @@ def foresee(
         before, after = sum(e.rate for e in own), sum(e.rate for e in then)
         change = (after - before) / before if before else 0.0
         said[topology.id] = (
-            f"planned for the rates in {lead_s / 60:.0f} min: {change:+.0%} tuples/s by the profile "
+            f"planned for the most of the next {lead_s / 60:.0f} min: {change:+.0%} tuples/s by the profile "
             f"(tested error {profile.forecast_error_ratio:.0%})"
         )
     moved = frozenset(t for t in said if not _unusable(profiles.get(t), max_error_ratio))
@@ -88,22 +100,28 @@ def _unusable(profile: Profile | None, max_error_ratio: float) -> str:
 
 
 def _edges_then(topology: Topology, edges: list[Edge], profile: Profile, now_ms: int, then_ms: int) -> list[Edge]:
-    """Every edge by the factor of its two components, others (ackers) by that of all tuples."""
+    """Every edge by the largest factor of its two components until then, others (ackers) by that of all tuples."""
     component = {e.start: e.component for e in topology.executors}
+    moments = [*range(now_ms + LOOK_MS, then_ms, LOOK_MS), then_ms]
     factors: dict[tuple[str, str, str], float] = {}
-    now_tps = then_tps = 0.0
+    now_tps, then_tps = 0.0, [0.0] * len(moments)
     for p in profile.edges:
-        a, b = rate_at(p, now_ms), rate_at(p, then_ms)
-        if a and b is not None:
-            factors[p.from_, p.stream, p.to] = min(max(b / a, 1 / LARGEST_CHANGE), LARGEST_CHANGE)
-            now_tps, then_tps = now_tps + a, then_tps + b
-    whole = min(max(then_tps / now_tps, 1 / LARGEST_CHANGE), LARGEST_CHANGE) if now_tps else 1.0
+        now, then = rate_at(p, now_ms), [rate_at(p, at_ms) for at_ms in moments]
+        if now and (known := [tps for tps in then if tps is not None]):
+            factors[p.from_, p.stream, p.to] = _factor(now, known)
+            now_tps += now
+            then_tps = [all_tps + (now if tps is None else tps) for all_tps, tps in zip(then_tps, then, strict=True)]
+    whole = _factor(now_tps, then_tps) if now_tps else 1.0
     return [
         msgspec.structs.replace(
             e, rate=e.rate * factors.get((component[e.from_], e.stream or "default", component[e.to]), whole)
         )
         for e in edges
     ]
+
+
+def _factor(now_tps: float, then_tps: list[float]) -> float:
+    return min(max(1.0, *(tps / now_tps for tps in then_tps)), LARGEST_CHANGE)
 
 
 def _laws(mined: Thresholds) -> dict[str, float]:
@@ -129,8 +147,8 @@ def _topology_then(topology: Topology, before: list[Edge], after: list[Edge], la
 
     def cpu_mhz(e: Executor) -> float:
         if e.component in laws:
-            return max(0.0, e.cpu_mhz + laws[e.component] * (then[e.start] - now[e.start]))
-        return e.cpu_mhz * max(1.0, then[e.start] / now[e.start]) if now[e.start] else e.cpu_mhz
+            return e.cpu_mhz + laws[e.component] * (then[e.start] - now[e.start])
+        return e.cpu_mhz * then[e.start] / now[e.start] if now[e.start] else e.cpu_mhz
 
     executors = [msgspec.structs.replace(e, cpu_mhz=cpu_mhz(e)) for e in topology.executors]
     return msgspec.structs.replace(topology, executors=executors)

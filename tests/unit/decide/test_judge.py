@@ -173,6 +173,21 @@ def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
     assert (decision.action, decision.reason) == ("hold", Reason.NO_BETTER_PLAN)
 
 
+def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
+    """Nothing is overloaded yet: the load is that of a forecast, in which a will have 1200 of 1000 MHz."""
+    then = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    decision = one(judged([subject(then)], relief, on=model(then), coming={"a": 1.2}))
+    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
+    assert decision.text.startswith("a will be overloaded: 120% of B(n)")
+    assert (decision.value, decision.threshold) == (1.2, 1.0)
+    assert decision.promise is not None and decision.promise.nodes == ["a"]
+    without = one(judged([subject(then)], relief, on=model(then)))
+    assert (without.action, without.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    no_help = one(judged([subject(then)], {("a", 2): (1, 3), ("b", 1): (2, 4)}, on=model(then), coming={"a": 1.2}))
+    assert (no_help.action, no_help.reason) == ("hold", Reason.NO_BETTER_PLAN)
+
+
 def test_overload_that_ends_is_forgotten() -> None:
     busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
     memory = Memory().look(model(busy), 0).look(model(calm), 50_000).look(model(busy), 60_000)

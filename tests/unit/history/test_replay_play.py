@@ -8,13 +8,16 @@ import pytest
 import builders
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.past import past, yardstick_error
-from stormpilot.history.replay.play import Rules, play
+from stormpilot.history.replay.play import Coming, Rules, play
 from stormpilot.history.replay.score import Weights, score, totals
 from stormpilot.history.replay.values import Played, Run, Setting, Step
+from stormpilot.model.forecast import Foreseen
 from stormpilot.model.values import Assigned, Input, Model, Topology
 
 HOUR_MS = 3_600_000
 ONLINE = Setting(planner="online", decide={"consecutive_hits": 1})
+PATIENT = Rules(budget_s=60.0)
+"""For planners that stop at their own count, however slow the machine is."""
 
 
 def crossed() -> Model:
@@ -136,8 +139,8 @@ def test_plans_for_a_smaller_limit_but_is_judged_by_the_one_of_the_log() -> None
     model = msgspec.structs.replace(crossed(), supervisors=nodes)
     roomy = Setting(planner="best", params={"iterations": 2000}, decide={"consecutive_hits": 1})
     tight = msgspec.structs.replace(roomy, decide={"consecutive_hits": 1, "cpu_limit_ratio": 0.5})
-    assert played(play(hours(model, model), ["chains"], roomy, Rules()))[1].busiest_load_ratio == pytest.approx(6 / 7)
-    second = played(play(hours(model, model), ["chains"], tight, Rules()))[1]
+    assert played(play(hours(model, model), ["chains"], roomy, PATIENT))[1].busiest_load_ratio == pytest.approx(6 / 7)
+    second = played(play(hours(model, model), ["chains"], tight, PATIENT))[1]
     assert second.busiest_load_ratio == pytest.approx(3 / 7)
     assert second.inter_node_tps == pytest.approx(2)
 
@@ -149,7 +152,7 @@ def test_headroom_spreads_what_is_moved_by_choice() -> None:
     for fill_ratio, busiest in ((0.9, 6 / 7), (0.5, 3 / 7)):
         rules = {"consecutive_hits": 1, "fill_ratio": fill_ratio}
         setting = Setting(planner="best", params={"iterations": 2000}, decide=rules)
-        assert played(play(hours(model, model), ["chains"], setting, Rules()))[1].busiest_load_ratio == pytest.approx(
+        assert played(play(hours(model, model), ["chains"], setting, PATIENT))[1].busiest_load_ratio == pytest.approx(
             busiest
         )
 
@@ -158,14 +161,58 @@ def test_forecast_plans_for_the_step_that_comes() -> None:
     later = builders.traffic("chains", {(1, 4): 100.0, (4, 5): 100.0, (2, 3): 100.0, (3, 6): 100.0})
     then = msgspec.structs.replace(crossed(), traffic=later)
 
-    def coming(model: Model, from_ms: int, to_ms: int) -> Model | None:
-        return msgspec.structs.replace(model, traffic=later) if from_ms == HOUR_MS else None
+    def coming(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+        known = (from_ms, to_ms) == (HOUR_MS, 2 * HOUR_MS)
+        return Foreseen(msgspec.structs.replace(model, traffic=later)) if known else Foreseen(model)
 
     steps = hours(crossed(), then)
     blind = played(play(steps, ["chains"], ONLINE, Rules(), coming))[1]
     ahead = played(play(steps, ["chains"], msgspec.structs.replace(ONLINE, forecast=True), Rules(), coming))[1]
     assert ahead.inter_node_tps == 0
     assert blind.inter_node_tps > 100
+
+
+def rising() -> tuple[list[Step], Coming]:
+    """One node has all six executors, 600 of 1000 MHz; in the third hour they take twice the tuples and CPU."""
+    nodes = [builders.supervisor(n, mhz=1000.0) for n in ("n1", "n2")]
+    now = msgspec.structs.replace(placed(builders.two_chains(), dict.fromkeys(range(1, 7), "n1")), supervisors=nodes)
+    (t,) = now.topologies
+    executors = [msgspec.structs.replace(e, cpu_mhz=2 * e.cpu_mhz) for e in t.executors]
+    traffic = [msgspec.structs.replace(e, rate=2 * e.rate) for e in now.traffic]
+    peak = msgspec.structs.replace(now, topologies=[msgspec.structs.replace(t, executors=executors)], traffic=traffic)
+
+    def coming(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+        if from_ms < 2 * HOUR_MS:
+            return Foreseen(model)
+        (held,) = model.topologies
+        then = msgspec.structs.replace(held, executors=executors)
+        return Foreseen(msgspec.structs.replace(peak, topologies=[then]), moved=frozenset({"chains"}))
+
+    return hours(now, now, peak, peak), coming
+
+
+def test_forecast_relieves_a_node_before_its_peak_and_not_after_an_hour_of_it() -> None:
+    steps, coming = rising()
+    blind = played(play(steps, ["chains"], ONLINE, Rules(), coming))
+    assert [p.overloaded_node_s for p in blind] == [0, 0, 3600, 0]
+    assert [p.reason for p in blind][2] == "OVERLOAD"
+    ahead = played(play(steps, ["chains"], msgspec.structs.replace(ONLINE, forecast=True), Rules(), coming))
+    assert [p.overloaded_node_s for p in ahead] == [0, 0, 0, 0]
+    assert [p.reason for p in ahead][:3] == ["NO_BETTER_PLAN", "OVERLOAD", "NO_BETTER_PLAN"]
+
+
+def test_forecast_that_fits_nowhere_leaves_the_plan_for_what_was_measured() -> None:
+    first = crossed()
+
+    def flood(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+        (t,) = model.topologies
+        then = [msgspec.structs.replace(e, cpu_mhz=1e6) for e in t.executors]
+        more = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=then)])
+        return Foreseen(more, moved=frozenset({"chains"}))
+
+    rows = played(play(hours(first, first), ["chains"], msgspec.structs.replace(ONLINE, forecast=True), Rules(), flood))
+    assert rows[0].reason == "GAIN"
+    assert rows[1].inter_node_tps == pytest.approx(2)
 
 
 def test_planner_without_a_plan_keeps_what_runs_and_says_why() -> None:

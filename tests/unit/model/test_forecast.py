@@ -7,7 +7,7 @@ import pytest
 
 from stormpilot.model.forecast import foresee, rate_at
 from stormpilot.model.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
-from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 NOON_MS = 1_735_560_000_000 + 30 * 60_000  # Monday 2024-12-30 12:30 UTC, the middle of an hour
 HOUR_S = 3600.0
@@ -64,7 +64,7 @@ def test_edges_grow_as_the_profile_says_and_those_of_ackers_as_all_tuples() -> N
     found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
     assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
     assert found.moved == {"t"}
-    assert found.said["t"] == "planned for the rates in 60 min: +50% tuples/s by the profile (tested error 5%)"
+    assert found.said["t"] == "planned for the most of the next 60 min: +50% tuples/s by the profile (tested error 5%)"
 
 
 def test_cpu_follows_the_mined_law_and_without_one_the_rate() -> None:
@@ -74,9 +74,34 @@ def test_cpu_follows_the_mined_law_and_without_one_the_rate() -> None:
     assert cpu(guessed.model) == pytest.approx([150.0, 345.0, 10.0])
 
 
-def test_cpu_without_a_law_does_not_fall_with_the_rate() -> None:
-    found = foresee(model(), {"t": profile(then=50.0)}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
-    assert cpu(found.model) == pytest.approx([100.0, 130.0, 10.0])
+def test_what_will_fall_stays_as_measured_since_the_plan_has_to_hold_now_too() -> None:
+    for given in (law(), law("default")):
+        found = foresee(model(), {"t": profile(then=50.0)}, {"t": given}, NOON_MS, HOUR_S, 0.15)
+        assert found.model == model()
+        assert found.said["t"].startswith("planned for the most of the next 60 min: +0% tuples/s")
+
+
+def test_peak_on_the_way_counts_though_the_end_is_calm() -> None:
+    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, 4 * HOUR_S, 0.15)
+    assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
+    before = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS - 4 * 3_600_000, 2 * HOUR_S, 0.15)
+    assert [e.rate for e in before.model.traffic] == pytest.approx([100.0, 100.0])
+
+
+def test_nodes_that_will_be_overloaded_are_told_with_their_load() -> None:
+    (t,) = model().topologies
+    assigned = [Assigned(start=e.start, supervisor="a", port=1) for e in t.executors]
+    busy = msgspec.structs.replace(
+        model(),
+        supervisors=[msgspec.structs.replace(model().supervisors[0], cpu_limit_mhz=400.0)],
+        topologies=[msgspec.structs.replace(t, assignment=assigned)],
+    )
+    assert sum(cpu(busy)) == 340.0
+    found = foresee(busy, {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    assert found.overloaded == {"a": pytest.approx((150.0 + 330.0 + 10.0) / 400.0)}
+    calm = foresee(busy, {"t": profile(then=90.0)}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    assert calm.overloaded == {}
+    assert foresee(busy, {}, {}, NOON_MS, HOUR_S, 0.15).overloaded == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stormpilot.history.mine.findings import Mined
-from stormpilot.model.forecast import foresee
+from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.model.values import Model
 
@@ -15,33 +15,36 @@ from stormpilot.model.values import Model
 class Coming:
     """A `play.Coming` from what was mined, by topology name.
 
-    What is not known well enough (`max_error_ratio`) stays as it was measured.
+    What is not known well enough (`max_error_ratio`) stays as it was measured. Planned for is the step that comes, or
+    `lead_s` (`history.lead_s`) where that is longer.
     """
 
     profiles: Mapping[str, Profile]
     thresholds: Mapping[str, Thresholds]
     max_error_ratio: float
+    lead_s: float = 0.0
 
-    def __call__(self, model: Model, from_ms: int, to_ms: int) -> Model | None:
-        """The model of the step before, moved from the middle of that to the middle of the one that comes."""
+    def __call__(self, model: Model, from_ms: int, to_ms: int) -> Foreseen:
+        """The model of the step before, moved from its middle to the most until the end of the one that comes."""
         names = {t.id: t.name for t in model.topologies}
-        found = foresee(
+        middle_ms = from_ms - (to_ms - from_ms) // 2
+        return foresee(
             model,
             {t: self.profiles[n] for t, n in names.items() if n in self.profiles},
             {t: self.thresholds[n] for t, n in names.items() if n in self.thresholds},
-            from_ms - (to_ms - from_ms) // 2,
-            (to_ms - from_ms) / 1000,
+            middle_ms,
+            max(to_ms - middle_ms, self.lead_s * 1000) / 1000,
             self.max_error_ratio,
         )
-        return found.model if found.moved else None
 
 
-def coming_of(mined: Sequence[Mined], max_error_ratio: float) -> Coming:
+def coming_of(mined: Sequence[Mined], max_error_ratio: float, lead_s: float) -> Coming:
     """From what `stormpilot history mine -o` wrote."""
     return Coming(
         {m.thresholds.topology_name: m.profile for m in mined if m.profile is not None},
         {m.thresholds.topology_name: m.thresholds for m in mined},
         max_error_ratio,
+        lead_s,
     )
 
 

@@ -9,7 +9,7 @@ checked, as it is what the model says; what operators set meanwhile is not known
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -26,6 +26,7 @@ from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
 from stormpilot.model.flow import flow_model
+from stormpilot.model.forecast import Foreseen
 from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
 from stormpilot.model.moves import Spent
 from stormpilot.model.part import part, with_headroom, with_plans, with_survivors_fixed
@@ -33,8 +34,8 @@ from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, Top
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
 
-Coming = Callable[[Model, int, int], "Model | None"]
-"""What a model (seen in the step before) is taken to be from one time to another (ms); None: not known well enough."""
+Coming = Callable[[Model, int, int], Foreseen]
+"""What a model (seen in the step before) is taken to be from one time to another (ms)."""
 
 
 @dataclass(frozen=True)
@@ -236,11 +237,11 @@ class _Player:
         self, seen: Model, step: Step, coming: Step | None, moves: dict[str, Move]
     ) -> tuple[dict[str, str], str]:
         now_ms = step.to_ms
-        model = seen
+        foreseen = Foreseen(seen)
         if self.coming is not None and coming is not None:
-            model = self.coming(seen, coming.from_ms, coming.to_ms) or seen
+            foreseen = self.coming(seen, coming.from_ms, coming.to_ms)
         subjects, reasons = {}, {}
-        for t in model.topologies:
+        for t in seen.topologies:
             if t.id not in self.ids:
                 continue
             subject = Subject(
@@ -250,23 +251,22 @@ class _Player:
                 plan=self.plan.get(t.id),
                 status=_applied(self.plan.get(t.id)),
             )
-            closed = admit(subject, [], len(model.supervisors), self.decide, now_ms)
+            closed = admit(subject, [], len(seen.supervisors), self.decide, now_ms)
             if closed is None:
                 subjects[t.id] = subject
             else:
                 reasons[t.id] = closed.reason.value
         if not subjects:
             return reasons, ""
-        standing = part(model, subjects)
-        with_room = with_headroom(model, self.decide.fill_ratio)
-        roomy = standing if with_room is model else part(with_room, subjects)
-        answer = self._planned(roomy)
-        if not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE and roomy is not standing:
-            answer = self._planned(standing)
+        answer, standing, roomy = self._planned_with_room(foreseen.model, subjects)
+        if foreseen.moved and not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE:
+            foreseen = Foreseen(seen)
+            answer, standing, roomy = self._planned_with_room(seen, subjects)
         if not isinstance(answer, Plan):
             reason, text = answer
             return reasons | dict.fromkeys(subjects, reason.value), text
-        terms = replace(self._terms(now_ms, step.length_s), room_mhz={s.id: s.limit_mhz for s in roomy.supervisors})
+        room_mhz = {s.id: s.limit_mhz for s in roomy.supervisors}
+        terms = replace(self._terms(now_ms, step.length_s), room_mhz=room_mhz, coming=foreseen.overloaded)
         verdict = judge(standing, subjects, answer, self.memory, terms)
         self.memory = verdict.memory
         for topology_id, d in verdict.decisions.items():
@@ -275,6 +275,18 @@ class _Player:
                 topology, plan = subjects[topology_id].topology, verdict.plans[topology_id]
                 self._apply(topology, plan, d.reason, seen.traffic, now_ms, moves)
         return reasons, ""
+
+    def _planned_with_room(
+        self, model: Model, topology_ids: Collection[str]
+    ) -> tuple[Plan | tuple[Reason, str], Model, Model]:
+        """A plan with headroom, or with all of B(n) where there is none; the model of these topologies for both."""
+        standing = part(model, topology_ids)
+        with_room = with_headroom(model, self.decide.fill_ratio)
+        roomy = standing if with_room is model else part(with_room, topology_ids)
+        answer = self._planned(roomy)
+        if not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE and roomy is not standing:
+            answer = self._planned(standing)
+        return answer, standing, roomy
 
     def _terms(self, now_ms: int, step_s: float) -> Terms:
         config = self.rules.config

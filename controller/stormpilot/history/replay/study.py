@@ -90,7 +90,8 @@ def study(
     rules = question.rules
     if rules.measured:
         rules = dataclasses.replace(rules, restart_s=found.restart_s)
-    coming = coming_of(mined, rules.config.history.max_forecast_error_ratio) if mined else None
+    history = rules.config.history
+    coming = coming_of(mined, history.max_forecast_error_ratio, history.lead_s) if mined else None
     groups = [tuple(names)] if question.together else [(t,) for t in names]
     jobs = [Job(g, s) for g in groups for s in question.settings]
     runs = spread(log.spark, steps, jobs, rules, coming, progress)
