@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -111,6 +113,16 @@ def write(path: Path, value: Any, what: str) -> None:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
     except OSError as e:
         raise UsageError(f"{path}: cannot write the {what}: {e.strerror}") from e
+
+
+def make_folder(path: Path, option: str) -> None:
+    """The folder that an option names, for what is written at the end: `UsageError` at once where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"{path}: cannot make this folder for {option}: {e.strerror}") from e
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot write into this folder for {option}: {os.strerror(errno.EACCES)}")
 
 
 def _decoded(path: Path, data: bytes, kind: type[T]) -> T:

@@ -77,6 +77,10 @@ def mine(
         raise UsageError("give --log DIR (or a --config with traffic_log.dir)")
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", until, now)
+    if output is not None:
+        files.make_folder(output.parent, "--output")
+    if sizing is not None:
+        files.make_folder(sizing, "--sizing")
     mined = _mined(path, topology, times, settings, master, conf, with_sizing=sizing is not None)
     if format is Format.json:
         print_json({"topologies": mined})
@@ -124,10 +128,6 @@ def _mined(
 
 def _write_sizing(folder: Path, mined: list[Mined]) -> None:
     """A file for each topology that can be sized; for the others why not."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UsageError(f"{folder}: cannot make this folder for --sizing: {e.strerror}") from e
     for m in mined:
         name = m.thresholds.topology_name
         if m.sizing is None or m.sizing.problem is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stormpilot.cli import files
 from stormpilot.cli.history_mine import MasterOption, SettingsOption, parse_time
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
@@ -108,6 +109,8 @@ def replay(
         rules=rules,
         weights=Weights(overload=overload_weight, restart=restart_weight),
     )
+    if output is not None:
+        files.make_folder(output, "--output")
     with session(master, settings_of(conf or [])) as spark:
         part = selected(spark, where, topology or [], since, until)
         answer, played = study(part, question, mined, _tell, _progress)

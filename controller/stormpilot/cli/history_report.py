@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stormpilot.cli import files
 from stormpilot.cli.history_mine import MasterOption, SettingsOption
 from stormpilot.cli.history_replay import read_mined, selected
 from stormpilot.cli.live import ConfigOption
@@ -37,8 +38,6 @@ def report(
     """Write a report on a traffic log: who sends to whom, a week, latency over load, what was mined
     and replayed. One HTML page without outside resources, and JSON beside it.
     """
-    import msgspec
-
     from stormpilot.config import Config, load
     from stormpilot.history.replay import evidence
     from stormpilot.history.spark import session, settings_of
@@ -49,6 +48,12 @@ def report(
     found = [] if mined is None else read_mined(mined)
     replayed = None if replay is None else evidence.read(replay)
     runs = None if replay is None else (replay if replay.is_dir() else replay.parent) / evidence.RUNS
+    beside = output.with_suffix(".json")
+    if beside == output:
+        raise UsageError(
+            f"--output {output}: expected the name of the page, e.g. history.html; .json is written beside"
+        )
+    files.make_folder(output.parent, "--output")
     console_err.print("starting Spark", highlight=False)
     with session(master, settings_of(conf or [])) as spark:
         from stormpilot.history.report.gather import gather
@@ -56,9 +61,7 @@ def report(
         topologies = gather(selected(spark, where, topology or [], since, until))
     from stormpilot.history.report.page import page
 
-    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page(where, topologies, found, replayed, runs))
-    beside = output.with_suffix(".json")
     everything = {"log": where, "topologies": topologies, "mined": found, "replay": replayed}
-    beside.write_bytes(msgspec.json.format(msgspec.json.encode(everything), indent=1))
+    files.write(beside, everything, "report's figures")
     say(f"{output} and {beside}: {', '.join(t.name for t in topologies)}")

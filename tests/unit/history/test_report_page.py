@@ -15,7 +15,7 @@ from stormpilot.history.replay.score import Weights
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.replay.values import Played, Setting
 from stormpilot.history.report.gather import Hour, Knee, Pair, TopologyLog
-from stormpilot.model.thresholds import ThresholdEntry, Thresholds
+from stormpilot.model.thresholds import Profile, ThresholdEntry, Thresholds
 
 HOUR_MS = 3_600_000
 
@@ -79,6 +79,26 @@ def test_replay_and_thresholds_are_on_the_page(replayed: Replay, tmp_path: Path)
     assert "<!--  0.67 -->" not in page([], replayed, None)
     assert "Recommended: <b>online</b>" in text and "-20.0%" in text
     assert "as it was" in text and text.count("<svg") == 6
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        (None, "No profile of it was mined: that takes a week"),
+        (Profile(topology_id="t", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1), "was never tested"),
+        (
+            Profile(
+                topology_id="t", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1,
+                forecast_error_ratio=0.028,
+            ),
+            "Its profile is off by 2.8%",
+        ),
+    ],
+)  # fmt: skip
+def test_page_says_how_well_the_week_foretells_the_next(profile: Profile | None, said: str) -> None:
+    thresholds = Thresholds(topology_id="t", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1)
+    assert said in page([Mined(thresholds=thresholds, profile=profile)], None, None)
+    assert said not in page([], None, None)
 
 
 def test_same_data_make_the_same_page(replayed: Replay, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def page(
             plots.heat(t.pairs) if t.pairs else "<p>The log does not name components (written before version 2).</p>",
             "<h3>A week</h3><p class=muted>Mean by hour of the week, UTC. A gap: an hour that was not seen.</p>",
             plots.week(t.week_tps),
+            _foretells(by_name.get(t.name)),
             "<h3>Latency over load</h3><p class=muted>By node, against the usual; red: its mined B(n).</p>",
             plots.knee(t.knees, _limits(by_name.get(t.name))) if t.knees else "<p>No latency was measured.</p>",
             "<h3>Mined thresholds</h3>",
@@ -57,6 +58,18 @@ def page(
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Traffic history</title><style>{CSS}</style></head><body>{''.join(parts)}</body></html>\n"
     )
+
+
+def _foretells(mined: Mined | None) -> str:
+    """How well the week that was mined foretells the next one."""
+    if mined is None:
+        return ""
+    if mined.profile is None:
+        return "<p>No profile of it was mined: that takes a week.</p>"
+    error = mined.profile.forecast_error_ratio
+    if error is None:
+        return "<p>Its profile was never tested on days that it was not made from: nothing is planned by it.</p>"
+    return f"<p>Its profile is off by {error:.1%} in windows that it was not made from.</p>"
 
 
 def _limits(mined: Mined | None) -> dict[str, float]:

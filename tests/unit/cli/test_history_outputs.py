@@ -1,0 +1,52 @@
+"""Where `stormpilot history` writes is looked at before Spark works for minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stormpilot.cli import app
+from stormpilot.errors import UsageError
+from stormpilot.history import spark
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(spark, "session", started)
+
+
+def run(*args: str) -> None:
+    CliRunner().invoke(app, ["history", *args, "--log", "/nowhere"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("mine -o {}/mined.json", "--output"),
+        ("mine --sizing {}", "--sizing"),
+        ("replay -o {}", "--output"),
+        ("report -o {}/history.html", "--output"),
+    ],
+)
+def test_folder_that_cannot_be_is_refused_at_once(command: str, option: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    folder = file / "below"
+    with pytest.raises(UsageError, match=f"^{folder}: cannot make this folder for {option}: Not a directory$"):
+        run(*command.format(folder).split())
+
+
+def test_folder_that_is_missing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="Spark was started"):
+        run("mine", "-o", str(tmp_path / "new" / "mined.json"))
+    assert (tmp_path / "new").is_dir()
+
+
+def test_report_is_not_written_over_by_its_own_figures() -> None:
+    with pytest.raises(UsageError, match=r"--output report\.json: expected the name of the page"):
+        run("report", "-o", "report.json")
