@@ -1,6 +1,6 @@
 """`make bench-history`: the traffic log mined and replayed, with DuckDB and a Spark cluster beside it.
 
-    make bench-history                                   # everything: an hour on 2 cores; what was measured is kept
+    make bench-history                                   # everything: half an hour on 2 free cores; figures are kept
     make bench-history ARGS="--only mine --sizes 1,10"   # parts; sizes in million rows of edges
     make bench-history ARGS="--report --publish"         # tables of what was measured, into docs/results
 

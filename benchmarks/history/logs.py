@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from stormpilot.history.generate import Spec, generate
@@ -12,6 +13,10 @@ FOLDER = ROOT / "build" / "bench" / "history-logs"
 SEED = 11
 MINED = Spec(days=30, topologies=1)
 REPLAYED = Spec(days=7, topologies=3, bursts_per_day=8, overloads_per_day=1.0)
+FORETOLD = Spec(days=22, topologies=3, bursts_per_day=0, overloads_per_day=0)
+"""Daily peaks, weekends, drift, noise and lost nodes; no bursts, which no profile can foretell."""
+FORETOLD_FROM = datetime.fromtimestamp(FORETOLD.start_ms / 1000, UTC) + timedelta(days=15)
+"""Profiles are made of the 15 days before, plans for the 7 days after."""
 
 
 def mined_log(million_rows: int) -> tuple[Path, int]:
@@ -25,6 +30,11 @@ def replayed_log(quick: bool) -> tuple[Path, int]:
 
     spec = msgspec.structs.replace(REPLAYED, days=3.0, topologies=1) if quick else REPLAYED
     return _made("replay-quick" if quick else "replay", spec)
+
+
+def foretold_log() -> tuple[Path, int]:
+    """A log of 22 days and 3 topologies with a peak each day."""
+    return _made("foretold", FORETOLD)
 
 
 def _made(name: str, spec: Spec) -> tuple[Path, int]:

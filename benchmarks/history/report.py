@@ -14,6 +14,7 @@ from typing import Any
 KEY = ("part", "engine", "size", "repetition")
 ROWS = 100_000_000
 MOST_S, MOST_MB = 600, 8_000
+BY_HAND = "## About this run"
 Row = dict[str, Any]
 
 
@@ -43,9 +44,15 @@ def page(rows: list[Row]) -> str:
         "Seconds are on the clock, with the start of Spark; CPU seconds are those of all processes; memory is the most "
         "that all processes held at one time. Where repetitions were made: median (least to most).",
     ]
-    for section in (_mining(rows), _engines(rows), _standalone(rows), _replay(rows)):
+    for section in (_mining(rows), _engines(rows), _standalone(rows), _replay(rows), _forecast(rows)):
         lines += ["", *section] if section else []
     return "\n".join(lines) + "\n"
+
+
+def by_hand(page: str) -> str:
+    """What people wrote at the end of a published page."""
+    begin = page.find(BY_HAND)
+    return f"\n{page[begin:]}" if begin >= 0 else ""
 
 
 def _mining(rows: list[Row]) -> list[str]:
@@ -163,6 +170,52 @@ def _replay(rows: list[Row]) -> list[str]:
         "",
         f"The recommendation beats the default on the held-out day for {better} of {len(own)} topologies.",
     ]
+
+
+def _forecast(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "forecast"]
+    if not own:
+        return []
+    r = own[0]
+    lines = [
+        "## Planning for the hour that comes", "",
+        f"A week with a peak a day ({r['steps']} steps of {r['step_s'] / 60:g} min), planned by `best` "
+        f"({r['budget_s']:g} s for each plan) for what was measured in the step before, and for the most that the "
+        "profile foretells until the end of the step that comes, or of the 24 hours that come. Profiles were mined of "
+        "the 15 days before (`history mine --until`), so the whole week is held out. Network cost is the mean distance "
+        "of a tuple; cost has penalties for overload and restarts on top ([how](../history-replay.md)).", "",
+        "| topology | profile off by | planned for | network cost | overload min | tuples on full nodes | moves "
+        "| restart s | cost |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for name, same in _by_size(own).items():
+        first = same[0]
+        named = [("as it was", first["tries"]["as it was"]), ("what was measured", first["tries"]["measured"])]
+        named += [
+            (f"the next {r['lead_h']} h", r["tries"]["forecast"]) for r in sorted(same, key=lambda r: int(r["lead_h"]))
+        ]
+        for what, t in named:
+            lines.append(
+                f"| {name} | {first['error_ratio']:.1%} | {what} | {t['network_cost'] / t['tuples']:.3f} "
+                f"| {t['overload_minutes']:,.0f} | {t['overloaded_tuples'] / t['tuples']:.2%} | {t['moves']} "
+                f"| {t['restart_s']:,.0f} | {t['score']:.3f} |"
+            )
+    return [*lines, "", *(_effect(own, lead_h) for lead_h in sorted({int(r["lead_h"]) for r in own}))]
+
+
+def _effect(rows: list[Row], lead_h: int) -> str:
+    """All topologies together, forecasts against none."""
+    own = [r["tries"] for r in rows if r["lead_h"] == lead_h]
+    parts = []
+    for key, what in (("overload_minutes", "overload minutes"), ("network_cost", "network cost"), ("moves", "moves")):
+        before, after = (sum(t[n][key] for t in own) for n in ("measured", "forecast"))
+        change = f"{after / before - 1:+.0%}" if before else f"{after:,.0f} instead of 0"
+        parts.append(f"{what} {change}")
+    better = sum(t["forecast"]["score"] < t["measured"]["score"] for t in own)
+    return (
+        f"For the next {lead_h} h against what was measured: {', '.join(parts)}; a lower cost for {better} of "
+        f"{len(own)} topologies."
+    )
 
 
 def _setting(s: Row) -> str:

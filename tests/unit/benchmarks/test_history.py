@@ -68,3 +68,33 @@ def test_differences_are_named_beyond_rounding() -> None:
         "/topologies/0/text",
     }
     assert len(_differences(a, {"topologies": []})) == 3
+
+
+def foretold(lead_h: int, measured: tuple[float, float], forecast: tuple[float, float]) -> dict[str, Any]:
+    """Overload minutes and cost by what was measured and by forecast."""
+
+    def sums(minutes: float, score: float) -> dict[str, float]:
+        return {
+            "network_cost": 50.0, "tuples": 100.0, "overload_minutes": minutes, "overloaded_tuples": 1.0,
+            "moves": 4, "restart_s": 20.0, "score": score,
+        }  # fmt: skip
+
+    return {
+        "part": "forecast", "engine": f"{lead_h} h", "size": "made1", "repetition": 0, "rows": 1, "lead_h": lead_h,
+        "steps": 168, "step_s": 3600, "budget_s": 0.1, "error_ratio": 0.03,
+        "tries": {"as it was": sums(0, 2.0), "measured": sums(*measured), "forecast": sums(*forecast)},
+    }  # fmt: skip
+
+
+def test_forecasts_stand_beside_plans_for_what_was_measured_better_or_not() -> None:
+    page = report.page([foretold(24, (100, 1.0), (0, 0.8)), foretold(1, (100, 1.0), (120, 1.1))])
+    assert "| made1 | 3.0% | what was measured | 0.500 | 100 | 1.00% | 4 | 20 | 1.000 |" in page
+    assert "| made1 | 3.0% | the next 1 h | 0.500 | 120 | 1.00% | 4 | 20 | 1.100 |" in page
+    assert page.index("the next 1 h |") < page.index("the next 24 h |")
+    assert "the next 24 h against what was measured: overload minutes -100%, network cost +0%" in page
+    assert "a lower cost for 0 of 1 topologies" in page and "a lower cost for 1 of 1 topologies" in page
+
+
+def test_what_people_wrote_under_the_tables_stays() -> None:
+    assert report.by_hand("# x\n\n| table |\n\n## About this run\n\nShared.\n") == "\n## About this run\n\nShared.\n"
+    assert report.by_hand("# x\n") == ""
