@@ -180,10 +180,10 @@ def _forecast(rows: list[Row]) -> list[str]:
     lines = [
         "## Planning for the hour that comes", "",
         f"A week with a peak a day ({r['steps']} steps of {r['step_s'] / 60:g} min), planned by `best` "
-        f"({r['budget_s']:g} s for each plan) for what was measured in the step before, and for the most that the "
-        "profile foretells until the end of the step that comes, or of the 24 hours that come. Profiles were mined of "
-        "the 15 days before (`history mine --until`), so the whole week is held out. Network cost is the mean distance "
-        "of a tuple; cost has penalties for overload and restarts on top ([how](../history-replay.md)).", "",
+        f"(`iterations={r['iterations']}`) for what was measured in the step before, and for the most that the profile "
+        "foretells until the end of the step that comes, or of the 24 hours that come. Profiles were mined of the 15 "
+        "days before (`history mine --until`), so the whole week is held out. Network cost is the mean distance of a "
+        "tuple; cost has penalties for overload and restarts on top ([how](../history-replay.md)).", "",
         "| topology | profile off by | planned for | network cost | overload min | tuples on full nodes | moves "
         "| restart s | cost |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
