@@ -176,7 +176,11 @@ class Cycle:
         own: Mapping[str, OtdSection],
         seen: Seen,
     ) -> tuple[Verdict | None, list[Event]]:
-        """The next move of one executor, of workers that can be emptied where there is one: it restarts nothing."""
+        """The next move of one executor: to one that stands by, else of workers that can be emptied, else any."""
+        if self.config.decide.moves != "restart":
+            step = OtdLoop(self.config).step(free, model, lost, moves, self.memory, now_ms, own, by="switch")[0]
+            if step is not None and self.manners.switches(model, step, seen):
+                return step, []
         closed = self.manners.closed(model, free, seen)
         if closed is not model:
             verdict, _ = OtdLoop(self.config).step(free, closed, lost, moves, self.memory, now_ms, own)

@@ -93,6 +93,11 @@ class Manners:
         }
         return self._wanted(replace(second, decisions=said))
 
+    def switches(self, model: Model, verdict: Verdict, seen: Seen) -> bool:
+        """Whether the plans of a verdict are carried out by giving tuples to executors that stand by alone."""
+        ways = self.ways(model, {t.id: t for t in model.topologies}, verdict.plans, seen)
+        return all(t in ways and any(s.switches for s in ways[t].steps) for t in verdict.plans)
+
     def closed(self, model: Model, topology_ids: Collection[str], seen: Seen) -> Model:
         """The model in which workers of these topologies that cannot be emptied stay as they are."""
         if self.config.decide.moves == "restart":

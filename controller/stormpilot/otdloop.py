@@ -8,13 +8,15 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
-from stormpilot.config import Config
+from stormpilot.config import Config, DecideSection
 from stormpilot.config.deciding import OtdSection
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.budget import hold_what_is_over_budget
+from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.foresee import foresee
 from stormpilot.decide.judge import Verdict
@@ -58,13 +60,15 @@ class OtdLoop:
         memory: Memory,
         now_ms: int,
         own: Mapping[str, OtdSection] | None = None,
+        *,
+        by: Literal["move", "switch"] = "move",
     ) -> tuple[Verdict | None, list[Event]]:
         """The next move of all topologies of this loop, if there is one and it is allowed; what begins or ends.
 
-        `own` has the section as it holds for a topology; for all together the most careful numbers hold.
+        `own` has the section as it holds for a topology; for all together the most careful numbers hold. A `switch`
+        gives the tuples of an executor to one that stands by: in the plan these two change places.
         """
-        gates = msgspec.structs.replace(self.config.decide, reschedule_timeout_s=self.config.otd.cool_down_s)
-        ready = {t: s for t, s in subjects.items() if self.has(s) and admit(s, *lost, gates, now_ms) is None}
+        ready = {t: s for t, s in subjects.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
         if not ready:
             return None, []
         standing = part(model, ready)
@@ -72,42 +76,68 @@ class OtdLoop:
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([(own or {}).get(t, self.config.otd) for t in ready])
-        answer = otd.step(frame, layout, thresholds)
-        events = self._events(answer, ready, now_ms)
-        if not isinstance(answer, otd.Move):
+        slots, events = compiled.current.copy(), []
+        answer: otd.Step | otd.Switch | None
+        if by == "switch":
+            answer = otd.switch_step(frame, layout, thresholds)
+        else:
+            answer = otd.step(frame, layout, thresholds)
+            events = self._events(answer, ready, now_ms)
+        if isinstance(answer, otd.Switch):
+            pair = [answer.executor, answer.standby]
+            slots[pair] = slots[pair[::-1]]
+        elif isinstance(answer, otd.Move):
+            slots[answer.executor] = compiled.current[layout.worker == answer.worker][
+                0
+            ]  # the others stay where they are
+        else:
             return None, events
-        slots = compiled.current.copy()
-        slots[answer.executor] = compiled.current[layout.worker == answer.worker][0]  # the others stay in their slots
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
+        running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
-        if _breaks_more(standing, plan, compiled.plan_of(compiled.current), (t, start)):
+        if _breaks_more(standing, plan, running, (t, start)):
             return None, events
-        decision = self._decision(t, start, ready[t], standing, plan, answer, thresholds)
+        to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
+        decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
+        restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
         spent = {i: m.spent for i, m in moves.items()}
-        allowed = hold_what_is_over_budget(standing, {t: decision}, plans, spent, self.config.budget, now_ms)
+        allowed = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, self.config.budget, now_ms)
         published = plans if allowed[t].action != "hold" else {}
         return Verdict(allowed, published, plan, memory), events
+
+    def _gates(self, subject: Subject) -> DecideSection:
+        """The gates, with the time that a topology rests after what was done last."""
+        section, plan = self.config.otd, subject.plan
+        rest_s = section.cool_down_s
+        if plan is not None and subject.move is not None and switched(subject.move, plan.plan_id):
+            rest_s = section.switch_cool_down_s
+        return msgspec.structs.replace(self.config.decide, reschedule_timeout_s=rest_s)
 
     def _decision(
         self,
         topology_id: str,
-        start: int,
+        moved: tuple[int, int | None],
         subject: Subject,
         model: Model,
         plan: Plan,
-        move: otd.Move,
+        move: otd.Move | otd.Switch,
         thresholds: otd.Thresholds,
     ) -> Decision:
+        """Why `moved` moves: the executor, and the one that gets its tuples where it stays itself."""
         seen = foresee(part(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
         why = (
             "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
+        )
+        start, to = moved
+        what = (
+            f"executor {start} moves" if to is None else f"executor {start} gives its tuples to {to}, which stands by"
         )
         return Decision(
             topology_id,
             "publish" if subject.mode == "act" else "advise",
             Reason.OTD,
-            f"case {move.case}: executor {start} moves; {why}",
+            f"case {move.case}: {what}; {why}",
             move.asc_tps,
             thresholds.threshold_asc_tps if move.case == 3 else None,
             moved_executors=1,

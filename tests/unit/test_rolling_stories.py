@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -358,3 +360,80 @@ def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
         assert min(1, len(w.history(t))) == plans
         held = {d.reason for x in w.accounts for d in x.decisions.values() if d.action == "hold"}
         assert ("RESTARTS_UNWANTED" in held) == (moves == "nonstop")
+
+
+def stepping(w: World, seconds: float) -> None:
+    """Let time pass; every ten seconds a step of otd follows the cycle."""
+    for _ in range(int(seconds / 10)):
+        w.tell(10)
+        w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
+
+
+def otd_with_standby(settings: str = "", moves: Moves = "auto") -> tuple[World, str]:
+    """`parse` 2 gets all that the source beside 3 sends; only otd may change that."""
+    w = World("a", "b", settings=OTD + settings)
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.new_leader()
+    w.traffic = {(1, 2): 100.0, (2, 4): 100.0}
+    return w, w.submit(STANDS_BY, routed=True, standby=1)
+
+
+def test_otd_gives_tuples_to_a_task_that_stands_by_before_it_moves_one() -> None:
+    w, t = otd_with_standby()
+    stepping(w, 120)
+    assert w.slots(t) == STANDS_BY, "no worker changed"
+    table = w.routes(t)
+    assert table is not None
+    assert [(c.component, c.active, c.draining) for c in table.components] == [("parse", [3], [])]
+    (entry,) = w.history(t)
+    assert (entry.reason, entry.plan.planner, entry.moved_executors) == ("OTD", "otd", 1)
+    assert entry.text == "case 3: executor 2 gives its tuples to 3, which stands by; 200 tuples/s less between nodes"
+    assert entry.how == "nonstop: without restarts, by giving the tuples of 1 task to tasks that stand by"
+    m = w.migration(t)
+    assert m is not None
+    assert m.outcome == "DONE"
+    assert [(s.executors, s.workers) for s in w.moves(t).spent] == [(1, 0)], "no worker restarted"
+
+
+def test_otd_rests_a_short_time_after_a_switch_and_a_long_one_after_a_move() -> None:
+    w, t = otd_with_standby()
+    stepping(w, 60)
+    (entry,) = w.history(t)
+    subject = w.cycle._subjects(w.cycle.observer.look(w.now_ms))[t]
+    assert subject.plan is not None
+    assert subject.move is not None
+    assert subject.plan.plan_id == entry.plan.plan_id
+    section = w.config.otd
+    assert w.cycle.otd._gates(subject).reschedule_timeout_s == section.switch_cool_down_s == 10
+    (spent,) = subject.move.spent
+    restarted = msgspec.structs.replace(subject.move, spent=[msgspec.structs.replace(spent, workers=2)])
+    assert w.cycle.otd._gates(replace(subject, move=restarted)).reschedule_timeout_s == section.cool_down_s == 30
+
+
+def test_otd_restarts_workers_where_all_that_moves_is_to_restart() -> None:
+    """No tuples are switched then: 2 itself comes."""
+    w, t = otd_with_standby(moves="restart")
+    w.submit({("b", 6701): (1, 2, 3, 4, 5, 6)}, name="other")
+    stepping(w, 60)
+    assert w.routes(t) is None
+
+
+def test_a_switch_is_not_held_by_a_budget_of_restarts() -> None:
+    w, t = otd_with_standby("budget: {topology_workers_per_hour: 0}\n")
+    stepping(w, 60)
+    assert len(w.history(t)) == 1
+    w, t = otd_with_standby("budget: {topology_executors_per_hour: 0}\n")
+    stepping(w, 60)
+    assert w.history(t) == []
+
+
+def test_after_a_switch_nothing_counts_that_was_measured_before() -> None:
+    w, t = otd_with_standby()
+    stepping(w, 60)
+    since_ms = w.cycle.observer.look(w.now_ms).since_ms[t]
+    table = w.routes(t)
+    assert table is not None
+    (entry,) = w.history(t)
+    settled_ms = int(w.config.load.settle_s * 1000)
+    assert since_ms >= entry.plan.created_at_ms - 10_000 + settled_ms
+    assert since_ms <= entry.plan.created_at_ms + settled_ms

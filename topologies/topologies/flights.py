@@ -25,15 +25,15 @@ class Flights(Topology):
         "flights.loop": True,
     }
 
-    source = FlightSpout.spec(par={"local": 2, "cluster": 4})
-    parse = ParseFlight.spec(inputs=[source], par={"local": 4, "cluster": 8})
-    filter = FilterFlight.spec(inputs=[parse], par={"local": 3, "cluster": 6})
-    enrich = EnrichFlight.spec(inputs=[filter], par={"local": 4, "cluster": 12})
+    source = FlightSpout.spec(par={"local": 2, "standby": 2, "cluster": 4})
+    parse = ParseFlight.spec(inputs=[source], par={"local": 4, "standby": 4, "cluster": 8})
+    filter = FilterFlight.spec(inputs=[parse], par={"local": 3, "standby": 3, "cluster": 6})
+    enrich = EnrichFlight.spec(inputs=[filter], par={"local": 4, "standby": 4, "cluster": 12})
     by_route = RouteStatistics.spec(
-        inputs={enrich: Grouping.fields("route")}, par={"local": 4, "cluster": 12}, config=TICK
+        inputs={enrich: Grouping.fields("route")}, par={"local": 4, "standby": 4, "cluster": 12}, config=TICK
     )
     by_carrier = CarrierStatistics.spec(
-        inputs={enrich: Grouping.fields("carrier")}, par={"local": 3, "cluster": 6}, config=TICK
+        inputs={enrich: Grouping.fields("carrier")}, par={"local": 3, "standby": 3, "cluster": 6}, config=TICK
     )
     alerts = DelayAlerts.spec(
         inputs={

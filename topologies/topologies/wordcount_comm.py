@@ -7,7 +7,10 @@ from word_count.spout import SentenceSpout
 
 
 class WordCountComm(Topology):
-    """sentences -> split (any task) -> count (by word). The parallelism in `cluster` is the paper's."""
+    """sentences -> split (any task) -> count (by word).
+
+    In `cluster` the parallelism is the paper's; in `standby` few tasks work, so that many can stand by (`--standby`).
+    """
 
     config = {
         "topology.workers": 8,
@@ -21,10 +24,10 @@ class WordCountComm(Topology):
         "wordcount.harmonic.terms": 0,
     }
 
-    sentences = SentenceSpout.spec(par={"local": 2, "cluster": 4})
-    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "cluster": 12})
+    sentences = SentenceSpout.spec(par={"local": 2, "standby": 1, "cluster": 4})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "standby": 2, "cluster": 12})
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "cluster": 24},
+        par={"local": 12, "standby": 5, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

@@ -7,7 +7,10 @@ from word_count.spout import SentenceSpout
 
 
 class WordCountComp(Topology):
-    """sentences -> split (by topic, computes) -> count (by word). The parallelism in `cluster` is the paper's."""
+    """sentences -> split (by topic, computes) -> count (by word).
+
+    In `cluster` the parallelism is the paper's; in `standby` few tasks work, so that many can stand by (`--standby`).
+    """
 
     config = {
         "topology.workers": 8,
@@ -25,10 +28,12 @@ class WordCountComp(Topology):
         "wordcount.shift.period.secs": 60,
     }
 
-    sentences = SentenceSpout.spec(par={"local": 2, "cluster": 4})
-    split = SplitSentence.spec(inputs={sentences: Grouping.fields("topic")}, par={"local": 6, "cluster": 12})
+    sentences = SentenceSpout.spec(par={"local": 2, "standby": 1, "cluster": 4})
+    split = SplitSentence.spec(
+        inputs={sentences: Grouping.fields("topic")}, par={"local": 6, "standby": 8, "cluster": 12}
+    )
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "cluster": 24},
+        par={"local": 12, "standby": 2, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

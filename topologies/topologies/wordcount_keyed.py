@@ -20,10 +20,10 @@ class WordCountKeyed(Topology):
         "wordcount.harmonic.terms": 0,
     }
 
-    sentences = SentenceSpout.spec(par={"local": 1, "cluster": 4})
-    split = SplitSentence.spec(inputs=[sentences], par={"local": 4, "cluster": 12})
+    sentences = SentenceSpout.spec(par={"local": 1, "standby": 1, "cluster": 4})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 4, "standby": 4, "cluster": 12})
     count = KeyedCountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 2, "cluster": 12},
+        par={"local": 2, "standby": 2, "cluster": 12},
         config={"topology.tick.tuple.freq.secs": 2},
     )

@@ -189,6 +189,9 @@ class OtdSection(Section, frozen=True, kw_only=True):
     cool_down_s: Annotated[
         SecondsOrZero, Meta(description="a topology rests for so long after a move, since Storm restarts workers")
     ] = 60.0
+    switch_cool_down_s: Annotated[
+        SecondsOrZero, Meta(description="the same after tuples went to an executor that stood by: nothing restarted")
+    ] = 10.0
     cpu_high: Annotated[Ratio, Meta(description="a worker is high when its node is above this part of B(n)")] = 0.8
     cpu_low: Annotated[
         Ratio, Meta(description="a worker is low when its node is below this part of B(n) and its queue is low")

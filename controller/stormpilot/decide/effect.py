@@ -161,6 +161,13 @@ def step(state: MoveState, facts: Facts, config: EffectSection) -> tuple[MoveSta
     return state, []
 
 
+def switched(state: MoveState, plan_id: str) -> bool:
+    """Whether this plan, the last one, moved tuples and restarted nothing."""
+    return state.plan_id == plan_id and any(
+        s.at_ms == state.published_at_ms and s.executors and not s.workers for s in state.spent[-1:]
+    )
+
+
 def backing_off(state: MoveState | None, now_ms: int) -> int | None:
     """Until when nothing else is tried (ms), or None."""
     until_ms = None if state is None else state.back_off_until_ms

@@ -12,6 +12,7 @@ from stormpilot.model.guess import with_guesses_that_fit
 from stormpilot.model.handover import KeyedTask
 from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
 from stormpilot.model.reports import TaskLoad
+from stormpilot.model.routes import Routes
 from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.observe.build import Belief, Rates, build
 from stormpilot.observe.load import LoadHistory, Reading, Return
@@ -29,7 +30,8 @@ PROFILES_KEPT_MS = 600_000
 class Observation:
     """One look: what was read, and what we believe (None while there is no cluster snapshot).
 
-    `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement had settled.
+    `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement and routes had
+    settled.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
     followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
     topology id.
@@ -108,7 +110,8 @@ class Observer:
         seen = replace(seen, problems={**seen.problems, **self._load_problems})
         self._history.keep_only(self._topology_ids)
         self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
-        since_ms = {t: self._since_ms(s, now_ms) for t, s in seen.topologies.items()}
+        tables = {t: v.message for t, v in seen.tables.items()}
+        since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
         in_use = InUse()
@@ -160,12 +163,17 @@ class Observer:
         self._ignored.update(belief.ignored)
         return belief
 
-    def _since_ms(self, snapshot: TopologySnapshot, now_ms: int) -> int:
-        """Begin of the window: what was measured under another placement, or while it settled, does not count."""
-        placement = frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors)
+    def _since_ms(self, snapshot: TopologySnapshot, table: Routes | None, now_ms: int) -> int:
+        """Begin of the window: not while the placement or the routes were others, nor while that settled."""
+        routes = [] if table is None else table.components
+        placement = (
+            frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors),
+            [(r.component, r.active, r.partitions) for r in routes],
+        )
         last = self._placements.get(snapshot.id)
         if last is None:
-            changed_ms = min(now_ms, snapshot.assigned_since_ms or now_ms)
+            written_ms = 0 if table is None else table.written_at_ms
+            changed_ms = min(now_ms, max(snapshot.assigned_since_ms or now_ms, written_ms))
         else:
             changed_ms = last[1] if last[0] == placement else now_ms
         self._placements[snapshot.id] = (placement, changed_ms)

@@ -4,6 +4,8 @@
 were never placed start where Storm's default would put them. Each move of case 1 takes load from a worker that has too
 much and makes none too loaded, each move of case 3 lowers inter-node traffic and makes none too loaded: there are
 finitely many of both, so that repeating ends by itself. Departures in `docs/planners/otd.md`.
+
+`switch_step` is the same step where nothing has to move: tuples go to an executor of the component that stands by.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -115,6 +118,16 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """Case 1 or 3: what `executor` gets goes to `standby`, of its component on another node; see `Move`."""
+
+    case: Literal[1, 3]
+    executor: int
+    standby: int
+    asc_tps: float
+
+
+@dataclass(frozen=True)
 class Lacking:
     """Case 2, or case 1 without a move that helps: workers (numbers) have too much load and nothing can take it."""
 
@@ -138,10 +151,23 @@ def step(frame: Frame, layout: Layout, thresholds: Thresholds) -> Step:
     return Stepper(frame, thresholds).step(layout)
 
 
+def switch_step(frame: Frame, layout: Layout, thresholds: Thresholds) -> Switch | None:
+    """The next step that standby executors can make, None where there is none. O(their components x `step`)."""
+    return Stepper(frame, thresholds).switch_step(layout)
+
+
 def moved(layout: Layout, move: Move) -> Layout:
     """The layout after the move."""
     result = layout.copy()
     result.worker[move.executor] = move.worker
+    return result
+
+
+def switched(layout: Layout, switch: Switch) -> Layout:
+    """The layout to which a switch comes: the two executors change places."""
+    result = layout.copy()
+    pair = [switch.executor, switch.standby]
+    result.worker[pair] = result.worker[pair[::-1]]
     return result
 
 
@@ -191,11 +217,12 @@ class Stepper:
         bad = np.flatnonzero(~(np.isfinite(self.queue) & (self.queue >= 0)))
         if len(bad):
             raise UsageError(f"{c.describe(bad[:1])}: queue_tuples is {self.queue[bad[0]]}, expected a number >= 0")
+        waiting = {(t.id, start) for t in c.model.topologies for start in t.standby}
+        self.standby: Bools = np.array([c.name(e) in waiting for e in range(c.executors)], dtype=np.bool_)
+        """E -> whether it stands by: it gets nothing, so that moving it wins nothing."""
 
     def step(self, layout: Layout) -> Step:
         """The next step from a complete layout."""
-        if (layout.worker == NOWHERE).any():
-            raise ValueError("otd steps from a complete layout: some executors have no worker")
         f, c, at = self.frame, self.frame.compiled, self.thresholds
         load = Load.of(f, layout, self.queue, at)
         high = np.flatnonzero(load.high & load.used)
@@ -208,7 +235,7 @@ class Stepper:
             return Nothing(case=3) if found is None else Move(3, *found)
         if not low.any():
             return Lacking(2, tuple(high.tolist()), f"{self._names(layout, high)} too loaded and no worker is low")
-        for w in high[np.lexsort((high, -load.cpu_mhz[high], -load.score[high]))].tolist():
+        for w in self._by_load(load, high):
             may_move = self._may_move(layout) & (layout.worker == w)
             found = self._best(layout, load, low, may_move, -math.inf)
             if found is not None:
@@ -216,20 +243,69 @@ class Stepper:
         text = f"{self._names(layout, high)} too loaded and no executor of them fits a worker that is low"
         return Lacking(1, tuple(high.tolist()), text)
 
+    def switch_step(self, layout: Layout) -> Switch | None:
+        """The next step from a complete layout that standby executors can make: no worker changes.
+
+        Cases and candidates are those of `step`, targets the workers on other nodes in which an executor of the same
+        component stands by. Executors of several tasks are left out: a switch is one task's.
+        """
+        c, at = self.frame.compiled, self.thresholds
+        load = Load.of(self.frame, layout, self.queue, at)
+        single = (c.end == c.start) & ~c.fixed
+        low = load.low & load.used
+        high = np.flatnonzero(load.high & load.used)
+        if not len(high):
+            least = max(at.threshold_asc_tps, LEAST_GAIN * c.total_tps)
+            return self._best_switch(layout, load, low, single, 3, least)
+        for w in self._by_load(load, high):
+            open_ = low & (layout.node != layout.node[w])
+            may = single & (self.standby | (layout.worker == w))
+            found = self._best_switch(layout, load, open_, may, 1, -math.inf)
+            if found is not None:
+                return found
+        return None
+
+    def _best_switch(
+        self, layout: Layout, load: Load, open_: Bools, may: Bools, case: Literal[1, 3], least: float
+    ) -> Switch | None:
+        """The best switch from an executor of `may` to one of them that stands by in a worker of `open_`."""
+        found = None
+        for own in self._components_with_standby:
+            waiting = own[may[own] & self.standby[own]]
+            gives = np.zeros(len(may), dtype=np.bool_)
+            gives[own] = may[own] & ~self.standby[own]
+            takes = np.zeros(len(open_), dtype=np.bool_)
+            takes[layout.worker[waiting]] = True
+            if gives.any() and (best := self._best(layout, load, open_ & takes, gives, least, switch=True)) is not None:
+                e, w, least = best
+                found = Switch(case, e, int(waiting[layout.worker[waiting] == w][0]), least)
+        return found
+
+    @cached_property
+    def _components_with_standby(self) -> list[Ints]:
+        """Executors of every component of which some stand by."""
+        component = self.frame.compiled.component
+        return [np.flatnonzero(component == n) for n in np.unique(component[self.standby])]
+
+    def _by_load(self, load: Load, high: Ints) -> list[int]:
+        """Workers, the most loaded first."""
+        found: list[int] = high[np.lexsort((high, -load.cpu_mhz[high], -load.score[high]))].tolist()
+        return found
+
     def _may_move(self, layout: Layout) -> Bools:
-        """E -> whether it may leave: its worker is not fixed and would not be empty."""
-        return np.asarray(~self.frame.compiled.fixed & (layout.sizes()[layout.worker] > 1))
+        """E -> whether it may leave: it gets tuples, its worker is not fixed and would not be empty."""
+        free = ~self.frame.compiled.fixed & ~self.standby
+        return np.asarray(free & (layout.sizes()[layout.worker] > 1))
 
     def _best(
-        self, layout: Layout, load: Load, low: Bools, may_move: Bools, least: float
+        self, layout: Layout, load: Load, low: Bools, may_move: Bools, least: float, *, switch: bool = False
     ) -> tuple[int, int, float] | None:
         from stormpilot.planner.transfers import Sources, Targets, best_transfer
 
         c, f, at = self.frame.compiled, self.frame, self.thresholds
         memory = np.bincount(layout.node_of_executors(), c.memory_mb, c.nodes)
-        sources = Sources(
-            c.xadj, c.adj, c.adj_tps, c.cpu_mhz, c.memory_mb, self.queue, c.klass, layout.worker, may_move
-        )
+        comes_mb = np.zeros(c.executors) if switch else c.memory_mb  # who stands by has its memory already
+        sources = Sources(c.xadj, c.adj, c.adj_tps, c.cpu_mhz, comes_mb, self.queue, c.klass, layout.worker, may_move)
         targets = Targets(
             topology=f.topology,
             first=f.first_worker,
@@ -275,6 +351,8 @@ class Load:
     @classmethod
     def of(cls, frame: Frame, layout: Layout, queue: Floats, at: Thresholds) -> Load:
         """Measure a complete layout; `queue`: tuples that wait at each executor."""
+        if (layout.worker == NOWHERE).any():
+            raise ValueError("otd steps from a complete layout: some executors have no worker")
         c = frame.compiled
         node_mhz = np.bincount(layout.node_of_executors(), c.cpu_mhz, c.nodes).astype(np.float64)
         queue_tuples = np.bincount(layout.worker, queue, frame.workers).astype(np.float64)
