@@ -284,7 +284,12 @@ class Cycle:
         if isinstance(plan, Plan):
             account.planners.append(plan.planner)
             terms = self._terms(account.at_ms, {t: own_terms(seen.in_use, self.config, t, choice) for t in group})
-            terms = replace(terms, room_mhz={s.id: s.limit_mhz for s in roomy.supervisors}, coming=foreseen.overloaded)
+            terms = replace(
+                terms,
+                room_mhz={s.id: s.limit_mhz for s in roomy.supervisors},
+                coming=foreseen.overloaded,
+                measured=part(model, group) if foreseen.moved else None,
+            )
             verdict = self._judge(model, standing, group, plan, terms, seen)
             if terms.arrived and not verdict.plans and not first:
                 verdict = self._refill(model, standing, roomy, group, terms, seen) or verdict

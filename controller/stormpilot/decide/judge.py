@@ -8,7 +8,7 @@ load, so a plan that wants those is held too (`fit.py`), and what is over the mo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.budget import hold_what_is_over_budget
@@ -17,6 +17,7 @@ from stormpilot.decide.foresee import outlook
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.worth import Terms, as_it_runs, worth
+from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
 
@@ -40,6 +41,8 @@ def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Mem
         if decision.reason in (Reason.REPAIR, Reason.REBALANCED) and decision.moved_executors == 0:
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
+    if terms.measured is not None:
+        decisions = _as_measured(decisions, terms.measured, plan, terms)
     decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen, terms.room_mhz)
     decisions = hold_what_is_over_budget(model, decisions, plans, terms.spent, terms.budget, terms.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "hold"}
@@ -47,3 +50,24 @@ def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Mem
         if d.action == "publish":
             memory = memory.missed(t)
     return Verdict(decisions, {t: plans[t] for t in acted}, plan, memory)
+
+
+def _as_measured(decisions: Mapping[str, Decision], measured: Model, plan: Plan, terms: Terms) -> dict[str, Decision]:
+    """The decisions with promises for the load and traffic that were measured.
+
+    Whether a move helped is judged soon after it, at about the rates before it. CPU is no multiple of the rate (threads
+    that poll), so a promise for the rates of a forecast could not be held against that.
+    """
+    ahead = outlook(measured, plan, terms.traffic)
+    plans = {tp.id: tp for tp in plan.topologies}
+    found = dict(decisions)
+    for t, d in decisions.items():
+        if d.promise is None or not (own := ahead.foreseen[t]).total_tps:
+            continue
+        before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
+        if d.promise.metric == "load_ratio":
+            before = own_load_ratio(measured, t, d.promise.nodes)
+            predicted = own_load_ratio(ahead.then, t, d.promise.nodes, plans)
+        promise = replace(d.promise, before=before, predicted=predicted, throughput_tps=own.total_tps)
+        found[t] = replace(d, promise=promise)
+    return found

@@ -55,7 +55,8 @@ class Terms:
     measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
     plans by choice may fill of a supervisor, where that is less than B(n). `manners` says how the plan of a topology
     would be carried out; where it says nothing, by restarts. `coming`: supervisors that will be over B(n) by a forecast
-    (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts.
+    (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts. `measured`: the model as it was
+    measured, where plans are judged in a forecast: what a move promises is held against measurements.
     """
 
     decide: DecideSection
@@ -72,6 +73,7 @@ class Terms:
     room_mhz: Mapping[str, float] = field(default_factory=dict)
     manners: Mapping[str, Manner] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)
+    measured: Model | None = None
 
 
 def worth(

@@ -188,6 +188,29 @@ def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
     assert (no_help.action, no_help.reason) == ("hold", Reason.NO_BETTER_PLAN)
 
 
+def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> None:
+    """The forecast has twice the CPU and traffic; the effect is looked at before that is there."""
+    slots: Slots = {("a", 1): (1, 3), ("b", 1): (2, 4)}
+    now, then = topology(slots, cpu_mhz=300.0), topology(slots, cpu_mhz=600.0)
+    measured, foretold = model(now), model(then)
+    foretold = msgspec.structs.replace(
+        foretold, traffic=[msgspec.structs.replace(e, rate=2 * e.rate) for e in foretold.traffic]
+    )
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    decision = one(judged([subject(then)], relief, on=foretold, coming={"a": 1.2}, measured=measured))
+    assert decision.reason is Reason.OVERLOAD
+    promise = decision.promise
+    assert promise is not None
+    assert (promise.before, promise.predicted) == (pytest.approx(0.3), pytest.approx(0.15))  # of 2000 MHz
+    assert promise.throughput_tps == sum(e.rate for e in measured.traffic)
+    spread = model(topology(SPREAD, cpu_mhz=300.0))
+    more = msgspec.structs.replace(spread, traffic=foretold.traffic)
+    gain = one(judged([subject()], HALF, on=more, measured=spread)).promise
+    assert gain is not None
+    assert (gain.metric, gain.before, gain.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))
+    assert gain.throughput_tps == 1000.0
+
+
 def test_overload_that_ends_is_forgotten() -> None:
     busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
     memory = Memory().look(model(busy), 0).look(model(calm), 50_000).look(model(busy), 60_000)
