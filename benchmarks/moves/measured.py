@@ -16,12 +16,13 @@ DOWN_BY = (20, 40, 60, 80, 100)
 
 @dataclass(frozen=True)
 class Second:
-    """What became of tuples in one second of the clock."""
+    """What became of tuples in one second of the clock; `failed_sent_s`: when those that failed in it were sent."""
 
     emitted: int = 0
     acked: int = 0
     failed: int = 0
     latency_ms: tuple[float, ...] = ()
+    failed_sent_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def read(file: Path) -> dict[int, Second]:
             before.acked + value["acked"],
             before.failed + value["failed"],
             (*before.latency_ms, *value["latency_ms"]),
+            (*before.failed_sent_s, *value["failed_sent_s"]),
         )
     return found
 
@@ -95,6 +97,11 @@ def summary(
         "seconds_down_by": down,
         "lowest_ratio": round(float(acked.min() / normal), 3) if normal else None,
         "failed": sum(seconds.get(s, Second()).failed for s in whole),
+        "failed_sent_s_into_move": [
+            round(sent_s - max((m.begun_s for m in moves if m.begun_s <= sent_s), default=begin_s), 1)
+            for s in whole
+            for sent_s in seconds.get(s, Second()).failed_sent_s
+        ],
         "p99_ms": round(float(np.quantile(inside, 0.99)), 1) if inside else None,
         "p99_calm_ms": round(float(np.quantile(calm_ms, 0.99)), 1) if calm_ms else None,
     }

@@ -46,9 +46,9 @@ def test_a_move_is_over_when_throughput_is_back() -> None:
 
 def test_a_half_written_line_is_left_out_and_two_processes_of_a_second_add_up(tmp_path: Path) -> None:
     file = tmp_path / "source.jsonl"
-    line = {"second": 7, "emitted": 3, "acked": 2, "failed": 1, "latency_ms": [1.5]}
+    line = {"second": 7, "emitted": 3, "acked": 2, "failed": 1, "latency_ms": [1.5], "failed_sent_s": [6.5]}
     file.write_text(json.dumps(line) + "\n" + json.dumps(line) + "\n" + '{"second": 8, "emi')
-    assert read(file) == {7: Second(6, 4, 2, (1.5, 1.5))}
+    assert read(file) == {7: Second(6, 4, 2, (1.5, 1.5), (6.5, 6.5))}
     assert read(tmp_path / "not there") == {}
 
 
@@ -92,11 +92,12 @@ def test_the_source_writes_down_what_became_of_its_tuples(tmp_path: Path, monkey
 
     conf = {"bench.rate.tps": 4, "bench.source.file": str(tmp_path / "source.jsonl")}
     command = {"command": "next", "id": ""}
-    messages = [command, {"command": "ack", "id": "1000000-0"}, {"command": "fail", "id": "1000000-1"}, *[command] * 9]
+    done, lost = ({"command": word, "id": f"1000000-{n}"} for n, word in enumerate(("ack", "fail")))
+    messages = [command, done, command, lost, *[command] * 8]
     sent, _ = run(Source, handshake(tmp_path, conf, component="c_source"), messages)
     assert sum(m.get("command") == "emit" for m in sent) >= 8
     first = read(tmp_path / "source.jsonl")[1000]
-    assert (first.emitted, first.acked, first.failed) == (3, 1, 1)
+    assert (first.emitted, first.acked, first.failed, first.failed_sent_s) == (3, 1, 1, (1000.5,))
     del sys.modules["moving"]
 
 

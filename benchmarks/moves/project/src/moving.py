@@ -40,13 +40,14 @@ class Source(Spout):
         self.second = second
         self.emitted = self.acked = self.failed = 0
         self.latency_ms: list[float] = []
+        self.failed_sent_s: list[float] = []
 
     def now(self):
         """The present second, after the one before was written down."""
         second = int(time.time())
         if second != self.second:
             line = {"second": self.second, "emitted": self.emitted, "acked": self.acked, "failed": self.failed}
-            line["latency_ms"] = self.latency_ms
+            line |= {"latency_ms": self.latency_ms, "failed_sent_s": self.failed_sent_s}
             with self.file.open("a") as out:
                 out.write(json.dumps(line) + "\n")
             self.begin(second)
@@ -74,10 +75,12 @@ class Source(Spout):
             self.latency_ms.append(round((now_s - sent_s) * 1000, 1))
 
     def fail(self, tup_id):
-        """Count a tuple that was lost or too late."""
-        self.now()
-        self.sent_s.pop(tup_id, None)
+        """Count a tuple that was lost or too late, and when it was sent."""
+        now_s = self.now()
+        sent_s = self.sent_s.pop(tup_id, None)
         self.failed += 1
+        if sent_s is not None:
+            self.failed_sent_s.append(round(time.time() - (now_s - sent_s), 1))
 
 
 class Forward(Bolt):
