@@ -23,6 +23,7 @@ class Stack:
     applied_after_s: float = 0.0
     profiles: tuple[str, ...] = ("demo",)
     _compose: list[str] = field(init=False)
+    _containers: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
@@ -30,10 +31,12 @@ class Stack:
         profiles = [x for p in self.profiles for x in ("--profile", p)]
         self._compose = [*command, "-p", self.project, *profiles]
 
-    def compose(self, *arguments: str, timeout_s: float = 120.0, check: bool = True) -> str:
-        """Run a compose command in the repository; its stdout."""
+    def compose(
+        self, *arguments: str, timeout_s: float = 120.0, check: bool = True, profiles: tuple[str, ...] = ()
+    ) -> str:
+        """Run a compose command in the repository, with these profiles too; its stdout."""
         done = subprocess.run(
-            [*self._compose, *arguments],
+            [*self._compose, *(x for p in profiles for x in ("--profile", p)), *arguments],
             cwd=self.repository,
             env=os.environ | {"STORMPILOT_PORT": "0"},
             capture_output=True,
@@ -67,11 +70,21 @@ class Stack:
 
     def container(self, service: str) -> str:
         """Id of a service's container, running or not."""
-        return self.compose("ps", "-q", service).strip()
+        if not self._containers.get(service):
+            self._containers[service] = self.compose("ps", "-q", service).strip()
+        return self._containers[service]
 
     def inside(self, service: str, *command: str, check: bool = True) -> str:
-        """Run a command in a service's container."""
-        return self.compose("exec", "-T", service, *command, check=check)
+        """The stdout of a command in a service's container, by `docker exec`: compose needs ten times as long."""
+        done = subprocess.run(
+            ["docker", "exec", self.container(service), *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
+        return done.stdout
 
     def status(self) -> dict[str, Any]:
         """`stormpilot status -f json` by the controller's container; empty while it does not answer."""
@@ -96,11 +109,19 @@ class Stack:
 
     def znode(self, path: str) -> Any:
         """A message in ZooKeeper, read in the controller's container."""
-        program = (
-            "import gzip, sys; from stormpilot.zookeeper import connect; z = connect('zookeeper:2181'); "
+        return self._zookeeper(
             f"n = z.read(['{path}'])[0]; d = n.data if n else b'null'; "
-            "sys.stdout.buffer.write(gzip.decompress(d) if d[:2] == b'\\x1f\\x8b' else d); z.stop()"
+            "out(gzip.decompress(d) if d[:2] == b'\\x1f\\x8b' else d)"
         )
+
+    def children(self, path: str) -> list[str]:
+        """Names of what is below a path in ZooKeeper; none if there is no such path."""
+        return list(self._zookeeper(f"out(json.dumps(z.children(['{path}'])[0]).encode())"))
+
+    def _zookeeper(self, program: str) -> Any:
+        """The JSON that a program writes with `out` in the controller's container, where `z` is its ZooKeeper."""
+        begin = "import gzip, json, sys; from stormpilot.zookeeper import connect; z = connect('zookeeper:2181'); "
+        program = f"{begin}out = sys.stdout.buffer.write; {program}; z.stop()"
         return json.loads(self.inside("controller", "python", "-c", program))
 
     def hosts(self) -> dict[str, int]:
@@ -113,6 +134,11 @@ class Stack:
             name = host.get(e.get("supervisor") or "", "")
             counts[name] = counts.get(name, 0) + 1
         return counts
+
+    def busiest(self) -> str:
+        """The host with most executors of `flights`."""
+        counts = self.hosts()
+        return max((host for host in counts if host), key=lambda host: counts[host])
 
     def supervisors(self) -> set[str]:
         """Hosts of the supervisors that Nimbus knows."""

@@ -61,7 +61,7 @@ def test_the_doctor_finds_nothing_wrong(stack: Stack) -> None:
 
 
 def test_a_killed_supervisor_container_is_done_without_and_comes_back(stack: Stack) -> None:
-    lost = max(("supervisor-1", "supervisor-2", "supervisor-3"), key=lambda s: stack.hosts().get(s, 0))
+    lost = stack.busiest()
     container = stack.container(lost)
     docker("kill", container)
     try:

@@ -19,7 +19,7 @@ def docker(*arguments: str) -> str:
 
 def test_a_supervisor_without_network_is_done_without_and_comes_back(stack: Stack) -> None:
     until(lambda: stack.runs("flights"), 180, "every executor to run")
-    lost = max(("supervisor-1", "supervisor-2", "supervisor-3"), key=lambda s: stack.hosts().get(s, 0))
+    lost = stack.busiest()
     container = stack.container(lost)
     (network,) = json.loads(docker("inspect", container))[0]["NetworkSettings"]["Networks"]
     docker("network", "disconnect", network, container)
