@@ -67,6 +67,7 @@ def _spread(values: list[float]) -> str:
 def _scale(rows: list[dict[str, Any]]) -> list[Table]:
     columns = (
         *("supervisors", "executors", "pairs", "cycle s: median (min, max)"),
+        *("CPU s a cycle: controller + planners", "controller, part of a core"),
         *("controller reads kB/s", "writes kB/s", "tasks report kB/s", "peak MB", "decided"),
     )
     cells = [
@@ -75,6 +76,8 @@ def _scale(rows: list[dict[str, Any]]) -> list[Table]:
             f"{r['executors']:,}",
             f"{r['pairs']:,}",
             f"{r['cycle_s']['median']:.2f} ({r['cycle_s']['min']:.2f}, {r['cycle_s']['max']:.2f})",
+            _cpu(r.get("cpu_s_per_cycle")),
+            "-" if (share := r.get("controller_cpu_share")) is None else f"{share:.0%}",
             f"{r['controller_reads_kb_per_s']:.0f}",
             f"{r['controller_writes_kb_per_s']:.1f}",
             f"{r['reports_kb_per_s']:.0f}",
@@ -86,17 +89,22 @@ def _scale(rows: list[dict[str, Any]]) -> list[Table]:
     return [_table("A cycle that plans everything, and what goes through ZooKeeper", columns, cells)]
 
 
+def _cpu(seconds: dict[str, float] | None) -> str:
+    return "-" if seconds is None else f"{seconds['controller']:.1f} + {seconds['planners']:.1f}"
+
+
 def _react(rows: list[dict[str, Any]]) -> list[Table]:
     columns = (
         *("setting", "step", "gain seen", "plan published", "applied by Nimbus", "moved tasks work again"),
-        *("they stood", "Storm's own share"),
+        *("they stood", "Storm's own share", "load average"),
     )
     cells = []
     for r in rows:
         steps = [(str(i), s) for i, s in enumerate(r["steps"], 1)]
         for label, s in [*steps, ("median", r["median"])]:
             times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "stood_s")]
-            cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{s['storm_share']:.0%}"))
+            busy = f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-"
+            cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{s['storm_share']:.0%}", busy))
     return [_table("Seconds after the step", columns, cells)]
 
 
@@ -158,7 +166,8 @@ WHAT = {
     "every task every 10 s, planner `best` with a budget of 10 s, every topology planned in every cycle. A cycle's "
     "time includes the planner's. Bytes are those of the process's TCP connections, by the kernel's count. "
     "Pairs and CPU are what the shuffles make of the placement. "
-    "The first cycle is not counted. The clock goes on while other processes have the CPU: mind the load average. "
+    "The first cycle is not counted. The clock goes on while other processes have the CPU, CPU seconds do not; the "
+    "controller's are all of a period, with the readings between two cycles. "
     "`PLANNER_FAILED`, `INFEASIBLE`: what the planner had after its 10 s did not pass the check.",
     "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
     "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "

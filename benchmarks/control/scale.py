@@ -7,6 +7,7 @@ all, judges the plan and writes its advice.
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import subprocess
@@ -29,6 +30,7 @@ from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
 from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planning import cpu_s
 
 ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
@@ -51,9 +53,15 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
             with _feeder(zookeeper.hosts, file) as feeder, _controller(zookeeper.hosts, folder) as controller:
                 lines = _cycles(folder / "controller.log", 1, 300)
                 before, fed, started = _bytes(controller.pid), _bytes(feeder.pid), time.monotonic()
+                planners = _children(controller.pid)
+                used_s = cpu_s(controller.pid), sum(cpu_s(p) for p in planners)
                 lines = _cycles(folder / "controller.log", 1 + cycles, 120 + 3 * cycles * PERIOD_S)
                 seconds = time.monotonic() - started
                 after, fed_after = _bytes(controller.pid), _bytes(feeder.pid)
+                own_s = cpu_s(controller.pid) - used_s[0]
+                planner_s = sum(cpu_s(p) for p in planners) - used_s[1]
+                if not math.isfinite(planner_s):
+                    raise RuntimeError("a planner's process ended: its CPU cannot be told")
                 memory_mb = _peak_mb(controller.pid) + sum(_peak_mb(p) for p in _children(controller.pid))
         finally:
             zookeeper.close()
@@ -65,6 +73,8 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
         "pairs": len(model.traffic),
         "cycles": len(took_s),
         "cycle_s": {"median": statistics.median(took_s), "min": min(took_s), "max": max(took_s)},
+        "cpu_s_per_cycle": {"controller": own_s / len(took_s), "planners": planner_s / len(took_s)},
+        "controller_cpu_share": own_s / seconds,
         "controller_reads_kb_per_s": (after[1] - before[1]) / seconds / 1e3,
         "controller_writes_kb_per_s": (after[0] - before[0]) / seconds / 1e3,
         "reports_kb_per_s": (fed_after[0] - fed[0]) / seconds / 1e3,

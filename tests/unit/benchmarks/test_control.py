@@ -37,6 +37,20 @@ def reaction() -> dict[str, Any]:
     return {"setting": "quick", "steps": [STEP], "median": STEP}
 
 
+def test_cpu_and_load_stand_beside_the_clock_where_they_were_taken() -> None:
+    row = {
+        **{"supervisors": 500, "executors": 20_000, "pairs": 10, "cycle_s": {"median": 40.0, "min": 30.0, "max": 50.0}},
+        **{"controller_reads_kb_per_s": 1.0, "controller_writes_kb_per_s": 1.0, "reports_kb_per_s": 1.0},
+        **{"controller_peak_mb": 100.0, "decided": {"GAIN": 3}},
+    }
+    told = {**row, "cpu_s_per_cycle": {"controller": 12.34, "planners": 9.8}, "controller_cpu_share": 0.41}
+    text = page.page({"scale": {"machine": MACHINE, "rows": [row, told]}})
+    assert "| 40.00 (30.00, 50.00) | - | - | 1 |" in text
+    assert "| 40.00 (30.00, 50.00) | 12.3 + 9.8 | 41% | 1 |" in text
+    text = page.page({"react": {"machine": MACHINE, "rows": [{**reaction(), "machine": MACHINE}]}})
+    assert "| quick | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 50% | 1.5 |" in text
+
+
 def test_growth_of_memory_is_told_once_it_is_warm() -> None:
     """A quarter of the time goes by first: what is taken then is no leak."""
     series = [(10.0 * i, 100.0 + min(i, 20) * 5 + max(0, i - 20) * 0.1) for i in range(81)]
