@@ -22,13 +22,13 @@ from stormpilot.decide.foresee import foresee
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.model.compiled import compile_model
+from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.moves import MoveState
 from stormpilot.model.part import part, plan_of
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import otd
 from stormpilot.planner.check import violations
-from stormpilot.planner.layout import frame_of, running_layout
+from stormpilot.planner.layout import Layout, frame_of, running_layout
 
 
 @dataclass
@@ -76,22 +76,16 @@ class OtdLoop:
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([(own or {}).get(t, self.config.otd) for t in ready])
-        slots, events = compiled.current.copy(), []
+        events: list[Event] = []
         answer: otd.Step | otd.Switch | None
         if by == "switch":
             answer = otd.switch_step(frame, layout, thresholds)
         else:
             answer = otd.step(frame, layout, thresholds)
             events = self._events(answer, ready, now_ms)
-        if isinstance(answer, otd.Switch):
-            pair = [answer.executor, answer.standby]
-            slots[pair] = slots[pair[::-1]]
-        elif isinstance(answer, otd.Move):
-            slots[answer.executor] = compiled.current[layout.worker == answer.worker][
-                0
-            ]  # the others stay where they are
-        else:
+        if not isinstance(answer, otd.Move | otd.Switch):
             return None, events
+        slots = _slots_after(compiled, layout, answer)
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
         running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
@@ -165,6 +159,17 @@ class OtdLoop:
             self.lacking -= whom
             kind, text = EventKind.RESOURCES_SUFFICE, "no worker is too loaded, or one can take its load"
         return [Event(kind, t, ready[t].topology.name, text, now_ms) for t in sorted(whom)]
+
+
+def _slots_after(compiled: Compiled, layout: Layout, step: otd.Move | otd.Switch) -> Ints:
+    """Slots of all executors after a step: an executor joins a worker, or changes places with one that stands by."""
+    slots = compiled.current.copy()
+    if isinstance(step, otd.Switch):
+        pair = [step.executor, step.standby]
+        slots[pair] = slots[pair[::-1]]
+    else:
+        slots[step.executor] = compiled.current[layout.worker == step.worker][0]
+    return slots
 
 
 def _breaks_more(model: Model, plan: Plan, running: Plan, moved: tuple[str, int]) -> bool:
