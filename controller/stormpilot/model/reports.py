@@ -66,5 +66,12 @@ class LoadReport(Message, frozen=True, kw_only=True):
 
 
 def idle(before: TaskLoad, now: TaskLoad) -> bool:
-    """Whether a task did nothing between two reports of it: no tuple came, and none waits as far as it can tell."""
-    return now.seq > before.seq and now.pid == before.pid and now.received == before.received and not now.queue
+    """Whether a task did nothing between two reports of it: no tuple came or was acked, and none is left as far as told.
+
+    What a multilang component has in hand is in no queue of Storm's: it has acked fewer than it got. A bolt that acks
+    nothing does not tell; one that leaves tuples unacked is never idle.
+    """
+    if now.seq <= before.seq or now.pid != before.pid or now.queue:
+        return False
+    in_hand = now.acked and sum(tuples for _, _, tuples in now.received) > now.acked
+    return (now.received, now.acked) == (before.received, before.acked) and not in_hand

@@ -195,6 +195,11 @@ def test_idle_is_two_reports_of_one_process_without_a_tuple_between(act: Act, zo
     assert operate.idle(second, third)
     assert not operate.idle(second, msgspec.structs.replace(third, queue=3))
     assert not operate.idle(second, msgspec.structs.replace(third, pid=99))
+    got = sum(tuples for _, _, tuples in third.received)
+    before, now = (msgspec.structs.replace(x, acked=got - 1) for x in (second, third))
+    assert not operate.idle(before, now), "the last tuple is still in its hands"
+    assert not operate.idle(before, msgspec.structs.replace(third, acked=got)), "it was acked just now"
+    assert operate.idle(msgspec.structs.replace(second, acked=got), msgspec.structs.replace(third, acked=got))
 
 
 def test_keyed_state_is_handed_over_step_by_step_and_shown(act: Act, zookeeper: MemoryZooKeeper) -> None:

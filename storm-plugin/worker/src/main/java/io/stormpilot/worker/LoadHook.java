@@ -18,6 +18,7 @@ import org.apache.storm.hooks.info.EmitInfo;
 import org.apache.storm.hooks.info.SpoutAckInfo;
 import org.apache.storm.hooks.info.SpoutFailInfo;
 import org.apache.storm.task.TopologyContext;
+import org.apache.storm.tuple.Tuple;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -76,12 +77,12 @@ public final class LoadHook implements ITaskHook {
 
   @Override
   public void boltAck(BoltAckInfo info) {
-    acked();
+    acked(info.tuple);
   }
 
   @Override
   public void boltFail(BoltFailInfo info) {
-    acked();
+    acked(info.tuple);
   }
 
   @Override
@@ -119,11 +120,11 @@ public final class LoadHook implements ITaskHook {
     }
   }
 
-  private void acked() {
+  private void acked(Tuple tuple) {
     TaskCounters own = counters;
     if (own != null) {
       try {
-        own.acked();
+        own.acked(tuple);
       } catch (Throwable fault) {
         giveUp(fault);
       }

@@ -104,9 +104,15 @@ public final class TaskCounters {
     }
   }
 
-  /** A bolt acked or failed a tuple, from whatever thread. */
-  public void acked() {
-    acked.increment(byOwner());
+  /**
+   * A bolt acked or failed a tuple, from whatever thread. Those of Storm itself (ticks) do not
+   * count, as they are not counted when they come: no acker hears of them.
+   */
+  public void acked(Tuple tuple) {
+    boolean owner = byOwner();
+    if (tuple.getSourceTask() >= 0) {
+      acked.increment(owner);
+    }
   }
 
   /** A spout tuple is complete; {@code tookMs} is null where Storm took no sample. */

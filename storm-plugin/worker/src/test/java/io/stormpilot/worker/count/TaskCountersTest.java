@@ -97,9 +97,18 @@ class TaskCountersTest {
   }
 
   private static void acks(TaskCounters bolt) {
+    Tuple acked = tuple(2, "default");
     for (int k = 0; k < 100_000; k++) {
-      bolt.acked();
+      bolt.acked(acked);
     }
+  }
+
+  @Test
+  void tickThatIsAckedDoesNotCount() {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.executed(tuple(-1, "__tick"), null);
+    bolt.acked(tuple(-1, "__tick"));
+    assertEquals(0, bolt.ackedCount());
   }
 
   @Test
@@ -110,7 +119,7 @@ class TaskCountersTest {
         new Thread(
             () -> {
               shell.emitted("default", List.of(6));
-              shell.acked();
+              shell.acked(tuple(2, "default"));
             });
     reader.start();
     reader.join();
@@ -122,7 +131,7 @@ class TaskCountersTest {
   void threadsThatAJavaBoltAcksFromBelongToNobody() throws InterruptedException {
     TaskCounters bolt = counters(Kind.BOLT);
     bolt.executed(tuple(2, "default"), null);
-    Thread pool = new Thread(bolt::acked);
+    Thread pool = new Thread(() -> bolt.acked(tuple(2, "default")));
     pool.start();
     pool.join();
     assertEquals(0, threads.helpers().length);
@@ -143,7 +152,7 @@ class TaskCountersTest {
       for (int k = 0; k < 300_000; k++) {
         bolt.executed(tuples[k % 3], k % 20 == 0 ? 1L : -1L);
         bolt.emitted("default", targets);
-        bolt.acked();
+        bolt.acked(tuples[k % 3]);
         spout.emitted(Acker.ACKER_INIT_STREAM_ID, targets);
         spout.completed(3L);
         acker.executed(tuples[k % 3], null);

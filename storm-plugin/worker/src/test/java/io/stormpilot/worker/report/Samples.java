@@ -4,6 +4,7 @@ import io.stormpilot.worker.count.FakeTuples;
 import io.stormpilot.worker.count.TaskCounters;
 import io.stormpilot.worker.count.TaskCounters.Kind;
 import io.stormpilot.worker.count.Threads;
+import org.apache.storm.tuple.Tuple;
 
 /** A worker and its tasks. */
 final class Samples {
@@ -16,8 +17,9 @@ final class Samples {
   static TaskCounters bolt(int task, int tuples) {
     TaskCounters bolt = new TaskCounters(task, "mid", Kind.BOLT, 5000, true, new Threads());
     for (int k = 0; k < tuples; k++) {
-      bolt.executed(FakeTuples.tuple(1, "default"), 3L);
-      bolt.acked();
+      Tuple tuple = FakeTuples.tuple(1, "default");
+      bolt.executed(tuple, 3L);
+      bolt.acked(tuple);
     }
     return bolt;
   }
