@@ -66,7 +66,7 @@ class LoadReport(Message, frozen=True, kw_only=True):
 
 
 def idle(before: TaskLoad, now: TaskLoad) -> bool:
-    """Whether a task did nothing between two reports of it: no tuple came or was acked, and none is left as far as told.
+    """Whether a task did nothing between two reports of it: no tuple came or was acked, and none is left.
 
     What a multilang component has in hand is in no queue of Storm's: it has acked fewer than it got. A bolt that acks
     nothing does not tell; one that leaves tuples unacked is never idle.
