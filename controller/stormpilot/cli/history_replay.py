@@ -46,7 +46,7 @@ def replay(
             "--forecast",
             exists=True,
             dir_okay=False,
-            help="Also plan for the coming step: what `history mine -o` wrote.",
+            help="Also plan for what profiles foretell: the file of `history mine -o`.",
         ),
     ] = None,
     topology: Annotated[list[str] | None, typer.Option("--topology", "-t", help="Only these (names).")] = None,

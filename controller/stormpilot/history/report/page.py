@@ -22,7 +22,8 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;paddi
 h1{font-size:1.5rem;margin-bottom:.2rem} h2{font-size:1.25rem;margin:2.4rem 0 .4rem;border-bottom:1px solid #d8dee5}
 h3{font-size:1rem;margin:1.4rem 0 .2rem} .muted{color:#66727f} p{margin:.3rem 0}
 table{border-collapse:collapse;margin:.4rem 0} td,th{padding:.18rem 1rem .18rem 0;text-align:right;vertical-align:top}
-td:first-child,th:first-child,td.text{text-align:left} th{color:#66727f;font-weight:600;border-bottom:1px solid #d8dee5}
+td:first-child,th:first-child,td.text,th.text{text-align:left}
+th{color:#66727f;font-weight:600;border-bottom:1px solid #d8dee5}
 nav a{margin-right:1rem} tr.default td{color:#66727f} svg{max-width:100%;height:auto} tr.best td{font-weight:600}
 """
 
