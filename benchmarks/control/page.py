@@ -172,7 +172,8 @@ WHAT = {
     "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
     "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "
     "`stormpilot local` does it, cycles of 5 s over windows of 20 s. Storm's own share is the time from publishing "
-    "until the last moved task works again: the next round of Nimbus, supervisors that notice, JVMs that start.",
+    "until the last moved task works again: the next round of Nimbus, supervisors that notice, JVMs that start. "
+    "Every further plan within an hour must have been worth it for longer, so later steps take longer to be answered.",
     "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "

@@ -42,7 +42,7 @@ SETTINGS = (
     Setting(
         "quick",
         True,
-        75.0,
+        120.0,
         {
             "cycle": {"period_s": 5, "poll_s": 1},
             "load": {"window_s": 20, "settle_s": 5},

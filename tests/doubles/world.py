@@ -68,13 +68,15 @@ def plan_in(model: Model, wanted: Mapping[str, Slots]) -> Plan:
 
 
 class World:
-    """`tell(seconds)` lets time pass; `said` are the reasons of the cycles since, `events` all that were told."""
+    """`tell(seconds)` lets time pass, a tick at a time, and says what was decided; `events` are all that were told."""
 
-    def __init__(self, *supervisors: str, settings: str = ""):
+    tick_s = POLL_S
+
+    def __init__(self, *supervisors: str, settings: str = "", base: str = SETTINGS):
         self.now_ms = snapshots.T0_MS
         self.paths = Paths()
         self.zookeeper = MemoryZooKeeper(lambda: self.now_ms)
-        self.config: Config = parse(SETTINGS + settings, "story.yaml")
+        self.config: Config = parse(base + settings, "story.yaml")
         self.wanted: dict[str, Slots] = {}
         self.planner: Callable[[Model], Plan | Infeasible] = lambda model: plan_in(model, self.wanted)
         self.traffic: dict[tuple[int, int], float] = dict(STEADY)
@@ -163,8 +165,8 @@ class World:
     def tell(self, seconds: float) -> list[str]:
         """Let time pass, with a cycle every period; the reasons of the first topology, repeated ones once."""
         said: list[str] = []
-        for _ in range(int(seconds / POLL_S)):
-            self.now_ms += POLL_S * 1000
+        for _ in range(int(seconds / self.tick_s)):
+            self.now_ms += self.tick_s * 1000
             self._work()
             self._plug_in()
             observation = self.cycle.observer.look(self.now_ms)

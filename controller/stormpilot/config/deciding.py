@@ -81,7 +81,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
     gain_threshold_ratio: Annotated[
         Ratio, Meta(description="R: inter-node traffic must fall by at least this part of itself")
     ] = 0.1
-    consecutive_hits: Annotated[int, Meta(ge=1, le=100, description="cycles in a row in which a gain must show")] = 2
+    consecutive_hits: Annotated[
+        int,
+        Meta(ge=1, le=100, description="cycles in a row in which a gain must show, times the plans of the last hour"),
+    ] = 2
     reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
     repair_cool_down_s: Annotated[
         SecondsOrZero | None,

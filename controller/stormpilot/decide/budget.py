@@ -33,6 +33,15 @@ def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:
     return sorted(start for w in plan.workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
 
 
+def plans_within_the_hour(spent: Sequence[Spent], now_ms: int, apart_s: float) -> int:
+    """How many plans moved a topology; what came within `apart_s` of the one before it are steps of the same."""
+    plans, last_ms = 0, -HOUR_MS
+    for s in sorted(_within_the_hour(spent, now_ms), key=lambda s: s.at_ms):
+        plans += s.at_ms - last_ms >= apart_s * 1000
+        last_ms = s.at_ms
+    return plans
+
+
 def hold_what_is_over_budget(
     model: Model,
     decisions: Mapping[str, Decision],

@@ -5,7 +5,8 @@
   to be, where plans are made for the hour that comes (model/forecast.py).
 - REPAIR: the plug-in placed lost executors; what runs is made the plan, and bettered after a cool-down like any other.
 - REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
-- GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts.
+- GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
+  grows with the number of plans that moved the topology within the hour.
 - REFILL: a supervisor is new or came back and has stayed: less gain is enough, or a busiest node that gets relief.
 """
 
@@ -19,6 +20,7 @@ import msgspec
 
 from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
 from stormpilot.decide.admit import Subject, cool_down_after_repair
+from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.effect import Promise, noise_ratio
 from stormpilot.decide.foresee import Outlook, Traffic
 from stormpilot.decide.manner import SWITCH_S, Manner
@@ -155,13 +157,39 @@ class _Case:
         return replace(decision, threshold_from=source) if source else decision
 
     def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
-        """Only when it was worth it N cycles in a row."""
-        memory = self.memory.hit(self.topology.id, self.terms.now_ms, self.terms.hit_spacing_s)
-        hits, wanted = memory.hits[self.topology.id].count, self.terms.decide.consecutive_hits
+        """Only when it was worth it N cycles in a row, and N more for every plan but the first of the last hour.
+
+        Traffic that goes to and fro faster than that is not followed: what helps for minutes is not worth its restarts
+        (a plan that needs none waits for N cycles alone).
+        """
+        t, now_ms, config = self.topology.id, self.terms.now_ms, self.terms.decide
+        memory = self.memory.hit(t, now_ms, self.terms.hit_spacing_s)
+        plans = plans_within_the_hour(self.terms.spent.get(t, ()), now_ms, config.reschedule_timeout_s)
+        times = 1 if self._manner().how == "nonstop" else max(1, plans)
+        hits, wanted = memory.hits[t].count, config.consecutive_hits * times
         if hits < wanted:
             text = f"{act.text}; seen {hits} of {wanted} times in a row"
+            text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
             return self._hold(Reason.GAIN_NOT_LASTING, text, hits, wanted), memory
-        return act, memory
+        return self._back_again(act) or act, memory
+
+    def _back_again(self, act: Decision) -> Decision | None:
+        """HEADROOM when executors would come back by choice to a node that was overloaded with them within the hour."""
+        move, now_ms = self.subject.move, self.terms.now_ms
+        if move is None or move.reason != Reason.OVERLOAD or now_ms - move.published_at_ms >= HOUR_MS:
+            return None
+        workers = [w for w in self.plans[self.topology.id].workers if w.supervisor in move.nodes]
+        back = {start for w in workers for start, _ in w.executors} & set(move.moved)
+        if not back:
+            return None
+        nodes = ", ".join(sorted({w.supervisor for w in workers}))
+        minutes = (now_ms - move.published_at_ms) / 60_000
+        text = (
+            f"{act.text}, but {len(back)} executors would come back to {nodes}, which they left {minutes:.0f} min ago "
+            "because it was overloaded: not within the hour"
+        )
+        until_ms = move.published_at_ms + HOUR_MS
+        return replace(self._hold(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
 
     def _keep(self) -> Decision:
         """Make what runs the plan."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.memory import Memory
+from stormpilot.decide.memory import Hits, Memory
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.worth import Terms
-from stormpilot.model.moves import Spent
+from stormpilot.model.moves import MoveState, Spent
 
 CONFIG = DecideSection(consecutive_hits=1)
 THERE: Slots = {("c", 1): (1, 2), ("b", 2): (3, 4)}
@@ -21,12 +23,17 @@ def moved(minutes_ago: float, executors: int = 1, workers: int = 1) -> Spent:
     return Spent(at_ms=NOW_MS - int(minutes_ago * 60_000), executors=executors, workers=workers)
 
 
-def judged(budget: BudgetSection, spent: dict[str, list[Spent]]) -> Verdict:
-    """Both topologies would move two executors in two workers."""
-    subjects = [subject(topology(SPREAD)), subject(topology(THERE, "wordcount"))]
+LASTED = Memory(hits={t: Hits(9, NOW_MS - 60_000) for t in ("flights-1", "wordcount-1")})
+
+
+def judged(
+    budget: BudgetSection, spent: dict[str, list[Spent]], memory: Memory = LASTED, move: MoveState | None = None
+) -> Verdict:
+    """Both topologies would move two executors in two workers; `move` is the last one of the first."""
+    subjects = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
     terms = Terms(CONFIG, NOW_MS, 10, budget=budget, spent=spent)
     on = model(*(s.topology for s in subjects))
-    return judge(on, {s.topology.id: s for s in subjects}, plan(PAIRED, THERE_PAIRED), Memory(), terms)
+    return judge(on, {s.topology.id: s for s in subjects}, plan(PAIRED, THERE_PAIRED), memory, terms)
 
 
 def held(verdict: Verdict) -> list[str]:
@@ -71,3 +78,41 @@ def test_repairs_and_first_plans_are_never_held() -> None:
         terms = Terms(CONFIG, NOW_MS, 10, budget=budget)
         verdict = judge(model(who.topology), {"flights-1": who}, plan(SPREAD), Memory(), terms)
         assert verdict.decisions["flights-1"].action == "publish"
+
+
+@pytest.mark.parametrize(
+    ("minutes_ago", "wanted"), [((), 1), ((50,), 1), ((50, 30), 2), ((50, 30, 10), 3), ((90, 80), 1)]
+)
+def test_topology_that_was_moved_often_is_moved_for_what_lasts_longer(
+    minutes_ago: tuple[int, ...], wanted: int
+) -> None:
+    spent = {"flights-1": [moved(m) for m in minutes_ago]}
+    d = judged(BudgetSection(), spent, memory=Memory()).decisions["flights-1"]
+    if wanted == 1:
+        assert d.reason is Reason.GAIN
+    else:
+        assert (d.reason, d.value, d.threshold) == (Reason.GAIN_NOT_LASTING, 1, wanted)
+        assert d.text.endswith(f"seen 1 of {wanted} times in a row ({wanted} plans moved it within the hour)")
+
+
+@pytest.mark.parametrize(
+    ("left", "minutes_ago", "reason"),
+    [
+        ({"nodes": ["a"], "moved": [3]}, 20, Reason.HEADROOM),
+        ({"nodes": ["a"], "moved": [3]}, 61, Reason.GAIN),
+        ({"nodes": ["a"], "moved": [2]}, 20, Reason.GAIN),
+        ({"nodes": ["c"], "moved": [3]}, 20, Reason.GAIN),
+        ({"nodes": ["a"], "moved": [3], "reason": "GAIN"}, 20, Reason.GAIN),
+    ],
+)
+def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
+    left: dict[str, Any], minutes_ago: int, reason: Reason
+) -> None:
+    """The plan brings executor 3 to a, where 1 runs."""
+    at_ms = NOW_MS - minutes_ago * 60_000
+    move = MoveState(**{"topology_id": "flights-1", "reason": "OVERLOAD", "published_at_ms": at_ms, **left})
+    d = judged(BudgetSection(), {}, move=move).decisions["flights-1"]
+    assert d.reason is reason
+    if reason is Reason.HEADROOM:
+        assert "1 executors would come back to a, which they left 20 min ago" in d.text
+        assert d.until_ms == at_ms + 3_600_000
