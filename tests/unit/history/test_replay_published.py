@@ -66,19 +66,34 @@ def mined(error_ratio: float | None) -> Mined:
     return Mined(thresholds=thresholds, profile=profile)
 
 
-def test_forecast_moves_the_step_before_along_the_profile_of_that_name() -> None:
+def grown(lead_s: float, from_h: int) -> float:
+    """By how much all traffic of a step before `from_h` is foretold to grow."""
     model = builders.two_chains()
-    seen = coming_of([mined(0.05)], 0.15)(model, 12 * HOUR_MS, 13 * HOUR_MS)
-    assert seen is not None
+    found = coming_of([mined(0.05)], 0.15, lead_s)(model, from_h * HOUR_MS, (from_h + 1) * HOUR_MS)
+    assert found.moved == {"chains"}
     before = {(e.from_, e.to): e.rate for e in model.traffic}
-    after = {(e.from_, e.to): e.rate for e in seen.traffic}
-    assert after == pytest.approx({pair: 2 * rate for pair, rate in before.items()})
+    after = {(e.from_, e.to): e.rate for e in found.model.traffic}
+    ratios = [after[pair] / rate for pair, rate in before.items()]
+    assert ratios == pytest.approx([ratios[0]] * len(ratios))
+    return ratios[0]
+
+
+def test_forecast_moves_the_step_before_along_the_profile_of_that_name() -> None:
+    assert grown(0.0, 12) == pytest.approx(2.0)
+    assert grown(0.0, 8) == pytest.approx(1.0)
+
+
+def test_longer_lead_than_a_step_looks_for_the_peak_in_all_of_it() -> None:
+    assert grown(3 * 3600.0, 8) == pytest.approx(1.0)
+    assert grown(6 * 3600.0, 8) == pytest.approx(2.0)
+    assert grown(16 * 3600.0, 8) == pytest.approx(2.0)
 
 
 def test_profile_that_is_not_good_enough_foretells_nothing() -> None:
     model = builders.two_chains()
     for error in (0.2, None):
-        assert coming_of([mined(error)], 0.15)(model, 12 * HOUR_MS, 13 * HOUR_MS) is None
+        found = coming_of([mined(error)], 0.15, 0.0)(model, 12 * HOUR_MS, 13 * HOUR_MS)
+        assert (found.model, found.moved, found.overloaded) == (model, frozenset(), {})
 
 
 def test_topology_that_gets_no_forecast_is_told_with_its_reason() -> None:
