@@ -9,6 +9,7 @@ import pytest
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.decide.judge import Verdict, judge
+from stormpilot.decide.manner import Manner
 from stormpilot.decide.memory import Hits, Memory
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.worth import Terms
@@ -27,11 +28,16 @@ LASTED = Memory(hits={t: Hits(9, NOW_MS - 60_000) for t in ("flights-1", "wordco
 
 
 def judged(
-    budget: BudgetSection, spent: dict[str, list[Spent]], memory: Memory = LASTED, move: MoveState | None = None
+    budget: BudgetSection,
+    spent: dict[str, list[Spent]],
+    memory: Memory = LASTED,
+    move: MoveState | None = None,
+    manner: Manner | None = None,
 ) -> Verdict:
     """Both topologies would move two executors in two workers; `move` is the last one of the first."""
     subjects = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
-    terms = Terms(CONFIG, NOW_MS, 10, budget=budget, spent=spent)
+    manners = {} if manner is None else {"flights-1": manner}
+    terms = Terms(CONFIG, NOW_MS, 10, budget=budget, spent=spent, manners=manners)
     on = model(*(s.topology for s in subjects))
     return judge(on, {s.topology.id: s for s in subjects}, plan(PAIRED, THERE_PAIRED), memory, terms)
 
@@ -93,6 +99,12 @@ def test_topology_that_was_moved_often_is_moved_for_what_lasts_longer(
     else:
         assert (d.reason, d.value, d.threshold) == (Reason.GAIN_NOT_LASTING, 1, wanted)
         assert d.text.endswith(f"seen 1 of {wanted} times in a row ({wanted} plans moved it within the hour)")
+
+
+def test_plan_without_restarts_need_not_last_longer() -> None:
+    spent = {"flights-1": [moved(m) for m in (50, 30, 10)]}
+    d = judged(BudgetSection(), spent, Memory(), manner=Manner("nonstop", "", steps=2)).decisions["flights-1"]
+    assert d.reason is Reason.GAIN
 
 
 @pytest.mark.parametrize(

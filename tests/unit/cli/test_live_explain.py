@@ -1,0 +1,35 @@
+"""What `stormpilot explain` says of a decision: the number that decided, as people write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stormpilot.cli.live_explain import _decision
+from stormpilot.model.messages import TopologyView
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "said"),
+    [
+        (43.71, 3600.0, "it is young (43.7 against 3,600)"),
+        (0.0712, 0.1, "it is young (0.0712 against 0.1)"),
+        (2.0, None, "it is young (2)"),
+        (None, None, "it is young"),
+    ],
+)
+def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
+    value: float | None, threshold: float | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = TopologyView(
+        id="flights-1",
+        name="flights",
+        mode="act",
+        action="hold",
+        reason="COOL_DOWN",
+        text="it is young",
+        value=value,
+        threshold=threshold,
+        since_ms=0,
+    )
+    _decision(view)
+    assert f"hold: COOL_DOWN: {said}\n" in capsys.readouterr().out
