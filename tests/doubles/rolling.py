@@ -28,7 +28,9 @@ from stormpilot.model.migrations import Migration, StagePart
 from stormpilot.model.reports import TaskLoad
 from stormpilot.model.routes import Routes
 
-CONFIG = NonstopSection(task_refresh_s=3, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6)
+CONFIG = NonstopSection(
+    task_refresh_s=3, connect_s=2, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6
+)
 T = "words-1-1"
 NODES = ("a", "b", "c", "d")
 WORK = (2, 3, 4, 5)

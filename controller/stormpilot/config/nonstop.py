@@ -30,6 +30,13 @@ class NonstopSection(Section, frozen=True, kw_only=True):
         SecondsOrZero,
         Meta(description="task.refresh.poll.secs of the cluster: until all workers know where a task runs now"),
     ] = 10.0
+    connect_s: Annotated[
+        SecondsOrZero,
+        Meta(
+            description="from when moved tasks report until they get tuples: storm.messaging.netty.max_wait_ms of the "
+            "cluster, after which workers try again to connect, and as much again; Storm drops what has no connection"
+        ),
+    ] = 2.0
     start_at_most_s: Annotated[
         Seconds, Meta(description="a step whose tasks do not report within this is given up, and all are routed to")
     ] = 180.0

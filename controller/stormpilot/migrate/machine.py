@@ -117,7 +117,7 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
         return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
     processes = [p for p in facts.processes if p.task in _tasks(m)]
-    after = msgspec.structs.replace(m, phase="moving", since_ms=facts.now_ms, applied_at_ms=None, processes=processes)
+    after = msgspec.structs.replace(_before_move(m), phase="moving", since_ms=facts.now_ms, processes=processes)
     return Next(after, publish=True)
 
 
@@ -132,7 +132,10 @@ def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
         named = ", ".join(map(str, silent))
         text = f"tasks {named} did not report within {waited_ms / 1000:.0f} s"
         return _all_back(m, facts, "TOO_LATE", text) if late else None
-    if waited_ms < config.task_refresh_s * 1000:
+    if m.reported_at_ms is None:
+        return Next(msgspec.structs.replace(m, reported_at_ms=facts.now_ms))
+    connecting = facts.now_ms - m.reported_at_ms < config.connect_s * 1000
+    if connecting or waited_ms < config.task_refresh_s * 1000:
         return None
     try:
         routes = with_back(m, facts, m.stage.away)
@@ -145,9 +148,7 @@ def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
         text = done if last else f"by {m.abort_by}, after {done}"
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome=outcome, text=text)
         return Next(after, routes)
-    after = msgspec.structs.replace(
-        m, phase="ready", step=m.step + 1, since_ms=facts.now_ms, applied_at_ms=None, processes=[], text=""
-    )
+    after = msgspec.structs.replace(_before_move(m), phase="ready", step=m.step + 1, since_ms=facts.now_ms, text="")
     return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)} is done",))
 
 
@@ -239,6 +240,11 @@ def _silent(m: Migration, facts: Facts) -> list[int]:
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
+def _before_move(m: Migration) -> Migration:
+    """Without what is known of a step that moves."""
+    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[])
+
+
 def _waits(m: Migration, facts: Facts, text: str) -> Next | None:
     """Say what it waits for; the time counts from when that began."""
     if m.text.partition(":")[0] == text.partition(":")[0]:
@@ -249,13 +255,11 @@ def _waits(m: Migration, facts: Facts, text: str) -> Next | None:
 
 def _ended(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Migration:
     return msgspec.structs.replace(
-        m,
+        _before_move(m),
         phase="ended",
         since_ms=facts.now_ms,
         outcome=outcome,
         text=text,
-        applied_at_ms=None,
-        processes=[],
         back=[],
         paused_by="",
         abort_by="",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from doubles.rolling import AFTER, BEFORE, WORK, Rolling, worker
+from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, worker
 from stormpilot.migrate.facts import placement
 from stormpilot.migrate.machine import Next
 from stormpilot.model.messages import WorkerPart
@@ -85,10 +85,14 @@ def test_tasks_get_tuples_again_only_when_all_workers_know_where_they_are() -> N
     while r.migration.applied_at_ms is None:
         r.look()
     applied_s = r.now_s
+    while r.migration.reported_at_ms is None:
+        r.look()
+    reported_s = r.now_s
+    assert reported_s - applied_s >= 5  # workers start in five seconds, more than task_refresh_s
     while r.migration.phase == "moving":
         assert not {2, 3} & r.active()
         r.look()
-    assert r.now_s - applied_s >= 5  # workers start in five seconds, more than task_refresh_s
+    assert r.now_s - reported_s >= CONFIG.connect_s
     assert {2, 3} <= r.active()
 
 
