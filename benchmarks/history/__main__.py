@@ -34,14 +34,19 @@ class Bench:
     def __init__(self, asked: argparse.Namespace):
         self.sizes = [int(s) for s in asked.sizes.split(",")]
         self.repeat, self.quick = asked.repeat, asked.quick
-        self.rows: list[Row] = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
+
+    @property
+    def rows(self) -> list[Row]:
+        """All that was measured so far, by other runs too."""
+        rows: list[Row] = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
+        return rows
 
     def keep(self, row: Row) -> None:
         """Write a row down."""
         key = [row.get(k) for k in report.KEY]
-        self.rows = [r for r in self.rows if [r.get(k) for k in report.KEY] != key] + [row]
+        rows = [r for r in self.rows if [r.get(k) for k in report.KEY] != key] + [row]
         RESULT.parent.mkdir(parents=True, exist_ok=True)
-        report.write_json(RESULT, self.rows)
+        report.write_json(RESULT, rows)
         print("  ".join(f"{k}={_short(v)}" for k, v in row.items() if not isinstance(v, list | dict)), flush=True)
 
     def times(self, size: int) -> range:
