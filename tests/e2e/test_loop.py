@@ -171,7 +171,7 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     plans = len(history(scene))
     log = scene.log.stat().st_size
     control(scene, effect={"back_off_s": 600})
-    until(lambda: len(history(scene)) > plans, 60, "the move to the west")
+    until(lambda: len(history(scene)) > plans, 120, "the move to the west")  # many plans in the hour: it must last
     turn(scene, 1.0)
     assert history(scene)[-1].reason == "GAIN"
     until(lambda: senders(scene) == {WEST: 4}, 30, "it to be made")
