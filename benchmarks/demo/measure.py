@@ -164,6 +164,7 @@ class Watcher:
             LoadSection(**{**_fields(self._load), "window_s": max(5.0, window_s)}),
             self._ratio,
             _now_ms(),
+            {t: table.message for t, table in seen.tables.items() if table.message is not None},
         )
         return belief.model, belief.readiness[self.topology_id]
 

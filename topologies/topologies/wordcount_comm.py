@@ -25,9 +25,9 @@ class WordCountComm(Topology):
     }
 
     sentences = SentenceSpout.spec(par={"local": 2, "standby": 1, "cluster": 4})
-    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "standby": 2, "cluster": 12})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "standby": 4, "cluster": 12})
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "standby": 5, "cluster": 24},
+        par={"local": 12, "standby": 8, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

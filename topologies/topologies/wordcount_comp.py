@@ -34,6 +34,6 @@ class WordCountComp(Topology):
     )
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "standby": 2, "cluster": 24},
+        par={"local": 12, "standby": 1, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

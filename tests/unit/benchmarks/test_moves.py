@@ -12,8 +12,11 @@ import pytest
 from benchmarks.moves import otd, page
 from benchmarks.moves.__main__ import ended
 from benchmarks.moves.measured import Move, Second, read, summary
+from builders import supervisor, traffic
+from functional.topologies.inprocess_storm import load_topology
 from multilang import handshake, run
 from stormpilot.errors import UnreachableError
+from stormpilot.model.values import Assigned, Component, Executor, Model, Topology
 
 SOURCE = Path(__file__).resolve().parents[3] / "benchmarks" / "moves" / "project" / "src"
 
@@ -113,6 +116,67 @@ def step(number: int, share: float, throughput_tps: float = 20.0, cpu: float = 5
         "nodes": 2,
         "busy_cpu_percent": cpu,
     }
+
+
+NODES = 4
+
+
+def dealt(form: str) -> dict[str, list[tuple[int, bool]]]:
+    """(Node, whether it works) of every task by component, as Storm deals them out: by number, round and round."""
+    wanted = otd.FORMS[form]
+    specs = {s.name: s.par["standby"] for s in load_topology(wanted.topology).specs}
+    placed: dict[str, list[tuple[int, bool]]] = {}
+    number = 0
+    for component, working in sorted({"__acker": 1, **specs}.items()):
+        for i in range(working + wanted.standby.get(component, 0)):
+            placed.setdefault(component, []).append((number % NODES, i < working))
+            number += 1
+    return placed
+
+
+@pytest.mark.parametrize("form", otd.FORMS)
+def test_tasks_of_every_component_stand_by_on_every_node(form: str) -> None:
+    placed = dealt(form)
+    assert {n for component in otd.FORMS[form].standby for n, works in placed[component] if not works} == set(range(4))
+
+
+def test_all_that_communicates_can_come_to_where_source_and_acker_are() -> None:
+    """A task that splits works there already: Storm's shuffle gives it all that the source beside it sends."""
+    placed = dealt("communication")
+    (source, _), (acker, _) = *placed["sentences"], *placed["__acker"]
+    assert source == acker
+    assert (source, True) in placed["split"]
+    elsewhere = sum(works and n != source for n, works in placed["count"])
+    assert placed["count"].count((source, False)) >= elsewhere > 3
+
+
+def test_what_computes_has_two_nodes_to_gather_on() -> None:
+    """Beside the acker, and when that node is full beside the source."""
+    placed = dealt("computation")
+    (source, _), (acker, _) = *placed["sentences"], *placed["__acker"]
+    assert source != acker
+    assert (acker, False) in placed["count"]
+    works = [n for n, w in placed["split"] if w]
+    assert {works.count(n) for n in range(NODES)} == {2}, "even at first"
+    assert sum(n in (source, acker) for n, _ in placed["split"]) >= len(works)
+
+
+def test_nodes_on_which_nothing_flows_do_not_count_as_busy() -> None:
+    where = {1: "n0", 2: "n1", 3: "n2"}
+    t = Topology(
+        id="t",
+        name="t",
+        workers=3,
+        components=[Component(id="c")],
+        executors=[Executor(start=e, end=e, component="c") for e in where],
+        assignment=[Assigned(start=e, supervisor=n, port=6700) for e, n in where.items()],
+    )
+    model = Model(
+        supervisors=[supervisor(n, host=f"host-{n}") for n in where.values()],
+        topologies=[t],
+        traffic=traffic("t", {(1, 2): 5.0, (1, 3): 0.01}),
+    )
+    assert otd.working(model) == ["host-n0", "host-n1"]
 
 
 def test_otd_is_judged_by_its_last_step_and_its_lowest_throughput() -> None:
