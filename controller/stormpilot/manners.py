@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.judge import Verdict, judge
@@ -13,6 +15,7 @@ from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.worth import Terms
 from stormpilot.migrate.manner import Way, way, with_closed_workers
 from stormpilot.migrate.spare import routable
+from stormpilot.model.part import traffic_of_each
 from stormpilot.model.routes import Routes
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan
 from stormpilot.observe.reader import Seen
@@ -34,14 +37,15 @@ class Manners:
         self, model: Model, running: Mapping[str, Topology], plans: Mapping[str, TopologyPlan], seen: Seen
     ) -> dict[str, Way]:
         """How each of these plans is carried out; nothing for topologies of `running` that do not, or in part."""
-        found = {}
+        found, edges = {}, traffic_of_each(model)
         for t, plan in plans.items():
             topology = running.get(t)
             if topology is None or t not in seen.topologies or not topology.assignment:
                 continue
             if len(topology.assignment) == len(topology.executors):
                 can = routable(seen.topologies[t], _table(t, seen))
-                found[t] = way(model, plan, can, self.config.decide.moves, self.config.nonstop)
+                own = msgspec.structs.replace(model, traffic=edges[t])
+                found[t] = way(own, plan, can, self.config.decide.moves, self.config.nonstop)
         return found
 
     def judged(

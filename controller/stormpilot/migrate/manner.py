@@ -14,7 +14,7 @@ from stormpilot.migrate.sequence import closed_workers, sequence
 from stormpilot.migrate.spare import Routable, Spare
 from stormpilot.migrate.switches import switches
 from stormpilot.model.migrations import StagePart, running_workers
-from stormpilot.model.part import part
+from stormpilot.model.part import part, traffic_of_each
 from stormpilot.model.values import Model, TopologyPlan
 
 SHOWN = 3
@@ -31,7 +31,8 @@ class Way:
 def way(model: Model, target: TopologyPlan, routable: Routable, moves: Moves, config: NonstopSection) -> Way:
     """How to get from where a topology runs to `target`.
 
-    `model` has all topologies. What others hold of slots and CPU is theirs for the time of the migration.
+    `model` has all topologies, and at least the traffic of this one. What others hold of slots and CPU is theirs for
+    the time of the migration.
     """
     if moves == "restart":
         return Way(Manner("restart", "decide.moves is restart"))
@@ -64,11 +65,13 @@ def with_closed_workers(
     """
     closed: dict[str, tuple[str, ...]] = {}
     topologies = []
+    edges = traffic_of_each(model)
     for t in model.topologies:
         if t.id not in routables:
             topologies.append(t)
             continue
-        slots = closed_workers(Spare(part(model, {t.id}), routables[t.id], config.peer_limit_ratio))
+        alone = part(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
+        slots = closed_workers(Spare(alone, routables[t.id], config.peer_limit_ratio))
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:
             closed[t.id] = tuple(f"{node}:{port}: {why}" for (node, port), why in slots.items())

@@ -42,11 +42,17 @@ def part(model: Model, topology_ids: Collection[str]) -> Model:
     )
 
 
-def each_alone(model: Model) -> dict[str, Model]:
-    """The model with one topology only, by its id; supervisors as they are."""
+def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:
+    """The traffic by topology id: whoever takes `part` of many topologies in turn need not search a million edges."""
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
     for e in model.traffic:
         edges[e.topology].append(e)
+    return edges
+
+
+def each_alone(model: Model) -> dict[str, Model]:
+    """The model with one topology only, by its id; supervisors as they are."""
+    edges = traffic_of_each(model)
     return {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
 
 
