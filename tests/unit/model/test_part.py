@@ -6,7 +6,7 @@ import msgspec
 
 from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.part import part, plan_of, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.part import each_alone, part, plan_of, with_headroom, with_plans, with_survivors_fixed
 
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
@@ -76,3 +76,13 @@ def test_load_of_nodes_now_and_as_planned() -> None:
     assert dict(node_load_mhz(m)) == {"a": 400.0, "b": 400.0}
     planned = planned_load_mhz(m, {"flights-1": plan({("c", 1): (1, 2, 3), ("b", 2): (4,)}).topologies[0]})
     assert dict(planned) == {"c": 600.0, "b": 200.0}
+
+
+def test_each_topology_alone_has_its_own_traffic_and_all_supervisors() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
+    found = each_alone(whole)
+    assert [(t, [x.id for x in m.topologies]) for t, m in found.items()] == [
+        (t, [t]) for t in ("flights-1", "wordcount-1")
+    ]
+    assert [e for m in found.values() for e in m.traffic] == whole.traffic
+    assert all(m.supervisors == whole.supervisors for m in found.values())
