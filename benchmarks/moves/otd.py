@@ -32,7 +32,7 @@ WANTED_SHARE = 0.06
 WANTED_THROUGHPUT = 0.8
 WINDOW_S = 10.0
 SETTLE_S = 8.0
-STEP_S = 60.0
+STEP_S = 120.0
 """A loop that has found nothing to move for so long is done."""
 LOG_LINES = 6
 """Of the controller's, which say why."""
