@@ -46,7 +46,7 @@ class ShimDouble:
         self._stop = threading.Event()
         self.client = KazooClient(hosts=hosts)
         self.client.start(timeout=20)
-        self._write(self.paths.cluster, cluster)
+        self.write(self.paths.cluster, cluster)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -64,7 +64,7 @@ class ShimDouble:
         with self._lock:
             self._topologies[topology.id] = topology
             self._seconds[topology.id] = 1.0
-            self._write(self.paths.topology(topology.id), topology)
+            self.write(self.paths.topology(topology.id), topology)
             if topology.assigned_since_ms:
                 self._say(topology.id, None, "fallback", "NO_PLAN")
             else:
@@ -74,7 +74,7 @@ class ShimDouble:
         """Supervisors come or go."""
         with self._lock:
             self._cluster = cluster
-            self._write(self.paths.cluster, cluster)
+            self.write(self.paths.cluster, cluster)
 
     def place(self, topology_id: str, place: snapshots.Place) -> TopologySnapshot:
         """The topology runs elsewhere from now on; executors that changed slot start anew."""
@@ -90,7 +90,7 @@ class ShimDouble:
                 old, executors=executors, version=old.version + 1, assigned_since_ms=int(time.time() * 1000)
             )
             self._topologies[topology_id] = new
-            self._write(self.paths.topology(topology_id), new)
+            self.write(self.paths.topology(topology_id), new)
             return new
 
     def degrade(self, topology_id: str, place: snapshots.Place) -> None:
@@ -133,7 +133,7 @@ class ShimDouble:
             start_ms = snapshots.T0_MS + process
             tasks.append(msgspec.structs.replace(load, pid=load.pid + 1000 * process, start_ms=start_ms, at_ms=now_ms))
         report = msgspec.structs.replace(report, tasks=tasks, written_at_ms=now_ms)
-        self._write(self.paths.load(topology_id, report.reporter), report)
+        self.write(self.paths.load(topology_id, report.reporter), report)
 
     def _round(self) -> None:
         for topology_id in list(self._topologies):
@@ -195,7 +195,7 @@ class ShimDouble:
 
     def _say(self, topology_id: str, plan: PlanMessage | None, state: str, code: str, text: str = "") -> None:
         now_ms = int(time.time() * 1000)
-        self._write(
+        self.write(
             self.paths.status(topology_id),
             StatusMessage(
                 topology_id=topology_id,
@@ -209,7 +209,8 @@ class ShimDouble:
             ),
         )
 
-    def _write(self, path: str, message: Message) -> None:
+    def write(self, path: str, message: Message) -> None:
+        """Write a message, whatever is there."""
         self.client.ensure_path(path)
         self.client.set(path, encode(message))
 

@@ -9,11 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import requests
 import yaml
@@ -21,6 +23,8 @@ import yaml
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
+from stormpilot.model.migrations import Migration, StagePart
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
@@ -125,8 +129,13 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
         for name in re.findall(r"\b(?:stormpilot|process)_\w+", expression):
             assert {name, name.removesuffix("_bucket")} & exposed, f"{where}: there is no metric {name}"
 
-    # Rates need two samples; then every panel shows something.
-    for title, expression in EXPRESSIONS:
+    held = step_by_step(watched.shim)
+    paths = watched.shim.paths
+    watched.shim.write(paths.migration(held.topology_id), held)
+    # Rates need two samples; then every panel shows something, that on plans that ended once this one has.
+    for title, expression in sorted(EXPRESSIONS, key=lambda e: "migrations_ended" in e[1]):
+        if "migrations_ended" in expression:
+            watched.shim.write(paths.migration(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
         until(lambda e=expression: watched.query(_without_filter(e)), f"something to show in {title}: {expression}", 40)
 
     (group,) = watched.ask("rules")["groups"]
@@ -141,6 +150,23 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
         lambda: [a for a in watched.ask("alerts")["alerts"] if a["labels"]["alertname"] == down],
         "the alert on a controller that is down",
         30,
+    )
+
+
+def step_by_step(shim: ShimDouble) -> Migration:
+    """The plan that runs, as one that is to be carried out step by step and is held before its first step."""
+    (topology_id,) = shim.client.get_children(shim.paths.plan())
+    path = shim.paths.plan(topology_id)
+    plan = decode(shim.client.get(path)[0], PlanMessage, path)
+    now_ms = int(time.time() * 1000)
+    return Migration(
+        topology_id=topology_id,
+        entry=HistoryEntry(plan=plan, reason="GAIN"),
+        steps=[StagePart(workers=plan.workers)],
+        since_ms=now_ms,
+        started_at_ms=now_ms,
+        standing_plan_id=plan.plan_id,
+        paused_by="test",
     )
 
 
