@@ -184,4 +184,5 @@ def _peak_mb(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Started by any thread of it."""
+    return [int(p) for file in Path(f"/proc/{pid}/task").glob("*/children") for p in file.read_text().split()]
