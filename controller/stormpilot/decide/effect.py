@@ -33,7 +33,7 @@ WINDOW_SLACK = 0.02
 """A window may be this much shorter than the one before: cycles do not come to the millisecond."""
 METRIC_NAMES: Mapping[str, str] = {
     "inter_node_share": "inter-node traffic per tuple processed",
-    "load_ratio": "load of the relieved nodes (part of B(n), at the throughput before)",
+    "load_ratio": "own load on the relieved nodes (part of their CPU, at the throughput before)",
 }
 
 
