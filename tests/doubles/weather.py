@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from doubles import snapshots
 from doubles.world import SETTINGS, World
 from stormpilot.account import Account
-from stormpilot.model.messages import (
-    ComponentPart,
-    ExecutorPart,
-    InputPart,
-    TopologySnapshot,
-    encode,
-)
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
 from stormpilot.planner import compute
 
 SOURCE, PARSERS, SINKS, ACKER = 1, (2, 3, 4, 5), (6, 7), 8
@@ -149,7 +142,7 @@ class Weather(World):
             for (source, _), tps in traffic.items():
                 out[source] = out.get(source, 0.0) + tps
             for e in self._topologies[t].executors:
-                number, start_ms = self._process[t, e.start]
+                _, start_ms = self._process[t, e.start]
                 worked_s = min(self.tick_s, (self.now_ms - start_ms) / 1000)
                 if e.component == "__acker" or e.supervisor is None or worked_s <= 0:
                     continue
@@ -160,25 +153,8 @@ class Weather(World):
                         counted[source] = counted.get(source, 0.0) + tps * worked_s
                         got += tps
                 self._cpu_s[t, e.start] += (got + out.get(e.start, 0.0)) * US_PER_TUPLE / 1e6 * worked_s
-                loads.append(
-                    TaskLoad(
-                        task=e.start,
-                        component=e.component,
-                        host="worker-host",
-                        mhz=2000.0,
-                        pid=100 * number + e.start,
-                        start_ms=start_ms,
-                        seq=(self.now_ms - start_ms) // 1000,
-                        at_ms=self.now_ms,
-                        cpu_s=self._cpu_s[t, e.start],
-                        received=[(source, "default", int(n)) for source, n in sorted(counted.items())],
-                    )
-                )
-            if loads:
-                report = LoadReport(
-                    topology_id=t, reporter="r", seq=self.now_ms // 1000, written_at_ms=self.now_ms, tasks=loads
-                )
-                self.zookeeper.put(self.paths.load(t, "r"), encode(report))
+                loads.append(self._told(t, e, self._cpu_s[t, e.start], counted))
+            self._report(t, loads)
 
     def _noise(self, job: Job) -> float:
         return max(0.0, self.chance.gauss(1.0, job.noise)) if job.noise else 1.0

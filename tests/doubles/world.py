@@ -21,6 +21,7 @@ from stormpilot.decide.events import Event
 from stormpilot.model.messages import (
     ComponentPart,
     ControllerState,
+    ExecutorPart,
     HistoryEntry,
     Message,
     PlanMessage,
@@ -239,7 +240,7 @@ class World:
         for t, topology in self._topologies.items():
             loads = []
             for e in topology.executors:
-                number, start_ms = self._process[t, e.start]
+                _, start_ms = self._process[t, e.start]
                 if e.start not in snapshots.REPORTING or e.supervisor is None or self.now_ms <= start_ms:
                     continue
                 counted = self._counted[t, e.start]
@@ -250,26 +251,38 @@ class World:
                 if e.component == "source":
                     sent = sum(tps for (source, _), tps in self.traffic.items() if source == e.start)
                     self._emitted[t, e.start] += sent * POLL_S
-                loads.append(
-                    TaskLoad(
-                        task=e.start,
-                        component=e.component,
-                        host="worker-host",
-                        mhz=2000.0,
-                        pid=100 * number + e.start,
-                        start_ms=start_ms,
-                        seq=(self.now_ms - start_ms) // 1000,
-                        at_ms=self.now_ms,
-                        cpu_s=0.1 * (self.now_ms - start_ms) / 1000,
-                        received=[(source, "default", int(n)) for source, n in sorted(counted.items())],
-                        emitted=int(self._emitted[t, e.start]),
-                    )
-                )
-            if loads and self.now_ms % (REPORT_S * 1000) == 0:
-                report = LoadReport(
-                    topology_id=t, reporter="r", seq=self.now_ms // 1000, written_at_ms=self.now_ms, tasks=loads
-                )
-                self._write(self.paths.load(t, "r"), report)
+                cpu_s = 0.1 * (self.now_ms - start_ms) / 1000
+                loads.append(self._told(t, e, cpu_s, counted, int(self._emitted[t, e.start])))
+            if self.now_ms % (REPORT_S * 1000) == 0:
+                self._report(t, loads)
+
+    def _told(
+        self, topology_id: str, e: ExecutorPart, cpu_s: float, counted: Mapping[int, float], emitted: int = 0
+    ) -> TaskLoad:
+        """What a task tells of itself now; `counted`: tuples that it got so far, by task that sent them."""
+        number, start_ms = self._process[topology_id, e.start]
+        return TaskLoad(
+            task=e.start,
+            component=e.component,
+            host="worker-host",
+            mhz=2000.0,
+            pid=100 * number + e.start,
+            start_ms=start_ms,
+            seq=(self.now_ms - start_ms) // 1000,
+            at_ms=self.now_ms,
+            cpu_s=cpu_s,
+            received=[(source, "default", int(n)) for source, n in sorted(counted.items())],
+            emitted=emitted,
+        )
+
+    def _report(self, topology_id: str, loads: list[TaskLoad]) -> None:
+        """Write what the tasks of a topology tell, if there is one."""
+        if loads:
+            now_s = self.now_ms // 1000
+            report = LoadReport(
+                topology_id=topology_id, reporter="r", seq=now_s, written_at_ms=self.now_ms, tasks=loads
+            )
+            self._write(self.paths.load(topology_id, "r"), report)
 
     def _goes_to(self, topology_id: str, task: int) -> int:
         """The task that gets what `task` would get: itself, or another where it is routed around."""
