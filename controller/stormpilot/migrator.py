@@ -15,24 +15,24 @@ import structlog
 
 from stormpilot.config import Config
 from stormpilot.decide.admit import Subject, blacked_out, forbidden
-from stormpilot.decide.effect import Promise, published
+from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.errors import RefusedError
-from stormpilot.migrate.facts import Facts, as_it_runs, placed, placement, processes_of
+from stormpilot.migrate.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.migrate.machine import Next, given_back, next_of
+from stormpilot.migrate.published import Names, plan_of_step, record_of_step
 from stormpilot.migrate.sequence import sequence
 from stormpilot.migrate.spare import Routable, Spare, routable
 from stormpilot.migrate.tables import settled_table
 from stormpilot.migrate.watch import Reading, Watch
-from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, encode, plan_checksum
+from stormpilot.model.messages import HistoryEntry, encode
 from stormpilot.model.migrations import Migration, StagePart, running_workers
-from stormpilot.model.moves import Metric, MoveState
+from stormpilot.model.moves import MoveState
 from stormpilot.model.part import part
 from stormpilot.model.reports import TaskLoad
 from stormpilot.model.routable import route_in_force, tasks_of
 from stormpilot.model.routes import Routes, take_up
-from stormpilot.model.settings import AuditRecord
 from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import Publisher
@@ -255,10 +255,13 @@ class Migrator:
         why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
         table = self._table_step(t, found.routes, observation, why)
         if found.publish or found.withdraw:
-            entry, move = self._plan(before, found, facts, observation)
+            assert observation.belief is not None
+            names = Names(self.name, self.publisher.epoch.number, self.new_id)
+            followed = observation.seen.moves.get(t, MoveState(topology_id=t))
+            entry, move = plan_of_step(before, found, facts, part(observation.belief.model, {t}), followed, names)
             withdrawn = after.withdrawn + int(found.withdraw)
             after = msgspec.structs.replace(after, standing_plan_id=entry.plan.plan_id, withdrawn=withdrawn)
-            record = self._record(entry, before, name)
+            record = Append(self.publisher.paths.audit("e-"), encode(record_of_step(entry, before, name, names)))
             versions = {t: observation.seen.plans[t].version} if t in observation.seen.plans else {}
             also = {t: [Put(path, encode(after), version), *table, record]}
             self.publisher.publish([entry], versions, [move], also)
@@ -274,78 +277,6 @@ class Migrator:
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("migration", topology=name, state=after.sentence(facts.now_ms))
-
-    def _plan(
-        self, m: Migration, found: Next, facts: Facts, observation: Observation
-    ) -> tuple[HistoryEntry, MoveState]:
-        """The plan of the present step, or what runs, with what is to be followed of it."""
-        t, target = m.topology_id, m.entry.plan
-        assert observation.belief is not None
-        last = found.publish and m.step + 1 == len(m.steps)
-        if found.publish:
-            alone = part(observation.belief.model, {t})
-            workers = placement(m, facts, {s.id: s.slots for s in alone.supervisors})
-            text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id}: {m.entry.text}"
-        else:
-            workers = as_it_runs(facts)
-            text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id} is withdrawn; what runs is the plan"
-        plan_id = target.plan_id if last and not m.withdrawn else f"{target.plan_id}-{m.step + 1}-{self.new_id()[:4]}"
-        message = self._message(target, plan_id, workers, facts.now_ms, f"{m.entry.reason}: {text}")
-        moved = m.stage.away if m.stage.switches and found.publish else _moved(facts, workers)
-        promise = _promise(m) if last else None
-        entry = msgspec.structs.replace(
-            m.entry,
-            plan=message,
-            text=m.entry.text if last else text,
-            moved_executors=m.entry.moved_executors if last else len(moved),
-            published_by=self.name,
-            effect=m.entry.effect if last else None,
-            interim_of="" if last else target.plan_id,
-        )
-        move = published(
-            observation.seen.moves.get(t, MoveState(topology_id=t)),
-            plan_id=plan_id,
-            reason=m.entry.reason,
-            now_ms=facts.now_ms,
-            window_s=m.window_s,
-            moved=moved,
-            workers=len(m.stage.workers) if found.publish else 0,
-            former=m.former,
-            promise=promise,
-        )
-        return entry, msgspec.structs.replace(move, timed=True)  # a restart that nobody waits for tells nothing
-
-    def _message(
-        self, target: PlanMessage, plan_id: str, workers: list[WorkerPart], now_ms: int, reason: str
-    ) -> PlanMessage:
-        round_, epoch = f"r-{self.new_id()}", self.publisher.epoch.number
-        return msgspec.structs.replace(
-            target,
-            plan_id=plan_id,
-            round=round_,
-            epoch=epoch,
-            created_at_ms=now_ms,
-            reason=reason,
-            round_topologies=[target.topology_id],
-            workers=workers,
-            checksum=plan_checksum(target.topology_id, plan_id, round_, epoch, workers),
-        )
-
-    def _record(self, entry: HistoryEntry, m: Migration, name: str) -> Append:
-        record = AuditRecord(
-            id=f"a-{self.new_id()}",
-            at_ms=entry.plan.created_at_ms,
-            who=self.name,
-            verb="publish",
-            target=name,
-            why=f"{entry.reason}: {entry.text}",
-            before=m.standing_plan_id,
-            after=entry.plan.plan_id,
-            result=f"published {entry.plan.plan_id}, {entry.moved_executors} executors move",
-            plan_id=entry.plan.plan_id,
-            carried_out_by=self.name,
-        )
-        return Append(self.publisher.paths.audit("e-"), encode(record))
 
     def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
         kept = observation.seen.tables.get(t)
@@ -390,19 +321,6 @@ class Migrator:
         log.error("a migration cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.migration(t), version)]
         self.publisher.write([*steps, *self._table_step(t, after, observation, "the migration cannot be read")])
-
-
-def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:
-    now = placed(facts)
-    return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
-
-
-def _promise(m: Migration) -> Promise | None:
-    effect = m.entry.effect
-    if effect is None:
-        return None
-    metric: Metric = "load_ratio" if effect.metric == "load_ratio" else "inter_node_share"
-    return Promise(metric, effect.before, effect.predicted, effect.noise_ratio, m.throughput_tps, m.nodes)
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:
