@@ -28,8 +28,11 @@ from stormpilot.model.migrations import Migration, StagePart
 from stormpilot.model.reports import TaskLoad
 from stormpilot.model.routes import Routes
 
+REFRESH_S = 3
+SYNC_S = 10
+"""Workers ask their supervisor where tasks run; it asks Nimbus, unless its own executors change: then it is told."""
 CONFIG = NonstopSection(
-    task_refresh_s=3, connect_s=2, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6
+    task_refresh_s=REFRESH_S, connect_s=2, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6
 )
 T = "words-1-1"
 NODES = ("a", "b", "c", "d")
@@ -102,6 +105,8 @@ class Rolling:
     _process: dict[int, tuple[int, int]] = field(default_factory=dict)
     _heard: dict[int, tuple[int, int]] = field(default_factory=dict)
     _first: dict[int, tuple[int, int]] = field(default_factory=dict)
+    known_s: dict[int, int] = field(default_factory=dict)
+    """When the spout's worker, at the latest, knows the place of a task that was moved."""
     _phase: object = None
     _pids: int = 100
 
@@ -227,10 +232,13 @@ class Rolling:
             self.say(self.shim, "SLOT_OCCUPIED")
             return
         had = {(w.supervisor, tuple(w.executors)): w for w in self.workers}
+        changed = {slot[0] for slot in had.keys() ^ _keys(self.plan_workers)}
         self.workers = [w for w in self.workers if (w.supervisor, tuple(w.executors)) in _keys(self.plan_workers)]
         for w in self.plan_workers:
             if (w.supervisor, tuple(w.executors)) not in had:
                 self._start(w)
+                known_s = self.now_s + REFRESH_S + (0 if "a" in changed else SYNC_S)
+                self.known_s |= {s: known_s for s, _ in w.executors}
         self.say("applied")
 
     def _start(self, w: WorkerPart) -> None:

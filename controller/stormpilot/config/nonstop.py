@@ -28,13 +28,17 @@ class NonstopSection(Section, frozen=True, kw_only=True):
     ] = 15.0
     task_refresh_s: Annotated[
         SecondsOrZero,
-        Meta(description="task.refresh.poll.secs of the cluster: until all workers know where a task runs now"),
+        Meta(
+            description="task.refresh.poll.secs of the cluster: until workers know where a task runs now, 10 s more "
+            "where Storm does not tell their supervisor"
+        ),
     ] = 10.0
     connect_s: Annotated[
         SecondsOrZero,
         Meta(
-            description="from when moved tasks report until they get tuples: storm.messaging.netty.max_wait_ms of the "
-            "cluster, after which workers try again to connect, and as much again; Storm drops what has no connection"
+            description="from when moved tasks report and all workers know where they run, until they get tuples: "
+            "storm.messaging.netty.max_wait_ms of the cluster, after which workers try again to connect, and as much "
+            "again; Storm drops what has no connection"
         ),
     ] = 2.0
     start_at_most_s: Annotated[

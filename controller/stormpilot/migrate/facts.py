@@ -59,6 +59,21 @@ def placed(facts: Facts) -> dict[int, tuple[str, int]]:
     }
 
 
+def untold(m: Migration, facts: Facts) -> list[str]:
+    """Supervisors with workers that send to tasks of the present step, though Storm does not tell them of it.
+
+    Nimbus tells only those whose own executors change (`Nimbus.assignmentChangedNodes`); workers ask their supervisor
+    where tasks run. Asked before the step moves.
+    """
+    slots = placed(facts)
+    moved = {start for w in m.stage.workers for start, _ in w.executors}
+    told = {w.supervisor for w in m.stage.workers} | {slots[s][0] for s in moved if s in slots}
+    targets = {e.component for e in facts.snapshot.executors if e.start in moved}
+    sources = {i.component for c in facts.snapshot.components if c.id in targets for i in c.inputs}
+    senders = {e.start for e in facts.snapshot.executors if e.component in sources} - moved
+    return sorted({slots[s][0] for s in senders if s in slots} - told)
+
+
 def placement(m: Migration, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[WorkerPart]:
     """The workers of the plan of the present step: those that run and are not touched by it, and its own.
 

@@ -18,7 +18,7 @@ import msgspec
 
 from stormpilot.config.nonstop import NonstopSection
 from stormpilot.errors import RefusedError
-from stormpilot.migrate.facts import Facts, placed
+from stormpilot.migrate.facts import Facts, placed, untold
 from stormpilot.migrate.tables import drains, put_aside, settled_table, touched, with_back
 from stormpilot.model.migrations import Migration, Outcome, running_workers, workers_of
 from stormpilot.model.routes import Routes
@@ -27,6 +27,8 @@ TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED"
 """States of a plan that end a migration."""
 HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
+SUPERVISOR_SYNC_S = 10.0
+"""How often a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
 LACKS = "no spare capacity: "
 
 
@@ -117,7 +119,9 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
         return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
     processes = [p for p in facts.processes if p.task in _tasks(m)]
-    after = msgspec.structs.replace(_before_move(m), phase="moving", since_ms=facts.now_ms, processes=processes)
+    after = msgspec.structs.replace(
+        _before_move(m), phase="moving", since_ms=facts.now_ms, processes=processes, untold=untold(m, facts)
+    )
     return Next(after, publish=True)
 
 
@@ -134,8 +138,9 @@ def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
         return _all_back(m, facts, "TOO_LATE", text) if late else None
     if m.reported_at_ms is None:
         return Next(msgspec.structs.replace(m, reported_at_ms=facts.now_ms))
-    connecting = facts.now_ms - m.reported_at_ms < config.connect_s * 1000
-    if connecting or waited_ms < config.task_refresh_s * 1000:
+    refresh_s = config.task_refresh_s + (SUPERVISOR_SYNC_S if m.untold else 0)
+    known_at_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000))
+    if facts.now_ms - known_at_ms < config.connect_s * 1000:
         return None
     try:
         routes = with_back(m, facts, m.stage.away)
@@ -242,7 +247,7 @@ def _silent(m: Migration, facts: Facts) -> list[int]:
 
 def _before_move(m: Migration) -> Migration:
     """Without what is known of a step that moves."""
-    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[])
+    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[], untold=[])
 
 
 def _waits(m: Migration, facts: Facts, text: str) -> Next | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
 
-from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, worker
+from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
 from stormpilot.migrate.facts import placement
-from stormpilot.migrate.machine import Next
+from stormpilot.migrate.machine import Next, next_of
 from stormpilot.model.messages import WorkerPart
-from stormpilot.model.migrations import Migration, workers_of
+from stormpilot.model.migrations import Migration, StagePart, workers_of
 from stormpilot.model.routes import take_up
 
 LOOKS = 60
@@ -82,18 +83,45 @@ def test_a_task_drains_two_seconds_at_least_and_until_it_is_idle_or_had_its_time
 
 def test_tasks_get_tuples_again_only_when_all_workers_know_where_they_are() -> None:
     r = Rolling()
-    while r.migration.applied_at_ms is None:
-        r.look()
-    applied_s = r.now_s
     while r.migration.reported_at_ms is None:
         r.look()
     reported_s = r.now_s
-    assert reported_s - applied_s >= 5  # workers start in five seconds, more than task_refresh_s
+    assert reported_s < r.known_s[2]  # workers start sooner than a supervisor asks that was not told
     while r.migration.phase == "moving":
         assert not {2, 3} & r.active()
         r.look()
-    assert r.now_s - reported_s >= CONFIG.connect_s
+    assert r.now_s >= r.known_s[2] + CONFIG.connect_s
     assert {2, 3} <= r.active()
+
+
+def test_nobody_waits_for_a_supervisor_to_ask_where_storm_tells_it() -> None:
+    """The tasks go to the node of the spout: that is told, since its own executors change."""
+    after = [worker("a", 6701, 2, 3)]
+    r = Rolling(migration=msgspec.structs.replace(begun(), steps=[StagePart(workers=after, away=[2, 3])]))
+    while r.migration.reported_at_ms is None:
+        r.look()
+    reported_s = r.now_s
+    assert r.migration.untold == []
+    assert r.known_s[2] <= reported_s
+    while r.migration.phase == "moving":
+        r.look()
+    assert r.now_s == reported_s + CONFIG.connect_s
+
+
+@pytest.mark.parametrize("refresh_s", [0, 3, 20])
+def test_connections_get_their_time_once_places_are_known_however_late_that_is(refresh_s: float) -> None:
+    r = Rolling()
+    config = msgspec.structs.replace(CONFIG, task_refresh_s=refresh_s)
+    while r.migration.reported_at_ms is None:
+        r.look()
+    m = r.migration
+    assert m.applied_at_ms is not None and m.reported_at_ms is not None
+    assert m.untold == ["a"]
+    back_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000) + 10_000) + 2_000
+    facts = replace(r.facts(), now_ms=back_ms - 1)
+    assert next_of(m, facts, config) is None
+    found = next_of(m, replace(facts, now_ms=back_ms), config)
+    assert found is not None and found.routes is not None
 
 
 @pytest.mark.parametrize("at", range(1, LOOKS))
