@@ -164,7 +164,8 @@ class Daemon:
         return True
 
     def _warm_up(self, planners: set[str]) -> None:
-        warm_up(self._compute, planners, {self._planner: self._config.planner.params})
+        params = {self._planner: self._config.planner.params}
+        warm_up(self._compute, planners, params, lambda: not self._stopping.is_set())
 
     # --- leadership ---------------------------------------------------------------------------------------------------
 

@@ -111,16 +111,22 @@ class Planners:
         return answer, model
 
 
-def warm_up(compute: Compute, planners: Iterable[str], params: Mapping[str, Params]) -> None:
+def warm_up(
+    compute: Compute, planners: Iterable[str], params: Mapping[str, Params], wanted: Callable[[], bool]
+) -> None:
     """Plan something tiny: what planners compile at their first use must not delay a first plan.
 
-    `params` by planner, where it has any.
+    `params` by planner, where it has any. Says nothing more once it is not `wanted`: the controller ends.
     """
-    started_s = time.monotonic()
+    started_s, failed = time.monotonic(), False
     for planner in planners:
         try:
             compute(TINY, planner, params.get(planner, {}), seed=0, left_s=lambda: 1.0)
         except Exception:
-            log.exception("planner failed on a tiny model", planner=planner)
-    if (took_s := time.monotonic() - started_s) > 1:
+            failed = True
+            if wanted():
+                log.exception("planner failed on a tiny model", planner=planner)
+        if not wanted():
+            return
+    if (took_s := time.monotonic() - started_s) > 1 and not failed:
         log.info("planners are compiled", took_s=round(took_s, 1))
