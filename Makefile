@@ -64,10 +64,11 @@ test-faults: build ## parts of a real cluster broken one by one (docs/reliabilit
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
 	@$(BIN)/python -m deploy.release
 
-test-containers: build ## ZooKeeper in containers; skipped, with a line, where Docker does not run
-	$(BIN)/pytest -q --reruns 1 tests/docker/test_zookeeper.py
+test-containers: build ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
+	@$(BIN)/python -m deploy.release --no-audit >/dev/null
+	$(BIN)/pytest -q --reruns 1 $(addprefix tests/docker/test_,zookeeper.py compose.py compose_network.py)
 
-test-docker: dist ## everything in containers: the compose cluster, a cut network, the install pages word for word; about 20 minutes
+test-docker: dist ## everything in containers: also Spark, the hook, and the install pages word for word; about 20 minutes
 	$(BIN)/pytest -v tests/docker
 
 check: setup ## ruff, mypy --strict, Java formatting (the import rule is a unit test)

@@ -7,11 +7,30 @@ import os
 import shutil
 import subprocess
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import stormpilot
 from scene import until
+
+OURS = {
+    service: f"stormpilot/{name}:{stormpilot.__version__}"
+    for service, name in (("nimbus", "storm"), ("controller", "controller"))
+}
+"""A service of each of our images, and the image."""
+
+
+def _docker(*arguments: str) -> str:
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout.strip()
+
+
+def _image(name: str) -> str:
+    """An image's id; empty if there is none of that name."""
+    return _docker("images", "-q", "--no-trunc", name)
 
 
 @dataclass
@@ -47,10 +66,18 @@ class Stack:
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
         return done.stdout
 
-    def up(self) -> None:
-        """Build what is not built, start everything, and wait for the first applied plan."""
+    def build(self) -> None:
+        """Build our images, at once, and remove what they take the place of."""
         assert list((self.repository / "dist").glob("*.whl")), "images are made of dist/: run make dist"
-        self.compose("build", timeout_s=900)
+        before = {i: _image(i) for i in OURS.values()}
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda service: self.compose("build", service, timeout_s=600), OURS))
+        for name, old in before.items():
+            if old and old != _image(name):
+                _docker("rmi", old)
+
+    def up(self) -> None:
+        """Start everything, of images that are built, and wait for the first applied plan."""
         started = time.monotonic()
         self.compose("up", "-d", timeout_s=300)
         until(lambda: self.applied("flights"), 240, "a plan for flights to be applied")
@@ -69,9 +96,11 @@ class Stack:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def container(self, service: str) -> str:
-        """Id of a service's container, running or not."""
+        """Id of a service's container, running or not, by its labels: compose needs ten times as long."""
         if not self._containers.get(service):
-            self._containers[service] = self.compose("ps", "-q", service).strip()
+            labels = {"project": self.project, "service": service, "oneoff": "False"}
+            wanted = [x for k, v in labels.items() for x in ("--filter", f"label=com.docker.compose.{k}={v}")]
+            self._containers[service] = _docker("ps", "-aq", "--no-trunc", *wanted)
         return self._containers[service]
 
     def inside(self, service: str, *command: str, check: bool = True) -> str:
@@ -124,16 +153,16 @@ class Stack:
         program = f"{begin}out = sys.stdout.buffer.write; {program}; z.stop()"
         return json.loads(self.inside("controller", "python", "-c", program))
 
-    def hosts(self) -> dict[str, int]:
-        """Executors of `flights` by the host that they run on, as the plug-in wrote it; key "" for none."""
+    def _executors(self) -> list[tuple[str, int]]:
+        """Host and port of every executor of `flights`, as the plug-in wrote it; host "" for none."""
         cluster = self.znode("/stormpilot/v1/cluster")
         host = {s["id"]: s["host"] for s in cluster["supervisors"]}
         snapshot = self.znode(f"/stormpilot/v1/topologies/{self.topology('flights')['id']}")
-        counts: dict[str, int] = {}
-        for e in snapshot["executors"]:
-            name = host.get(e.get("supervisor") or "", "")
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+        return [(host.get(e.get("supervisor") or "", ""), e.get("port") or 0) for e in snapshot["executors"]]
+
+    def hosts(self) -> dict[str, int]:
+        """Executors of `flights` by the host that they run on; key "" for none."""
+        return dict(Counter(host for host, _ in self._executors()))
 
     def busiest(self) -> str:
         """The host with most executors of `flights`."""
@@ -155,3 +184,8 @@ class Stack:
             s: sorted(self.inside(s, "bash", "-c", program).split("\n")[:-1])
             for s in ("supervisor-1", "supervisor-2", "supervisor-3")
         }
+
+    def workers_run(self) -> bool:
+        """Whether every slot of the placement has its worker."""
+        placed, running = Counter(host for host, _ in set(self._executors())), self.workers()
+        return all(len(running.get(host, ())) >= slots for host, slots in placed.items())

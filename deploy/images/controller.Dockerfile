@@ -1,24 +1,20 @@
 # The controller and the command line. Context: the repository, after `make dist`.
-FROM python:3.11-slim-bookworm AS build
-RUN python -m venv /opt/stormpilot
+FROM python:3.11-slim-bookworm
+RUN groupadd --system --gid 10001 stormpilot \
+ && useradd --system --no-log-init --uid 10001 --gid 10001 --home-dir /var/lib/stormpilot --shell /usr/sbin/nologin stormpilot \
+ && install -d -o stormpilot -g stormpilot /var/lib/stormpilot /var/cache/stormpilot /etc/stormpilot \
+ && python -m venv /opt/stormpilot
 ENV PATH=/opt/stormpilot/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY dist/requirements-controller.txt /tmp/
 RUN pip install --require-hashes --no-deps -r /tmp/requirements-controller.txt
 COPY dist/stormpilot-*.whl /tmp/
 RUN pip install --no-deps /tmp/stormpilot-*.whl
-# Planners are compiled once, here; on a machine with another CPU they compile again when the controller starts.
-RUN NUMBA_CACHE_DIR=/var/cache/stormpilot stormpilot planners --compile
-
-FROM python:3.11-slim-bookworm
-RUN groupadd --system --gid 10001 stormpilot \
- && useradd --system --no-log-init --uid 10001 --gid 10001 --home-dir /var/lib/stormpilot --shell /usr/sbin/nologin stormpilot \
- && install -d -o stormpilot -g stormpilot /var/lib/stormpilot /var/cache/stormpilot /etc/stormpilot
-COPY --from=build /opt/stormpilot /opt/stormpilot
-COPY --from=build --chown=stormpilot:stormpilot /var/cache/stormpilot /var/cache/stormpilot
-COPY topologies /opt/stormpilot/topologies
-ENV PATH=/opt/stormpilot/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 NUMBA_CACHE_DIR=/var/cache/stormpilot
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 NUMBA_CACHE_DIR=/var/cache/stormpilot
 USER 10001:10001
 WORKDIR /var/lib/stormpilot
+# Planners are compiled once, here; on a machine with another CPU they compile again when the controller starts.
+RUN stormpilot planners --compile
+COPY topologies /opt/stormpilot/topologies
 VOLUME ["/var/lib/stormpilot", "/var/cache/stormpilot"]
 EXPOSE 8470
 HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \

@@ -32,6 +32,20 @@ def why_not() -> str | None:
     return None
 
 
+def why_no_build() -> str | None:
+    """Why images cannot be built here: a container reaches no Python packages, or none of Debian; None if it does."""
+    pip = ("pip", "python:3.11-slim-bookworm", "download", "-q", "--no-deps", "--retries=1", "-d", "/tmp", "kazoo")
+    apt = ("apt-get", "storm:2.8", "update", "-qq", "-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=1")
+    for what, command in (("Python packages", pip), ("Debian packages", apt)):
+        try:
+            reached = _docker("run", "--rm", "--user=root", "--entrypoint", *command).returncode == 0
+        except subprocess.TimeoutExpired:
+            reached = False
+        if not reached:
+            return f"images cannot be built here, a container reaches no registry of {what}"
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this folder is marked `docker`, and skipped where Docker does not run."""
@@ -47,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def stack() -> Iterator[Stack]:
     """The cluster of docker-compose.yml with `flights` submitted; leave it as you found it."""
     made = Stack(REPOSITORY, f"stormpilot-test-{os.getpid()}")
+    try:
+        made.build()
+    except (AssertionError, subprocess.TimeoutExpired):
+        if (reason := why_no_build()) is not None:
+            pytest.skip(f"Docker: {reason}")
+        raise
     try:
         made.up()
         yield made

@@ -60,23 +60,11 @@ def test_the_doctor_finds_nothing_wrong(stack: Stack) -> None:
     until(lambda: not wrong(), 120, "a healthy installation")
 
 
-def test_a_killed_supervisor_container_is_done_without_and_comes_back(stack: Stack) -> None:
-    lost = stack.busiest()
-    container = stack.container(lost)
-    docker("kill", container)
-    try:
-        until(lambda: lost not in stack.supervisors(), 120, f"Nimbus to miss {lost}")
-        until(lambda: not {lost, ""} & set(stack.hosts()), 120, "its executors to run elsewhere")
-    finally:
-        docker("start", container)
-    until(lambda: lost in stack.supervisors(), 120, f"{lost} to be back")
-    until(lambda: stack.runs("flights"), 180, "every executor to run")
-
-
 def test_a_restarted_controller_leads_again_and_no_worker_restarts(stack: Stack) -> None:
     until(lambda: stack.runs("flights"), 180, "every executor to run")
     stack.inside("controller", "stormpilot", "pause", "--why", "test")
     try:
+        until(stack.workers_run, 120, "a worker for every slot of the placement")
         workers, epoch = stack.workers(), stack.status()["controller"]["epoch"]
         assert any(workers.values())
         docker("restart", "-t", "10", stack.container("controller"))
@@ -89,3 +77,17 @@ def test_a_restarted_controller_leads_again_and_no_worker_restarts(stack: Stack)
         assert stack.workers() == workers
     finally:
         stack.inside("controller", "stormpilot", "resume", check=False)
+
+
+def test_a_killed_supervisor_container_is_done_without_and_comes_back(stack: Stack) -> None:
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
+    lost = stack.busiest()
+    container = stack.container(lost)
+    docker("kill", container)
+    try:
+        until(lambda: lost not in stack.supervisors(), 120, f"Nimbus to miss {lost}")
+        until(lambda: not {lost, ""} & set(stack.hosts()), 120, "its executors to run elsewhere")
+    finally:
+        docker("start", container)
+    until(lambda: lost in stack.supervisors(), 120, f"{lost} to be back")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")

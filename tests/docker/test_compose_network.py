@@ -1,4 +1,4 @@
-"""A supervisor that the network cuts off: some minutes, so `make test-docker` runs it and `make test` does not."""
+"""A supervisor that the network cuts off."""
 
 from __future__ import annotations
 

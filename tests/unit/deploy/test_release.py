@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.release import parts, sbom
+from deploy.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PINS = parts.pinned(REPOSITORY / "constraints.txt")
@@ -73,6 +73,14 @@ def test_the_bill_of_materials_keeps_its_schema_and_names_everything(tmp_path: P
     assert all(c.get("licenses") for c in bill["components"])
     needs = {d["ref"]: d.get("dependsOn", []) for d in bill["dependencies"]}
     assert [r for r in needs[worker.name] if "gson" in r]
+
+
+def test_what_nobody_audited_is_listed_and_said_to_be_unaudited() -> None:
+    packages = parts.python_packages((), PINS)
+    text = audit.report(None, packages, [])
+    assert f"no vulnerability in 0 of {len(packages)} Python packages" in text
+    assert "Not audited, because nobody asked" in text
+    assert all(f"  {p.name} {p.version}\n" in text for p in packages)
 
 
 def test_the_version_is_the_same_everywhere() -> None:
