@@ -66,7 +66,7 @@ dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM
 
 test-containers: build ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
 	@$(BIN)/python -m deploy.release --no-audit >/dev/null
-	$(BIN)/pytest -q --reruns 1 $(addprefix tests/docker/test_,zookeeper.py compose.py compose_network.py)
+	$(BIN)/pytest -q --reruns 1 $(addprefix tests/docker/test_,zookeeper.py compose.py compose_lost.py)
 
 test-docker: dist ## everything in containers: also Spark, the hook, and the install pages word for word; about 20 minutes
 	$(BIN)/pytest -v tests/docker

@@ -1,4 +1,8 @@
-"""A supervisor that the network cuts off."""
+"""A supervisor that is killed, and one that the network cuts off.
+
+The last of the compose cluster's tests: a supervisor that was away stays on Nimbus's blacklist for half an hour, and
+what two supervisors have room for is less than the tests before need.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,20 @@ pytestmark = pytest.mark.timeout(1200)
 
 def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_a_killed_supervisor_container_is_done_without_and_comes_back(stack: Stack) -> None:
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
+    lost = stack.busiest()
+    container = stack.container(lost)
+    docker("kill", container)
+    try:
+        until(lambda: lost not in stack.supervisors(), 120, f"Nimbus to miss {lost}")
+        until(lambda: not {lost, ""} & set(stack.hosts()), 120, "its executors to run elsewhere")
+    finally:
+        docker("start", container)
+    until(lambda: lost in stack.supervisors(), 120, f"{lost} to be back")
+    until(lambda: stack.runs("flights"), 180, "every executor to run")
 
 
 def test_a_supervisor_without_network_is_done_without_and_comes_back(stack: Stack) -> None:
