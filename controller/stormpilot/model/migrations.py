@@ -102,6 +102,9 @@ class Migration(Message, frozen=True, kw_only=True):
         for_s = (now_ms - self.since_ms) / 1000
         wish = " (to be aborted)" if self.abort_by else " (paused)" if self.paused_by else ""
         said = f"{plan}: step {self.step + 1} of {len(self.steps)}, {self.phase} for {for_s:.0f} s{wish}"
+        if self.phase == "moving" and self.reported_at_ms is not None:
+            late = f", {len(self.untold)} of these nodes only when they ask" if self.untold else ""
+            said += f", what moved runs, nodes that send to it get to know where{late}"
         return f"{said}: {self.text}" if self.text else said
 
 

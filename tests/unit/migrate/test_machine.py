@@ -87,6 +87,7 @@ def test_tasks_get_tuples_again_only_when_all_workers_know_where_they_are() -> N
         r.look()
     reported_s = r.now_s
     assert reported_s < r.known_s[2]  # workers start sooner than a supervisor asks that was not told
+    assert "1 of these nodes only when they ask" in r.migration.sentence(r.facts().now_ms)
     while r.migration.phase == "moving":
         assert not {2, 3} & r.active()
         r.look()
