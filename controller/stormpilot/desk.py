@@ -19,7 +19,7 @@ from stormpilot.decide.approval import still_waiting
 from stormpilot.decide.leave import admit_leaving, cannot_leave, decide_leaving, leaving, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.requests import Answer, answer
-from stormpilot.model.constrain import misplaced, rest_stands_still
+from stormpilot.model.constrain import misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.messages import HistoryEntry, encode
 from stormpilot.model.part import part
 from stormpilot.model.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting, Request
@@ -207,11 +207,10 @@ class Desk:
                 continue
             alone = part(model, {t})
             starts = {t: misplaced(alone).get(t, [])}
-            standing = rest_stands_still(alone, starts)
-            answer_ = plan_one(standing)
-            if not isinstance(answer_, Plan):
-                standing = alone
+            for standing in (rest_stands_still(alone, starts), rest_keeps_its_nodes(alone, starts), alone):
                 answer_ = plan_one(standing)
+                if isinstance(answer_, Plan):
+                    break
             if not isinstance(answer_, Plan):
                 held[t] = cannot_leave(t, text, answer_)
                 continue

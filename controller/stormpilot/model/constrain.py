@@ -90,3 +90,16 @@ def rest_stands_still(model: Model, leaving: Mapping[str, Collection[int]]) -> M
         rest = {(a.supervisor, a.port) for a in t.assignment} - moving
         topologies.append(msgspec.structs.replace(t, fixed_workers=sorted(rest)))
     return msgspec.structs.replace(model, topologies=topologies)
+
+
+def rest_keeps_its_nodes(model: Model, leaving: Mapping[str, Collection[int]]) -> Model:
+    """The model in which nobody but `leaving` (start tasks, by topology id) may change the supervisor.
+
+    For when `rest_stands_still` leaves too little room: who leaves may come to workers that run, which restarts these.
+    """
+    topologies = []
+    for t in model.topologies:
+        stays = {a.start: a.supervisor for a in t.assignment if a.start not in leaving.get(t.id, ())}
+        executors = [msgspec.structs.replace(e, pin=stays.get(e.start, e.pin)) for e in t.executors]
+        topologies.append(msgspec.structs.replace(t, executors=executors))
+    return msgspec.structs.replace(model, topologies=topologies)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from doubles.models import PAIRED, SPREAD, model, topology
-from stormpilot.model.constrain import constrained, misplaced, rest_stands_still
+from stormpilot.model.constrain import constrained, misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.settings import ExcludeSetting, PinSetting
-from stormpilot.model.values import Exclusion, Model
+from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.check import violations
 
@@ -90,3 +90,16 @@ def test_plan_with_the_rest_standing_still_moves_only_who_must_leave() -> None:
     workers = {(w.supervisor, w.port): w.executors for w in plan.topologies[0].workers}  # type: ignore[union-attr]
     assert workers.pop(("b", 1)) == [(3, 3), (4, 4)]
     assert {s for s, _ in workers} <= {"b", "c"}
+
+
+def test_where_the_rest_cannot_stand_still_it_keeps_its_nodes() -> None:
+    drained, _ = constrained(model(topology(SPREAD)), {"host-a"}, (), ())
+    limits = {"a": 1000.0, "b": 700.0, "c": 300.0}  # room for one more on b, for one on c
+    m = replace(drained, supervisors=[replace(s, cpu_limit_mhz=limits[s.id]) for s in drained.supervisors])
+    assert isinstance(compute(rest_stands_still(m, misplaced(m)), "best", {}, seed=1), Infeasible)
+    plan = compute(rest_keeps_its_nodes(m, misplaced(m)), "best", {}, seed=1)
+    assert isinstance(plan, Plan)
+    assert violations(m, plan) == []
+    node = {start: w.supervisor for w in plan.topologies[0].workers for start, _ in w.executors}
+    assert (node[3], node[4]) == ("b", "b")
+    assert sorted((node[1], node[2])) == ["b", "c"]
