@@ -28,7 +28,7 @@ from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
 UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
-THREADS = 1  # with one thread Mt-KaHyPar's default preset gives the same partition for the same seed
+THREADS = 2  # no difference to Mt-KaHyPar's deterministic presets; the others answer differently from call to call
 WIDEST = 16  # blocks of one call: time grows with blocks x edges, so more are divided in several steps
 GOOD_BELOW = 3000  # executors
 LARGE_FROM = 10_000
@@ -244,7 +244,7 @@ def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], seed
     if short > 0:  # an overfull share of vertices: the surplus is spread, and repaired afterwards
         largest += short // len(largest) + 1
     rate = np.maximum(np.round(tps / max(float(tps.sum()), 1e-9) * UNITS), 1).astype(np.int64)
-    context = mtk.context_from_preset(mtkahypar.PresetType.DEFAULT)
+    context = mtk.context_from_preset(mtkahypar.PresetType.DETERMINISTIC_QUALITY)
     context.set_partitioning_parameters(len(groups), 0.03, mtkahypar.Objective.CUT)
     context.set_individual_target_block_weights(largest.tolist())
     context.logging = False

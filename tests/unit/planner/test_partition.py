@@ -118,6 +118,14 @@ def test_same_seed_same_partition_whatever_the_quality():
         assert len(located(first, first.topologies[0].id)) == len(model.topologies[0].executors)
 
 
+def test_what_was_asked_before_in_the_process_changes_nothing():
+    model = loaded(Loaded(executors=1000, topologies=40, load=0.85), np.random.default_rng([2, 1000, 0]))
+    frame = frame_of(compile_model(model))
+    objective = objective_of(frame.compiled, "inter_node", 0.0)
+    made = [divided(frame, objective, seed).worker.tolist() for seed in (1, 2, 1, 1)]
+    assert made[2] == made[3] == made[0]
+
+
 @pytest.mark.parametrize("params", [{"quality": "poor"}, {"objective": "x"}, {"restart_tps": -1}, {"iterations": -1}])
 def test_bad_parameters_are_refused(params):
     with pytest.raises(UsageError, match="expected"):
