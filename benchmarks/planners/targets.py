@@ -273,7 +273,10 @@ def _room(table: Table) -> Target:
 
 
 def losses(table: Table) -> tuple[list[str], int]:
-    """Where a plan that holds every constraint has less traffic between nodes than `best` with the same instance."""
+    """Where a plan that holds every constraint has less traffic between nodes than `best` with the same instance.
+
+    Who ran with several seeds is compared with `best` of the same seed, who ran with one with each of `best`.
+    """
     lost = []
     compared = 0
     for part, best in (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s")):
@@ -282,14 +285,14 @@ def losses(table: Table) -> tuple[list[str], int]:
             if contestant.startswith(("best", "exact")) or contestant == "planted":
                 continue
             for instance, rows in table.rows(part, contestant).items():
-                theirs = [r.metrics[COST] for r in rows if r.held]
-                own = [r.metrics[COST] for r in mine.get(instance, []) if r.held]
-                if not theirs or not mine.get(instance):
-                    continue
-                compared += 1
-                least, most = min(theirs), max(own, default=float("inf"))
-                if most > least * (1 + NEAR) + NEAR:
-                    lost.append(f"{instance}: {contestant} {least:,.1f}, best {most:,.1f}")
+                own = {r.seed: r.metrics[COST] if r.held else float("inf") for r in mine.get(instance, [])}
+                seeded = len({r.seed for r in rows}) > 1
+                for r in (r for r in rows if r.held):
+                    theirs = r.metrics[COST]
+                    for most in (cost for seed, cost in own.items() if not seeded or seed == r.seed):
+                        compared += 1
+                        if most > theirs * (1 + NEAR) + NEAR:
+                            lost.append(f"{instance}, seed {r.seed}: {contestant} {theirs:,.1f}, best {most:,.1f}")
     return lost, compared
 
 

@@ -107,6 +107,14 @@ def test_the_worst_seed_of_best_is_what_must_not_lose():
     assert target([*rows, row("medium", "m-0", "online", 11.0)], "never loses").met is False
 
 
+def test_who_has_seeds_too_is_compared_seed_by_seed():
+    rows = [row("medium", "m-0", "best 10 s", 10.0), row("medium", "m-0", "best 10 s", 12.0, seed=1)]
+    rows += [row("medium", "m-0", "partition", 11.0), row("medium", "m-0", "partition", 13.0, seed=1)]
+    assert target(rows, "never loses").met
+    rows[-1] = row("medium", "m-0", "partition", 11.5, seed=1)
+    assert target(rows, "never loses").met is False
+
+
 def test_a_best_that_found_no_plan_loses_to_any_plan():
     mine = row("medium", "m-0", "best 10 s", held=False)
     assert target([mine, row("medium", "m-0", "online", 11.0)], "never loses").met is False
