@@ -211,6 +211,7 @@ def _medium(table: Table) -> list[Target]:
     online, default = table.held("medium", "online"), table.median("medium", "storm default", _cost)
     wins = [online[i] < default[i] for i in online if i in default]
     lost, against = losses(table)
+    climbers, climbs = losses(table, climbers=True)
     most = max(gaps, default=0.0)
     return [
         _target(
@@ -228,6 +229,13 @@ def _medium(table: Table) -> list[Target]:
             f"{len(lost)} losses" + (f", e.g. {lost[0]}" if lost else ""),
             not lost,
             against,
+        ),
+        Target(
+            "the same against Mt-KaHyPar plus hill climbing",
+            "(none)",
+            f"{len(climbers)} losses" + (f", e.g. {climbers[0]}" if climbers else "") if climbs else "",
+            None,
+            climbs,
         ),
         _target(
             "medium instances: `online` beats Storm's default",
@@ -272,17 +280,18 @@ def _room(table: Table) -> Target:
     return Target(what, "20% or more", figure if most else "not measured", None, len(most))
 
 
-def losses(table: Table) -> tuple[list[str], int]:
+def losses(table: Table, *, climbers: bool = False) -> tuple[list[str], int]:
     """Where a plan that holds every constraint has less traffic between nodes than `best` with the same instance.
 
-    Who ran with several seeds is compared with `best` of the same seed, who ran with one with each of `best`.
+    `climbers`: of the partitioners with hill climbing, else of all planners but these. Who ran with several seeds is
+    compared with `best` of the same seed, who ran with one with each of `best`.
     """
     lost = []
     compared = 0
     for part, best in (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s")):
         mine = table.rows(part, best)
         for contestant in table.contestants(part):
-            if contestant.startswith(("best", "exact")) or contestant == "planted":
+            if contestant.startswith(("best", "exact", "planted")) or (contestant in CLIMBS) != climbers:
                 continue
             for instance, rows in table.rows(part, contestant).items():
                 own = {r.seed: r.metrics[COST] if r.held else float("inf") for r in mine.get(instance, [])}
