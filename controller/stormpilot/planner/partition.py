@@ -168,7 +168,7 @@ class _Graph:
 
 
 def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
-    """E -> node. With quality `fast`, clusters of executors are divided instead of executors."""
+    """E -> node. With quality `fast`, clusters of executors are divided instead of executors; they alone have a seed."""
     pairs = weights(c, objective)
     tied = _tied(c)
     vertex = np.arange(c.executors)
@@ -192,7 +192,7 @@ def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
             result[vertices] = nodes[0]
             continue
         groups = _groups(c, nodes, racks)
-        block = _blocks(c, graph, vertices, groups, seed)
+        block = _blocks(c, graph, vertices, groups)
         pending.extend((vertices[block == i], group) for i, group in enumerate(groups))
     return result[vertex]
 
@@ -218,7 +218,7 @@ def _tied(c: Compiled) -> Ints:
     return np.where(c.fixed, c.slot_node[c.current], tied) if c.slots else tied
 
 
-def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], seed: int) -> Ints:
+def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints]) -> Ints:
     """Divide these vertices among the groups of nodes; the group of each vertex."""
     limit = np.array([c.node_limit_mhz[group].sum() for group in groups])
     cpu = graph.cpu_mhz[vertices]
@@ -236,7 +236,6 @@ def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], seed
     import mtkahypar
 
     mtk = _library()
-    mtkahypar.set_seed(seed)
     unit = max(float(limit.sum()), float(cpu.sum()), 1e-9) / UNITS
     weight = np.maximum(np.ceil(cpu / unit), 1).astype(np.int64)
     largest = np.maximum(np.floor(limit / unit).astype(np.int64), 1)
