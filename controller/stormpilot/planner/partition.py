@@ -168,7 +168,7 @@ class _Graph:
 
 
 def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
-    """E -> node. With quality `fast`, clusters of executors are divided instead of executors; they alone have a seed."""
+    """E -> node. With quality `fast`, clusters of executors are divided instead of executors; `seed` is theirs."""
     pairs = weights(c, objective)
     tied = _tied(c)
     vertex = np.arange(c.executors)
