@@ -68,11 +68,12 @@ class Flows(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in; all zero between two calls. `out_*` take the edges, as many as there is room for."""
+    """Room to work in; all rates are zero between two calls. `out_*` take the edges, as many as there is room for."""
 
     new_tps: Floats  # E
     room_tps: Floats  # E
     added_tps: Floats  # E
+    some: Ints  # E: targets in scopes with demand
     seen: Ints  # places in use
     wanted_tps: Floats  # by place: all that leaves its executors for the component at hand
     left_tps: Floats  # by place: what of it has no target yet
@@ -97,6 +98,7 @@ def scratch(flows: Flows, places: int, edges: int | None = None) -> Scratch:
         new_tps=np.zeros(e),
         room_tps=np.zeros(e),
         added_tps=np.zeros(e),
+        some=np.zeros(e, dtype=np.int64),
         seen=np.zeros(places, dtype=np.int64),
         wanted_tps=np.zeros(places),
         left_tps=np.zeros(places),

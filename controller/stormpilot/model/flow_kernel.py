@@ -19,6 +19,7 @@ from stormpilot.model.flow_arrays import (
     OWN,
     POOLED,
     RACKS,
+    SCOPED,
     WORKERS,
     Flows,
     Scratch,
@@ -59,34 +60,26 @@ def follow(
         c = f.order[i]
         for m in range(f.first_member[c], f.first_member[c + 1]):
             e = f.members[m]
-            if f.cpu_rule[c] == FOLLOWS:
-                cpu[e] = f.base_mhz[c] + f.cost_mhz[c] * received[e]
-            elif f.cpu_rule[c] == OWN:
-                cpu[e] = max(f.cpu_mhz[e] + f.cost_mhz[c] * (received[e] - f.received_tps[e]), 0.0)
-            else:
-                cpu[e] = f.cpu_mhz[e]
+            cpu[e] = cpu_of(f, c, e, received[e])
+
+
+@jit
+def cpu_of(f: Flows, c: int, e: int, tps: float) -> float:
+    """MHz that executor e of component c uses when it receives so much."""
+    if f.cpu_rule[c] == FOLLOWS:
+        return float(f.base_mhz[c] + f.cost_mhz[c] * tps)
+    if f.cpu_rule[c] == OWN:
+        return float(max(f.cpu_mhz[e] + f.cost_mhz[c] * (tps - f.received_tps[e]), 0.0))
+    return float(f.cpu_mhz[e])
 
 
 @jit
 def _receive(f: Flows, c: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch) -> float:
     """Work out what the executors of component c receive; returns by how much that changed (tuples/s)."""
-    scoped = 0
     for g in range(f.first_group[c], f.first_group[c + 1]):
-        rule = f.group_rule[g]
-        if rule == KEYED:
-            _keyed(f, g, place, node_of, received, totals, s)
-        elif rule in (POOLED, EVEN):
-            _by_weight(f, g, c, place, node_of, received, totals, s, False)
-        elif rule in (LOCAL_SCOPED, LOCAL_EVEN):
-            _local(f, g, c, place, received, totals, s)
-            if rule == LOCAL_EVEN:
-                _by_weight(f, g, c, place, node_of, received, totals, s, True)
-            else:
-                scoped = want(f, g, c, place, received, s, scoped, True)
-        else:
-            scoped = want(f, g, c, place, received, s, scoped, False)
-    if scoped > 0:
-        by_scope(f, c, scoped, place, node_of, received, totals, s)
+        if f.group_rule[g] == KEYED:
+            by_keys(f, g, place, node_of, received, totals, s)
+    split(f, c, place, node_of, received, totals, s)
     change = 0.0
     for m in range(f.first_member[c], f.first_member[c + 1]):
         e = f.members[m]
@@ -97,7 +90,28 @@ def _receive(f: Flows, c: int, place: Ints, node_of: Ints, received: Floats, tot
 
 
 @jit
-def _keyed(f: Flows, g: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch) -> None:
+def split(f: Flows, c: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch) -> None:
+    """Add what component c receives other than by key, after that, to `totals` and to `new_tps` of its executors."""
+    scoped = 0
+    for g in range(f.first_group[c], f.first_group[c + 1]):
+        rule = f.group_rule[g]
+        if rule in (POOLED, EVEN):
+            _by_weight(f, g, c, place, node_of, received, totals, s, False)
+        elif rule in (LOCAL_SCOPED, LOCAL_EVEN):
+            _local(f, g, c, place, received, totals, s)
+            if rule == LOCAL_EVEN:
+                _by_weight(f, g, c, place, node_of, received, totals, s, True)
+            else:
+                scoped = want(f, g, c, place, received, s, scoped, True)
+        elif rule == SCOPED:
+            scoped = want(f, g, c, place, received, s, scoped, False)
+    if scoped > 0:
+        by_scope(f, c, scoped, place, node_of, received, totals, s)
+
+
+@jit
+def by_keys(f: Flows, g: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch) -> None:
+    """Add what group g (KEYED) sends, edge by edge."""
     c = f.group_source[g]
     for j in range(f.first_edge[g], f.first_edge[g + 1]):
         a, b = f.edge_from[j], f.edge_to[j]

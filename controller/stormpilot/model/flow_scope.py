@@ -81,10 +81,12 @@ def by_scope(
             left += s.left_tps[p]
             s.demand[_scope(f, level, p, node_of)] += s.left_tps[p]
         if left > NOTHING:
-            now = _fill(f, c, level, place, node_of, s)
+            targets = _wanted(f, c, level, place, node_of, s)
+            now = _fill(f, c, level, targets, place, node_of, s)
             totals[FULL] += f.cost_mhz[c] * max(now - refused, 0.0)  # what was refused before is not counted again
             refused = now
-            _account(f, c, level, places, place, node_of, received, totals, s)
+            if targets:
+                _account(f, c, level, targets, places, place, node_of, received, totals, s)
         for i in range(places):
             s.demand[_scope(f, level, s.seen[i], node_of)] = 0.0
         if left <= NOTHING:
@@ -95,20 +97,31 @@ def by_scope(
 
 
 @jit
-def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) -> float:
+def _wanted(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) -> int:
+    """List the targets in scopes with demand (`some`); how many."""
+    found = 0
+    for m in range(f.first_member[c], f.first_member[c + 1]):
+        e = f.members[m]
+        if s.demand[_scope(f, level, place[e], node_of)] > 0.0:
+            s.some[found] = e
+            found += 1
+    return found
+
+
+@jit
+def _fill(f: Flows, c: int, level: int, targets: int, place: Ints, node_of: Ints, s: Scratch) -> float:
     """Give the demand of every scope to its targets (`added_tps`), evenly by task, up to their room.
 
     Returns the tuples/s that the targets of their scope had no room for.
     """
-    first, end = f.first_member[c], f.first_member[c + 1]
     for _ in range(FILLS):
         full = False
-        for m in range(first, end):
-            e = f.members[m]
+        for i in range(targets):
+            e = s.some[i]
             if s.room_tps[e] > NOTHING:
                 s.part[_scope(f, level, place[e], node_of)] += f.tasks[e]
-        for m in range(first, end):
-            e = f.members[m]
+        for i in range(targets):
+            e = s.some[i]
             k = _scope(f, level, place[e], node_of)
             if s.room_tps[e] > NOTHING and s.demand[k] > 0.0:
                 share = s.demand[k] * f.tasks[e] / s.part[k]
@@ -118,27 +131,27 @@ def _fill(f: Flows, c: int, level: int, place: Ints, node_of: Ints, s: Scratch) 
                 s.added_tps[e] += share
                 s.room_tps[e] -= share
                 s.filled[k] += share
-        for m in range(first, end):
-            k = _scope(f, level, place[f.members[m]], node_of)
+        for i in range(targets):
+            k = _scope(f, level, place[s.some[i]], node_of)
             s.demand[k] = max(s.demand[k] - s.filled[k], 0.0) if s.filled[k] > 0.0 else s.demand[k]
             s.filled[k] = 0.0
             s.part[k] = 0.0
         if not full:
             break
     refused = 0.0
-    for m in range(first, end):
-        k = _scope(f, level, place[f.members[m]], node_of)
+    for i in range(targets):
+        k = _scope(f, level, place[s.some[i]], node_of)
         if s.demand[k] > NOTHING and s.part[k] == 0.0:
             s.part[k] = 1.0
             refused += s.demand[k]
-    for m in range(first, end):
-        s.part[_scope(f, level, place[f.members[m]], node_of)] = 0.0
+    for i in range(targets):
+        s.part[_scope(f, level, place[s.some[i]], node_of)] = 0.0
     if level == EVERYTHING and s.demand[0] > NOTHING:
         tasks = 0.0
-        for m in range(first, end):
-            tasks += f.tasks[f.members[m]]
-        for m in range(first, end):
-            s.added_tps[f.members[m]] += s.demand[0] * f.tasks[f.members[m]] / tasks
+        for i in range(targets):
+            tasks += f.tasks[s.some[i]]
+        for i in range(targets):
+            s.added_tps[s.some[i]] += s.demand[0] * f.tasks[s.some[i]] / tasks
         s.demand[0] = 0.0
     return refused
 
@@ -148,6 +161,7 @@ def _account(
     f: Flows,
     c: int,
     level: int,
+    targets: int,
     places: int,
     place: Ints,
     node_of: Ints,
@@ -156,9 +170,8 @@ def _account(
     s: Scratch,
 ) -> None:
     """Who of a scope sent what was added to its targets, and how far that goes."""
-    first, end = f.first_member[c], f.first_member[c + 1]
-    for m in range(first, end):
-        e = f.members[m]
+    for i in range(targets):
+        e = s.some[i]
         p = place[e]
         n = node_of[p]
         s.near[p] += s.added_tps[e]
@@ -179,8 +192,8 @@ def _account(
         if s.emitted[0] >= 0:
             _emit_scope(f, c, level, p, served / s.wanted_tps[p] / added, place, node_of, received, s)
         s.left_tps[p] -= served
-    for m in range(first, end):
-        e = f.members[m]
+    for i in range(targets):
+        e = s.some[i]
         p = place[e]
         n = node_of[p]
         s.new_tps[e] += s.added_tps[e]
@@ -188,8 +201,8 @@ def _account(
         s.near_host[f.node_host[n]] = 0.0
         s.near_rack[f.node_rack[n]] = 0.0
         s.part[_scope(f, level, p, node_of)] = 0.0
-    for m in range(first, end):
-        s.added_tps[f.members[m]] = 0.0
+    for i in range(targets):
+        s.added_tps[s.some[i]] = 0.0
 
 
 @jit

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.flow_arrays import FULL, HOSTS, RACKS, WORKERS, Flows, Scratch
-from stormpilot.model.flow_kernel import follow
+from stormpilot.model.flow_delta import CHANGED, MOVED, Links, Now, begin, keep, moved, note, undo
+from stormpilot.model.flow_kernel import cpu_of
 from stormpilot.model.jit import jit
 from stormpilot.planner.anneal import NO_VIOLATION
 
@@ -19,6 +20,7 @@ TRAFFIC, VIOLATION, RESTARTED = 0, 1, 2  # in `State.sums`
 class Rules(NamedTuple):
     """What the search may not change. Sizes: E executors, W workers, N nodes, T topologies, K classes."""
 
+    links: Links
     topology: Ints  # E
     klass: Ints  # E
     cpu_mhz: Floats  # E, measured
@@ -42,25 +44,24 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """A layout, what it costs, and room for the next try."""
 
+    now: Now
     worker: Ints  # E
     node: Ints  # W
     size: Ints  # W
     used: Ints  # N: slots
+    strange: Ints  # W: executors that are there and were not, or were there and are not
     cpu: Floats  # E, predicted
-    traffic: Floats  # T
-    full_mhz: Floats  # T
-    restarted: Ints  # T
     sums: Floats  # 3
     predicted_mhz: Floats  # N
     measured_mhz: Floats
     memory_mb: Floats
     new_cpu: Floats  # E
-    received: Floats  # E
-    totals: Floats  # flow_arrays.TOTALS
-    changed: Ints  # W: 0, and 1 while restarts are counted
-    new_predicted_mhz: Floats  # N
-    new_measured_mhz: Floats
-    new_memory_mb: Floats
+    nodes: Ints  # whose load a try changes
+    counts: Ints  # (1,): of `nodes`
+    is_changed: Bools  # N
+    more_predicted_mhz: Floats  # N: by a try
+    more_measured_mhz: Floats
+    more_memory_mb: Floats
     random: Ints  # (1,)
 
 
@@ -71,18 +72,24 @@ def measure(f: Flows, r: Rules, s: State, room: Scratch) -> None:
     s.measured_mhz[:] = 0.0
     s.memory_mb[:] = 0.0
     s.sums[:] = 0.0
-    for t in range(len(s.traffic)):
-        s.traffic[t], s.restarted[t] = _evaluate(f, r, s, room, t)
-        s.full_mhz[t] = s.totals[FULL]
-        s.sums[TRAFFIC] += s.traffic[t]
-        s.sums[RESTARTED] += s.restarted[t]
-        s.sums[VIOLATION] += s.full_mhz[t]
+    s.strange[:] = 0
+    for t in range(len(r.first_executor) - 1):
+        begin(f, r.links, t, s.worker, s.node, s.now, room)
+        s.sums[TRAFFIC] += _weighted(r, s.now.delta)
+        s.sums[VIOLATION] += s.now.delta[FULL]
     for e in range(len(s.worker)):
-        n = s.node[s.worker[e]]
-        s.cpu[e] = s.new_cpu[e]
+        w = s.worker[e]
+        n = s.node[w]
+        s.cpu[e] = cpu_of(f, r.links.component[e], e, s.now.received[e])
         s.predicted_mhz[n] += s.cpu[e]
         s.measured_mhz[n] += r.cpu_mhz[e]
         s.memory_mb[n] += r.memory_mb[e]
+        if w != r.home[e]:
+            s.strange[w] += 1
+            if r.home[e] >= 0:
+                s.strange[r.home[e]] += 1
+    for w in range(len(s.node)):
+        s.sums[RESTARTED] += _restarts(r, s, w)
     for n in range(len(s.predicted_mhz)):
         s.sums[VIOLATION] += _over(r, s.predicted_mhz[n], s.measured_mhz[n], s.memory_mb[n], n)
 
@@ -114,17 +121,24 @@ def anneal(
             _open(f, r, s, room, e, temperature, price)
         else:
             _seat(f, r, s, room, e, temperature, price)
-        cost = s.sums[TRAFFIC] + r.restart_tps[0] * s.sums[RESTARTED]
-        feasible = s.sums[VIOLATION] <= NO_VIOLATION
-        if (feasible and (best[0] > NO_VIOLATION or cost < best[1] - 1e-9 * abs(best[1]))) or (
-            not feasible and s.sums[VIOLATION] < best[0]
-        ):
-            best[0] = s.sums[VIOLATION]
-            best[1] = cost
-            for i in range(len(best_worker)):
-                best_worker[i] = s.worker[i]
-            for i in range(len(best_node)):
-                best_node[i] = s.node[i]
+        if temperature > 0.0:
+            _remember(r, s, best, best_worker, best_node)
+    _remember(r, s, best, best_worker, best_node)  # without a temperature nothing ever gets worse
+
+
+@jit
+def _remember(r: Rules, s: State, best: Floats, best_worker: Ints, best_node: Ints) -> None:
+    cost = s.sums[TRAFFIC] + r.restart_tps[0] * s.sums[RESTARTED]
+    feasible = s.sums[VIOLATION] <= NO_VIOLATION
+    if (feasible and (best[0] > NO_VIOLATION or cost < best[1] - 1e-9 * abs(best[1]))) or (
+        not feasible and s.sums[VIOLATION] < best[0]
+    ):
+        best[0] = s.sums[VIOLATION]
+        best[1] = cost
+        for i in range(len(best_worker)):
+            best_worker[i] = s.worker[i]
+        for i in range(len(best_node)):
+            best_node[i] = s.node[i]
 
 
 @jit
@@ -136,10 +150,12 @@ def _shift(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: flo
     if a == b or r.fixed[b] or not r.allowed[r.klass[e], s.node[b]] or (s.size[a] == 1 and r.keep_workers[0]):
         return
     old_node = s.node[a]
-    _without(r, s, t)
-    _move(s, e, b)
-    if not _kept(f, r, s, room, t, temperature, price):
-        _move_back(s, e, a, old_node)
+    restarts = _restarts(r, s, a) + _restarts(r, s, b)
+    note(s.now, e, s.worker, s.node)
+    _move(r, s, e, b)
+    restarts = _restarts(r, s, a) + _restarts(r, s, b) - restarts
+    if not _kept(f, r, s, room, t, restarts, temperature, price):
+        _move_back(r, s, e, a, old_node)
 
 
 @jit
@@ -152,10 +168,15 @@ def _swap(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
         return
     if not r.allowed[r.klass[e], s.node[b]] or not r.allowed[r.klass[o], s.node[a]]:
         return
-    _without(r, s, t)
-    s.worker[e], s.worker[o] = b, a
-    if not _kept(f, r, s, room, t, temperature, price):
-        s.worker[e], s.worker[o] = a, b
+    restarts = _restarts(r, s, a) + _restarts(r, s, b)
+    note(s.now, e, s.worker, s.node)
+    note(s.now, o, s.worker, s.node)
+    _put(r, s, e, b)
+    _put(r, s, o, a)
+    restarts = _restarts(r, s, a) + _restarts(r, s, b) - restarts
+    if not _kept(f, r, s, room, t, restarts, temperature, price):
+        _put(r, s, e, a)
+        _put(r, s, o, b)
 
 
 @jit
@@ -167,12 +188,14 @@ def _open(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
     n = _random(s, len(s.used))
     if s.size[b] > 0 or s.size[a] == 1 or s.used[n] >= r.slots[n] or not r.allowed[r.klass[e], n]:
         return
-    _without(r, s, t)
+    restarts = _restarts(r, s, a)
+    note(s.now, e, s.worker, s.node)
     s.node[b] = n
     s.used[n] += 1
-    _move(s, e, b)
-    if not _kept(f, r, s, room, t, temperature, price):
-        _move_back(s, e, a, s.node[a])
+    _move(r, s, e, b)
+    restarts = _restarts(r, s, a) + _restarts(r, s, b) - restarts
+    if not _kept(f, r, s, room, t, restarts, temperature, price):
+        _move_back(r, s, e, a, s.node[a])
 
 
 @jit
@@ -186,93 +209,100 @@ def _seat(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
         n = s.node[b]
         if n == old or not _may(r, s, t, a, n) or not _may(r, s, t, b, old):
             return
-        _without(r, s, t)
+        restarts = _restarts(r, s, a) + _restarts(r, s, b)
+        _note_all(r, s, t, a)
+        _note_all(r, s, t, b)
         s.node[a], s.node[b] = n, old
-        if not _kept(f, r, s, room, t, temperature, price):
+        restarts = _restarts(r, s, a) + _restarts(r, s, b) - restarts
+        if not _kept(f, r, s, room, t, restarts, temperature, price):
             s.node[a], s.node[b] = old, n
         return
     n = _random(s, len(s.used))
     if n == old or s.used[n] >= r.slots[n] or not _may(r, s, t, a, n):
         return
-    _without(r, s, t)
+    restarts = _restarts(r, s, a)
+    _note_all(r, s, t, a)
     s.node[a] = n
     s.used[n] += 1
     s.used[old] -= 1
-    if not _kept(f, r, s, room, t, temperature, price):
+    restarts = _restarts(r, s, a) - restarts
+    if not _kept(f, r, s, room, t, restarts, temperature, price):
         s.node[a] = old
         s.used[n] -= 1
         s.used[old] += 1
 
 
 @jit
-def _kept(f: Flows, r: Rules, s: State, room: Scratch, t: int, temperature: float, price: float) -> bool:
-    """Whether what is in `worker` and `node` now is kept; if so, the sums follow. `_without` came before the move."""
-    traffic, restarted = _evaluate(f, r, s, room, t)
-    for e in range(r.first_executor[t], r.first_executor[t + 1]):
-        n = s.node[s.worker[e]]
-        s.new_predicted_mhz[n] += s.new_cpu[e]
-        s.new_measured_mhz[n] += r.cpu_mhz[e]
-        s.new_memory_mb[n] += r.memory_mb[e]
-    violation = s.totals[FULL] - s.full_mhz[t]
-    for other in range(len(s.full_mhz)):
-        violation += s.full_mhz[other]
-    for n in range(len(s.used)):
-        violation += _over(r, s.new_predicted_mhz[n], s.new_measured_mhz[n], s.new_memory_mb[n], n)
-    delta = traffic - s.traffic[t] + r.restart_tps[0] * (restarted - s.restarted[t])
-    delta += price * (violation - s.sums[VIOLATION])
-    if delta > 0.0:
-        if temperature <= 0.0:
-            return False
+def _kept(f: Flows, r: Rules, s: State, room: Scratch, t: int, restarts: int, temperature: float, price: float) -> bool:
+    """Whether what is in `worker` and `node` now is kept; if so, the sums follow. Who moved was noted before."""
+    now = s.now
+    moved(f, r.links, t, s.worker, s.node, now, room)
+    for i in range(now.counts[CHANGED]):
+        e = now.changed[i]
+        s.new_cpu[e] = cpu_of(f, r.links.component[e], e, now.received[e])
+        _load(s, s.node[s.worker[e]], s.new_cpu[e] - s.cpu[e], 0.0, 0.0)
+    for i in range(now.counts[MOVED]):
+        e = now.moved[i]
+        old, new = now.old_node[e], s.node[s.worker[e]]
+        if old != new:
+            _load(s, old, -s.cpu[e], -r.cpu_mhz[e], -r.memory_mb[e])
+            _load(s, new, s.cpu[e], r.cpu_mhz[e], r.memory_mb[e])
+    traffic = _weighted(r, now.delta)
+    violation = now.delta[FULL]
+    for i in range(s.counts[0]):
+        n = s.nodes[i]
+        violation += _over(
+            r,
+            s.predicted_mhz[n] + s.more_predicted_mhz[n],
+            s.measured_mhz[n] + s.more_measured_mhz[n],
+            s.memory_mb[n] + s.more_memory_mb[n],
+            n,
+        ) - _over(r, s.predicted_mhz[n], s.measured_mhz[n], s.memory_mb[n], n)
+    worse = traffic + r.restart_tps[0] * restarts + price * violation
+    kept = worse <= 0.0
+    if not kept and temperature > 0.0:
         draw = (_random(s, 1 << 53) + 0.5) / float(1 << 53)
-        if draw >= math.exp(-delta / temperature):
-            return False
-    s.sums[TRAFFIC] += traffic - s.traffic[t]
-    s.sums[RESTARTED] += restarted - s.restarted[t]
-    s.sums[VIOLATION] = violation
-    s.traffic[t] = traffic
-    s.full_mhz[t] = s.totals[FULL]
-    s.restarted[t] = restarted
-    for n in range(len(s.used)):
-        s.predicted_mhz[n] = s.new_predicted_mhz[n]
-        s.measured_mhz[n] = s.new_measured_mhz[n]
-        s.memory_mb[n] = s.new_memory_mb[n]
-    for e in range(r.first_executor[t], r.first_executor[t + 1]):
-        s.cpu[e] = s.new_cpu[e]
+        kept = draw < math.exp(-worse / temperature)
+    for i in range(s.counts[0]):
+        n = s.nodes[i]
+        if kept:
+            s.predicted_mhz[n] += s.more_predicted_mhz[n]
+            s.measured_mhz[n] += s.more_measured_mhz[n]
+            s.memory_mb[n] += s.more_memory_mb[n]
+        s.more_predicted_mhz[n] = 0.0
+        s.more_measured_mhz[n] = 0.0
+        s.more_memory_mb[n] = 0.0
+        s.is_changed[n] = False
+    s.counts[0] = 0
+    if not kept:
+        undo(f, now)
+        return False
+    for i in range(now.counts[CHANGED]):
+        s.cpu[now.changed[i]] = s.new_cpu[now.changed[i]]
+    s.sums[TRAFFIC] += traffic
+    s.sums[RESTARTED] += restarts
+    s.sums[VIOLATION] += violation
+    keep(now)
     return True
 
 
 @jit
-def _without(r: Rules, s: State, t: int) -> None:
-    """Loads of the nodes without topology t, into `new_*`."""
-    for n in range(len(s.used)):
-        s.new_predicted_mhz[n] = s.predicted_mhz[n]
-        s.new_measured_mhz[n] = s.measured_mhz[n]
-        s.new_memory_mb[n] = s.memory_mb[n]
-    for e in range(r.first_executor[t], r.first_executor[t + 1]):
-        n = s.node[s.worker[e]]
-        s.new_predicted_mhz[n] -= s.cpu[e]
-        s.new_measured_mhz[n] -= r.cpu_mhz[e]
-        s.new_memory_mb[n] -= r.memory_mb[e]
+def _weighted(r: Rules, totals: Floats) -> float:
+    """Traffic x distance."""
+    traffic = r.distance[0] * (totals[WORKERS] - totals[HOSTS]) + r.distance[1] * (totals[HOSTS] - totals[RACKS])
+    return float(traffic + r.distance[2] * totals[RACKS])
 
 
 @jit
-def _evaluate(f: Flows, r: Rules, s: State, room: Scratch, t: int) -> tuple[float, int]:
-    """Traffic x distance and restarts of topology t as it is in `worker` and `node`; its CPU goes to `new_cpu`."""
-    follow(f, t, s.worker, s.node, s.received, s.new_cpu, s.totals, room)
-    between = s.totals[WORKERS] - s.totals[HOSTS]
-    traffic = r.distance[0] * between + r.distance[1] * (s.totals[HOSTS] - s.totals[RACKS])
-    traffic += r.distance[2] * s.totals[RACKS]
-    for e in range(r.first_executor[t], r.first_executor[t + 1]):
-        if s.worker[e] != r.home[e]:
-            s.changed[s.worker[e]] = 1
-            if r.home[e] >= 0:
-                s.changed[r.home[e]] = 1
-    restarted = 0
-    for w in range(r.first_worker[t], r.first_worker[t + 1]):
-        if s.size[w] > 0 and (s.changed[w] == 1 or s.node[w] != r.home_node[w]):
-            restarted += 1
-        s.changed[w] = 0
-    return traffic, restarted
+def _load(s: State, n: int, predicted: float, measured: float, memory: float) -> None:
+    """Add to what a try changes on node n."""
+    if not s.is_changed[n]:
+        s.is_changed[n] = True
+        s.nodes[s.counts[0]] = n
+        s.counts[0] += 1
+    s.more_predicted_mhz[n] += predicted
+    s.more_measured_mhz[n] += measured
+    s.more_memory_mb[n] += memory
 
 
 @jit
@@ -281,6 +311,12 @@ def _over(r: Rules, predicted: float, measured: float, memory: float, n: int) ->
     if memory > r.limit_mb[n] * (1.0 + 1e-9):
         over += (memory - r.limit_mb[n]) * r.mhz_per_mb[0]
     return float(over)
+
+
+@jit
+def _restarts(r: Rules, s: State, w: int) -> int:
+    """1 where worker w starts, or starts again: it is in use with other executors, or elsewhere, than it was."""
+    return 1 if s.size[w] > 0 and (s.strange[w] > 0 or s.node[w] != r.home_node[w]) else 0
 
 
 @jit
@@ -293,9 +329,27 @@ def _may(r: Rules, s: State, t: int, w: int, n: int) -> bool:
 
 
 @jit
-def _move(s: State, e: int, b: int) -> None:
+def _note_all(r: Rules, s: State, t: int, w: int) -> None:
+    """All executors of worker w are about to move with it."""
+    for e in range(r.first_executor[t], r.first_executor[t + 1]):
+        if s.worker[e] == w:
+            note(s.now, e, s.worker, s.node)
+
+
+@jit
+def _put(r: Rules, s: State, e: int, b: int) -> None:
+    """Write down worker b for e."""
     a = s.worker[e]
     s.worker[e] = b
+    back = 1 if r.home[e] == b else 0
+    s.strange[a] += 1 if r.home[e] == a else -1
+    s.strange[b] += 1 - 2 * back
+
+
+@jit
+def _move(r: Rules, s: State, e: int, b: int) -> None:
+    a = s.worker[e]
+    _put(r, s, e, b)
     s.size[a] -= 1
     s.size[b] += 1
     if s.size[a] == 0:
@@ -304,11 +358,11 @@ def _move(s: State, e: int, b: int) -> None:
 
 
 @jit
-def _move_back(s: State, e: int, a: int, old_node: int) -> None:
+def _move_back(r: Rules, s: State, e: int, a: int, old_node: int) -> None:
     if s.size[a] == 0:
         s.node[a] = old_node
         s.used[old_node] += 1
-    _move(s, e, a)
+    _move(r, s, e, a)
 
 
 @jit

@@ -38,11 +38,12 @@ PREFIX = "flow_"
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
-MOST_STARTS = 3  # the cheapest are searched from
+MOST_STARTS = 4  # the cheapest are searched from, as many as get `ENOUGH` tries per executor each
+ENOUGH = 400
+PROMISING = 1.5  # times the cost of the best start, with a price on overload, that others may have
+LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
-PAIRS_PART = 0.3  # of the time of `best` that goes to measured pairs, where `partition` is asked too; else half
-PARTITION_PART = 0.5  # of what is left then, that `partition` may take
-FLOW_PARTITION_S = 6e-4  # seconds per executor that must be left for it
+MATCHED_PART = 0.45  # of the time that pairs leave, for the plan on matched traffic
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
@@ -59,9 +60,7 @@ def on_flows(
     `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
     """
     total_s = left_s()
-    executors = sum(len(t.executors) for t in model.topologies)
-    alone = planner != "best" or not _time_for_partition(executors, total_s * (1 - PAIRS_PART))
-    kept_s = total_s * (1 - (0.5 if alone else PAIRS_PART))
+    kept_s = total_s * (1 - _pairs_part(planner, model))
     plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
     if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
         plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
@@ -75,11 +74,13 @@ def on_flows(
             topologies=[t for t in model.topologies if t.id in ids],
             traffic=[e for e in model.traffic if e.topology in ids],
         )
+    pairs_s = total_s - left_s()
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
-        others = _partition(planned, params, seed, left_s) if planner == "best" else []
-        plan = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None).run()
+        others = _partition(planned, params, seed) if planner == "best" and not math.isfinite(total_s) else []
+        planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None)
+        plan = planning.run(matched=planner == "best" or not left_s() < pairs_s)
         if isinstance(plan, Infeasible):
             return plan
     c = flow.compiled
@@ -87,26 +88,28 @@ def on_flows(
     return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
 
 
-def _time_for_partition(executors: int, left_s: float) -> bool:
-    return left_s >= FLOW_PARTITION_S * executors
+def _pairs_part(planner: str, model: Model) -> float:
+    """Of the time, what goes to measured pairs; the partition of a large model cannot be cut short."""
+    if planner == "best":
+        return 0.2
+    return 0.3 if sum(len(t.executors) for t in model.topologies) <= members.QUICK_BELOW else 1.0
 
 
-def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
-    """What `partition` answers on flows, where models are large enough to gain from it and it leaves `best` some time.
+def _partition(model: Model, params: Any, seed: int) -> list[Plan]:
+    """What `partition` answers on flows: a candidate of `best`, which so never loses to it.
 
-    It is a candidate of `best`, which so never loses to it.
+    Where a clock runs, its time is better spent on one longer search; small models gain nothing from it.
     """
-    executors = sum(len(t.executors) for t in model.topologies)
-    if executors < members.PARTITION_FROM or not _time_for_partition(executors, left_s()):
+    if sum(len(t.executors) for t in model.topologies) < members.PARTITION_FROM:
         return []
     asked = partition.Params(
         objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
     )
     planner = Planner("partition", "", "", partition.Params, partition.place)
     given = dataclasses.asdict(asked)
-    kept_s = left_s() * (1 - PARTITION_PART)
-    own_s = (lambda: left_s() - kept_s) if math.isfinite(kept_s) else left_s
-    answer = on_flows(model, "partition", asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
+    answer = on_flows(
+        model, "partition", asked, seed, lambda: math.inf, lambda part, s: run(planner, part, given, seed, s)
+    )
     return [answer] if isinstance(answer, Plan) else []
 
 
@@ -150,8 +153,11 @@ class _Planning:
         self.speed = 0.0  # tries per second, once it was measured
         self.probed = False
 
-    def run(self) -> Plan | Infeasible:
-        """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones."""
+    def run(self, *, matched: bool) -> Plan | Infeasible:
+        """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones.
+
+        `matched`: whether there is time for a plan on matched traffic.
+        """
         c = self.compiled
         measured = self._candidate(c.slots_of(self.plan))
         present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
@@ -160,20 +166,22 @@ class _Planning:
         if self.others is not None:
             starts += [self._candidate(c.slots_of(plan)) for plan in self.others]
             starts += self._of_greedy()
-        total_s = self.left_s()
-        matched = self.on_pairs(
-            _matched(self.flow), (lambda: self.left_s() - 0.5 * total_s) if math.isfinite(total_s) else self.left_s
-        )
-        if isinstance(matched, Plan) and len(matched.topologies) == c.topologies:
-            starts.append(self._candidate(c.slots_of(matched)))
-        starts.sort(key=lambda s: s.key)
-        best, cut = starts[0], False
+        if matched:
+            starts += self._of_matched()
+        best = min(starts, key=lambda s: s.key)
+        starts.sort(
+            key=lambda s: s.cost + self.search.price * s.violation
+        )  # what overloads nodes may be the best start
         tries = self._tries()
-        runs = min(len(starts), MOST_STARTS) + 1 if tries else 0
-        for i in range(runs):
-            share = self._affordable(best, tries // runs, runs - i)
-            best, was_cut = self._improved(best, starts[i] if i + 1 < runs else best, share)
-            cut = cut or was_cut or share < tries // runs
+        given = self._affordable(best, tries)
+        cut = given < tries
+        heads = max(min(given // (ENOUGH * c.executors), len(starts), MOST_STARTS), 1) if given else 0
+        for i in range(heads):
+            best, was_cut = self._improved(best, starts[i], int(given * (1 - LAST) / heads))
+            cut = cut or was_cut
+        if heads:
+            best, was_cut = self._improved(best, best, self._affordable(best, int(given * LAST)))
+            cut = cut or was_cut
         for _ in range(MORE_RUNS if tries else 0):
             if cut or best.violation <= NO_VIOLATION or not self._refused(best):
                 break
@@ -201,8 +209,8 @@ class _Planning:
             self.speed = found.tries / took_s
         return min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key), found.cut
 
-    def _affordable(self, best: _Candidate, tries: int, runs: int) -> int:
-        """As many tries as the clock allows each of so many runs, so that each ends cold."""
+    def _affordable(self, best: _Candidate, tries: int) -> int:
+        """As many of these tries as the clock allows, so that what they are for ends cold."""
         if not self.probed:
             self.probed = True
             self._improved(
@@ -210,7 +218,7 @@ class _Planning:
             )  # also without a clock: a clock that cuts nothing changes nothing
         if not math.isfinite(self.left_s()):
             return tries
-        return max(min(tries, int(0.9 * self.left_s() * self.speed / runs)), 0)
+        return max(min(tries, int(0.9 * self.left_s() * self.speed)), 0)
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
@@ -223,6 +231,24 @@ class _Planning:
         )
         judged = [self._judged(relabel(self.frame, layout)) for layout in layouts]
         return [min(judged, key=lambda x: x.key)] if judged else []
+
+    def _promising(self, starts: list[_Candidate]) -> list[_Candidate]:
+        """Those to search from, the most promising first: one that overloads nodes may be the best start."""
+
+        def value(start: _Candidate) -> float:
+            return start.cost + self.search.price * start.violation
+
+        least = min(value(s) for s in starts)
+        return sorted((s for s in starts if value(s) <= PROMISING * least), key=value)
+
+    def _of_matched(self) -> list[_Candidate]:
+        """What the planner on pairs answers for traffic as it could be."""
+        kept_s = self.left_s() * (1 - MATCHED_PART)
+        own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
+        plan = self.on_pairs(_matched(self.flow), own_s)
+        if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
+            return []
+        return [self._candidate(self.compiled.slots_of(plan))]
 
     def _second_best(self, measured: _Candidate, now: _Candidate | None, spent: str) -> Plan | Infeasible:
         """Where all is overloaded and the least so even as measured: the plan on pairs, if that helps.

@@ -1,17 +1,16 @@
 """Local search on the traffic that Storm will really produce: annealing with the flow model as the objective.
 
-Every try evaluates the topology that it changes anew (`flow_kernel.follow`): the flow from an executor depends on where
-all targets are, so there is no short delta. That costs microseconds in topologies of some tens of executors and about
-0.1 ms in those of hundreds. Limits hold both for CPU as measured and for CPU as predicted; memory, slots, forbidden
-nodes and fixed workers as everywhere. What shuffles need of a near executor beyond its one core counts as a violation
-too: until its queue is nearly full Storm sends it all the same, and the source waits.
+Every try works out anew the components that it reaches (`model/flow_delta.py`), which costs some microseconds, more in
+large components. Limits hold both for CPU as measured and for CPU as predicted; memory, slots, forbidden nodes and
+fixed workers as everywhere. What shuffles need of a near executor beyond its one core counts as a violation too:
+until its queue is nearly full Storm sends it all the same, and the source waits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stormpilot.model import flow_arrays
+from stormpilot.model import flow_arrays, flow_delta
 from stormpilot.model.compiled import NOWHERE, Floats
 from stormpilot.model.flow import FlowModel
 from stormpilot.model.flow_arrays import Flows, Scratch
@@ -20,7 +19,8 @@ from stormpilot.planner.flowmoves import RESTARTED, TRAFFIC, VIOLATION, Rules, S
 from stormpilot.planner.layout import Frame, Layout
 
 LEVELS = 60
-HOT, COLD = 1.0, 1e-4  # first and last temperature, in units of the mean traffic of an executor
+COLD = 1e-4  # last temperature, in units of the mean traffic of an executor; the first by tries per executor:
+FIRST = ((4000, 1.0), (1000, 0.3), (100, 0.1), (0, 0.03))  # starts are good plans, which few tries must not melt
 
 
 class FlowSearch:
@@ -40,6 +40,7 @@ class FlowSearch:
         self.flows: Flows = flow.flows
         self.scratch: Scratch = flow_arrays.scratch(flow.flows, max(frame.workers, 1))
         self.rules = Rules(
+            links=flow_delta.links(flow.flows),
             topology=c.topology,
             klass=c.klass,
             cpu_mhz=c.cpu_mhz,
@@ -61,7 +62,8 @@ class FlowSearch:
         )
         executors = max(c.executors, 1)
         self._traffic = c.total_tps / executors * max(distance) or 1.0
-        self._mhz = float(c.cpu_mhz.mean()) if c.cpu_mhz.any() else 1.0
+        mhz = float(c.cpu_mhz.mean()) if c.cpu_mhz.any() else 1.0
+        self.price = self._traffic / mhz  # of a violation, per MHz
 
     def judge(self, layout: Layout) -> tuple[float, float]:
         """(violation MHz, cost) of a complete layout."""
@@ -74,9 +76,10 @@ class FlowSearch:
         best_worker, best_node = state.worker.copy(), state.node.copy()
         best = np.array([state.sums[VIOLATION], self._cost(state)])
         per_level = max(tries // LEVELS, 1)
-        cooling = (COLD / HOT) ** (1.0 / (LEVELS - 1))
-        temperature = HOT * self._traffic
-        price = self._traffic / self._mhz
+        first = next(t for least, t in FIRST if tries >= least * len(self.rules.movable))
+        cooling = (COLD / first) ** (1.0 / (LEVELS - 1))
+        temperature = first * self._traffic
+        price = self.price
         done, cut = 0, False
         for level in range(LEVELS + 1):
             if left_s() <= 0:
@@ -84,14 +87,13 @@ class FlowSearch:
                 break
             if level == LEVELS:  # the end: only improve, from the best
                 state = self._state(Layout(best_worker, best_node), int(state.random[0]))
-                temperature, price = 0.0, 1e3 * price + 1e3 * self._traffic / self._mhz
+                temperature, price = 0.0, 1e3 * price + 1e3 * self.price
             anneal(
                 self.flows, self.rules, state, self.scratch, per_level, temperature, price, best, best_worker, best_node
             )
-            measure(self.flows, self.rules, state, self.scratch)
             done += per_level
             violated = state.sums[VIOLATION] > NO_VIOLATION
-            price = price * 1.4 if violated else max(price / 1.2, 0.05 * self._traffic / self._mhz)
+            price = price * 1.4 if violated else max(price / 1.2, 0.05 * self.price)
             temperature *= cooling
         return Found(Layout(best_worker, best_node), float(best[1]), float(best[0]), done, cut)
 
@@ -102,27 +104,26 @@ class FlowSearch:
         c, f = self.frame.compiled, self.frame
         size = layout.sizes()
         node = np.where(size > 0, layout.node, NOWHERE)
-        e, w, n, t = c.executors, f.workers, c.nodes, c.topologies
+        e, w, n = c.executors, f.workers, c.nodes
         state = State(
+            now=flow_delta.now(self.flows),
             worker=layout.worker.copy(),
             node=node,
             size=size.astype(np.int64),
             used=np.bincount(node[node != NOWHERE], minlength=n).astype(np.int64),
+            strange=np.zeros(w, dtype=np.int64),
             cpu=np.zeros(e),
-            traffic=np.zeros(t),
-            full_mhz=np.zeros(t),
-            restarted=np.zeros(t, dtype=np.int64),
             sums=np.zeros(3),
             predicted_mhz=np.zeros(n),
             measured_mhz=np.zeros(n),
             memory_mb=np.zeros(n),
             new_cpu=np.zeros(e),
-            received=np.zeros(e),
-            totals=np.zeros(flow_arrays.TOTALS),
-            changed=np.zeros(w, dtype=np.int64),
-            new_predicted_mhz=np.zeros(n),
-            new_measured_mhz=np.zeros(n),
-            new_memory_mb=np.zeros(n),
+            nodes=np.zeros(n, dtype=np.int64),
+            counts=np.zeros(1, dtype=np.int64),
+            is_changed=np.zeros(n, dtype=np.bool_),
+            more_predicted_mhz=np.zeros(n),
+            more_measured_mhz=np.zeros(n),
+            more_memory_mb=np.zeros(n),
             random=np.full(1, seed, dtype=np.int64),
         )
         measure(self.flows, self.rules, state, self.scratch)

@@ -31,6 +31,7 @@ UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2  # no difference to Mt-KaHyPar's deterministic presets; the others answer differently from call to call
 WIDEST = 16  # blocks of one call: time grows with blocks x edges, so more are divided in several steps
 GOOD_BELOW = 3000  # executors
+GOOD_PAIRS = 20_000  # beyond, a good partition takes seconds and is less than 1% better once it was searched on from
 LARGE_FROM = 10_000
 COARSE, COARSER = 0.5, 1.0  # of a node: the largest cluster of what is divided fast, and of that in large models
 FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partition found, frees what it got wrong
@@ -38,7 +39,7 @@ FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partiti
 
 @dataclass(frozen=True)
 class Params:
-    """`quality`: `good` or `fast` (several times faster, some per cent worse); None = by the size of the model.
+    """`quality`: `good` or `fast` (several times faster, up to 1% worse); None = by the size of the model.
 
     `iterations`: moves of the local search; None = by the size of the model. `restart_tps`: lambda, what the restart of
     one worker may cost in the objective's unit. `min_gain`: part of the present cost that must be won, else the present
@@ -120,7 +121,9 @@ def _searched(
             if sound.proved or (start is starts[-1] and not layouts):
                 return sound
             continue
-        layouts += [sound, relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective)))]
+        layouts.append(sound)
+        if params.restart_tps:
+            layouts.append(relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective))))
     if present is not None:
         layouts.append(present)
     start = min(layouts, key=annealer.cost)
@@ -137,7 +140,8 @@ def by_rack(c: Compiled, objective: Objective) -> bool:
 def divided(frame: Frame, objective: Objective, seed: int, *, quality: Literal["fast", "good"] | None = None) -> Layout:
     """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced."""
     c = frame.compiled
-    return seated(frame, _nodes(c, objective, seed, quality or ("good" if c.executors < GOOD_BELOW else "fast")))
+    good = c.executors < GOOD_BELOW and len(c.pair_a) < GOOD_PAIRS
+    return seated(frame, _nodes(c, objective, seed, quality or ("good" if good else "fast")))
 
 
 def seated(frame: Frame, node: Ints) -> Layout:

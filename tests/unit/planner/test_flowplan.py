@@ -15,9 +15,14 @@ from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
 from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
 from stormpilot.planner import PLANNERS, best, compute
-from stormpilot.planner.anneal import LeftS
+from stormpilot.planner.anneal import LeftS, no_limits
 from stormpilot.planner.check import violations
+from stormpilot.planner.flowmoves import TRAFFIC, anneal
 from stormpilot.planner.flowplan import on_flows
+from stormpilot.planner.flowsearch import FlowSearch
+from stormpilot.planner.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.repair import completed
+from stormpilot.planner.slots import to_slots
 
 QUICK = {"iterations": 40_000}
 
@@ -112,13 +117,13 @@ def test_clock_that_ran_out_still_gives_the_plan_on_pairs_and_says_so() -> None:
         assert any("clock cut" in note for note in plan.notes)
 
 
-GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"])
+GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "NONE", "FIELDS"])
 
 
 @st.composite
-def shuffled_models(draw: st.DrawFn) -> Model:
+def shuffled_models(draw: st.DrawFn, most_executors: int = 8) -> Model:
     """Random models with every kind of hard constraint, and shuffles."""
-    model = draw(models(constrained=True))
+    model = draw(models(constrained=True, most_executors=most_executors))
     topologies = []
     for t in model.topologies:
         components = []
@@ -127,6 +132,48 @@ def shuffled_models(draw: st.DrawFn) -> Model:
             components.append(msgspec.structs.replace(c, inputs=inputs))
         topologies.append(msgspec.structs.replace(t, components=components))
     return msgspec.structs.replace(model, topologies=topologies)
+
+
+def in_a_circle(model: Model) -> Model:
+    """The last component of the first topology sends something back to the one before it."""
+    t = model.topologies[0]
+    if len(t.components) < 3:
+        return model
+    c1, c2 = t.components[1:3]
+    back = msgspec.structs.replace(c1, inputs=[*c1.inputs, Input(component=c2.id, grouping="SHUFFLE")])
+    sources, targets = ([e.start for e in t.executors if e.component == c.id] for c in (c2, c1))
+    t = msgspec.structs.replace(t, components=[t.components[0], back, c2])
+    edges = traffic(t.id, {(a, b): 0.3 for a in sources for b in targets})
+    return msgspec.structs.replace(model, topologies=[t, *model.topologies[1:]], traffic=[*model.traffic, *edges])
+
+
+@settings(max_examples=60, deadline=None)
+@given(shuffled_models(most_executors=24), st.booleans(), st.sampled_from([0.0, 5.0]), st.integers(0, 1000))
+def test_what_moves_change_adds_up_to_what_the_flow_model_says_of_the_result(
+    model: Model, circle: bool, restart_tps: float, seed: int
+) -> None:
+    """The search follows only what a move reaches; after many moves, kept and undone, all is as if worked out anew."""
+    flow = flow_model(in_a_circle(model) if circle else model)
+    frame = frame_of(flow.compiled)
+    start = completed(frame, empty_layout(frame), no_limits(flow.compiled))
+    if isinstance(start, Infeasible):
+        return
+    search = FlowSearch(frame, flow, (0.0, 1.0, 1.0), restart_tps, exact_workers=False)
+    state = search._state(start, seed + 1)
+    best_seen = np.array([np.inf, np.inf])
+    for temperature in (100.0, 1.0, 0.0):
+        anneal(
+            search.flows, search.rules, state, search.scratch, 300, temperature, 0.1,
+            best_seen, start.worker.copy(), start.node.copy(),
+        )  # fmt: skip
+        layout = Layout(state.worker.copy(), state.node.copy())
+        fresh = search._state(layout, 1)
+        predicted = flow.predict(to_slots(frame, layout))
+        assert state.sums[TRAFFIC] == pytest.approx(predicted.inter_node_tps, rel=1e-6, abs=1e-6)
+        assert state.cpu == pytest.approx(predicted.cpu_mhz, rel=1e-6, abs=1e-6)
+        assert state.predicted_mhz == pytest.approx(predicted.node_load_mhz, rel=1e-6, abs=1e-6)
+        for name in ("sums", "measured_mhz", "memory_mb", "size", "used", "strange"):
+            assert getattr(state, name) == pytest.approx(getattr(fresh, name), rel=1e-6, abs=1e-6), name
 
 
 @settings(max_examples=40, deadline=None)
