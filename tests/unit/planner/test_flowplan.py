@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from random_models import models
 from stormpilot.model.flow import flow_model, predicted
 from stormpilot.model.generate.loaded import Loaded, loaded
 from stormpilot.model.part import with_plans
-from stormpilot.model.values import Assigned, Exclusion, Infeasible, Input, Model, Plan
+from stormpilot.model.values import Assigned, Edge, Exclusion, Infeasible, Input, Model, Plan
 from stormpilot.planner import PLANNERS, best, compute
 from stormpilot.planner.anneal import LeftS, no_limits
 from stormpilot.planner.check import violations
@@ -147,13 +149,42 @@ def in_a_circle(model: Model) -> Model:
     return msgspec.structs.replace(model, topologies=[t, *model.topologies[1:]], traffic=[*model.traffic, *edges])
 
 
-@settings(max_examples=60, deadline=None)
-@given(shuffled_models(most_executors=24), st.booleans(), st.sampled_from([0.0, 5.0]), st.integers(0, 1000))
+def by_keys_and_shuffled(model: Model) -> Model:
+    """All streams of the first topology go by key, but the second component also gets some by shuffle.
+
+    So what it sends by key changes with the placement.
+    """
+    t = model.topologies[0]
+    if len(t.components) < 2:
+        return model
+    components = [
+        msgspec.structs.replace(c, inputs=[Input(component=i.component, grouping="FIELDS") for i in c.inputs])
+        for c in t.components
+    ]
+    side = Input(component=components[0].id, stream="side", grouping="SHUFFLE")
+    components[1] = msgspec.structs.replace(components[1], inputs=[*components[1].inputs, side])
+    sources, targets = ([e.start for e in t.executors if e.component == c.id] for c in components[:2])
+    edges = [Edge(topology=t.id, from_=a, to=b, rate=0.9, stream="side") for a in sources for b in targets]
+    keyed = [msgspec.structs.replace(e, stream="default") if e.topology == t.id else e for e in model.traffic]
+    return msgspec.structs.replace(
+        model,
+        topologies=[msgspec.structs.replace(t, components=components), *model.topologies[1:]],
+        traffic=[*keyed, *edges],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    shuffled_models(most_executors=24),
+    st.sampled_from([in_a_circle, by_keys_and_shuffled, lambda model: model]),
+    st.sampled_from([0.0, 5.0]),
+    st.integers(0, 1000),
+)
 def test_what_moves_change_adds_up_to_what_the_flow_model_says_of_the_result(
-    model: Model, circle: bool, restart_tps: float, seed: int
+    model: Model, changed: Callable[[Model], Model], restart_tps: float, seed: int
 ) -> None:
     """The search follows only what a move reaches; after many moves, kept and undone, all is as if worked out anew."""
-    flow = flow_model(in_a_circle(model) if circle else model)
+    flow = flow_model(changed(model))
     frame = frame_of(flow.compiled)
     start = completed(frame, empty_layout(frame), no_limits(flow.compiled))
     if isinstance(start, Infeasible):
