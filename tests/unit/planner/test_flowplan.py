@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 import numpy as np
 import pytest
@@ -123,9 +121,9 @@ GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "NONE", "
 
 
 @st.composite
-def shuffled_models(draw: st.DrawFn, most_executors: int = 8) -> Model:
+def shuffled_models(draw: st.DrawFn) -> Model:
     """Random models with every kind of hard constraint, and shuffles."""
-    model = draw(models(constrained=True, most_executors=most_executors))
+    model = draw(models(constrained=True))
     topologies = []
     for t in model.topologies:
         components = []
@@ -136,72 +134,66 @@ def shuffled_models(draw: st.DrawFn, most_executors: int = 8) -> Model:
     return msgspec.structs.replace(model, topologies=topologies)
 
 
-def in_a_circle(model: Model) -> Model:
-    """The last component of the first topology sends something back to the one before it."""
-    t = model.topologies[0]
-    if len(t.components) < 3:
-        return model
-    c1, c2 = t.components[1:3]
-    back = msgspec.structs.replace(c1, inputs=[*c1.inputs, Input(component=c2.id, grouping="SHUFFLE")])
-    sources, targets = ([e.start for e in t.executors if e.component == c.id] for c in (c2, c1))
-    t = msgspec.structs.replace(t, components=[t.components[0], back, c2])
-    edges = traffic(t.id, {(a, b): 0.3 for a in sources for b in targets})
-    return msgspec.structs.replace(model, topologies=[t, *model.topologies[1:]], traffic=[*model.traffic, *edges])
+def drawn(groupings: dict[tuple[str, str], list[str]], seed: int) -> Model:
+    """Five components on six nodes in three racks; streams by (from, to) with their groupings, rates at random.
 
-
-def by_keys_and_shuffled(model: Model) -> Model:
-    """All streams of the first topology go by key, but the second component also gets some by shuffle.
-
-    So what it sends by key changes with the placement.
+    Of several streams between the same two, the first carries most.
     """
-    t = model.topologies[0]
-    if len(t.components) < 2:
-        return model
+    rng = np.random.default_rng(seed)
+    t = topology("t", {"spout": 4, "a": 6, "b": 6, "c": 5, "d": 3}, workers=6)
+    streams = [(x, y, f"s{i}", g) for (x, y), several in groupings.items() for i, g in enumerate(several)]
     components = [
-        msgspec.structs.replace(c, inputs=[Input(component=i.component, grouping="FIELDS") for i in c.inputs])
+        msgspec.structs.replace(
+            c,
+            kind="spout" if c.id == "spout" else "bolt",
+            inputs=[Input(component=x, stream=s, grouping=g) for x, y, s, g in streams if y == c.id],
+        )
         for c in t.components
     ]
-    side = Input(component=components[0].id, stream="side", grouping="SHUFFLE")
-    components[1] = msgspec.structs.replace(components[1], inputs=[*components[1].inputs, side])
-    sources, targets = ([e.start for e in t.executors if e.component == c.id] for c in components[:2])
-    edges = [Edge(topology=t.id, from_=a, to=b, rate=0.9, stream="side") for a in sources for b in targets]
-    keyed = [msgspec.structs.replace(e, stream="default") if e.topology == t.id else e for e in model.traffic]
-    return msgspec.structs.replace(
-        model,
-        topologies=[msgspec.structs.replace(t, components=components), *model.topologies[1:]],
-        traffic=[*keyed, *edges],
-    )
+    starts = {c.id: [e.start for e in t.executors if e.component == c.id] for c in components}
+    edges = [
+        Edge(topology="t", from_=x, to=y, rate=float(rng.uniform(0, 20 if s == "s0" else 3)), stream=s)
+        for a, b, s, _ in streams
+        for x in starts[a]
+        for y in starts[b]
+    ]
+    nodes = [supervisor(f"n{i}", mhz=700.0, rack=f"r{i // 2}") for i in range(6)]
+    return Model(supervisors=nodes, topologies=[msgspec.structs.replace(t, components=components)], traffic=edges)
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    shuffled_models(most_executors=24),
-    st.sampled_from([in_a_circle, by_keys_and_shuffled, lambda model: model]),
-    st.sampled_from([0.0, 5.0]),
-    st.integers(0, 1000),
+CHAIN = {("spout", "a"): ["FIELDS", "SHUFFLE"], ("a", "b"): ["FIELDS"], ("b", "c"): ["SHUFFLE"], ("c", "d"): ["FIELDS"]}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="keys fed by shuffles"),
+        pytest.param({("d", "b"): ["SHUFFLE"]}, id="a circle"),
+        pytest.param({("a", "d"): ["LOCAL_OR_SHUFFLE", "NONE"], ("a", "c"): ["FIELDS"]}, id="every grouping"),
+    ],
 )
 def test_what_moves_change_adds_up_to_what_the_flow_model_says_of_the_result(
-    model: Model, changed: Callable[[Model], Model], restart_tps: float, seed: int
+    more: dict[tuple[str, str], list[str]], seed: int
 ) -> None:
     """The search follows only what a move reaches; after many moves, kept and undone, all is as if worked out anew."""
-    flow = flow_model(changed(model))
+    flow = flow_model(drawn(CHAIN | more, seed))
     frame = frame_of(flow.compiled)
     start = completed(frame, empty_layout(frame), no_limits(flow.compiled))
-    if isinstance(start, Infeasible):
-        return
-    search = FlowSearch(frame, flow, (0.0, 1.0, 1.0), restart_tps, exact_workers=False)
-    state = search._state(start, seed + 1)
+    assert not isinstance(start, Infeasible)
+    search = FlowSearch(frame, flow, (0.0, 1.0, 1.0), 5.0, exact_workers=False)
+    state = search._state(start, seed)
     best_seen = np.array([np.inf, np.inf])
-    for temperature in (100.0, 1.0, 0.0):
+    for temperature in (100.0, 10.0, 1.0, 0.0):
         anneal(
-            search.flows, search.rules, state, search.scratch, 300, temperature, 0.1,
+            search.flows, search.rules, state, search.scratch, 1000, temperature, 0.1,
             best_seen, start.worker.copy(), start.node.copy(),
         )  # fmt: skip
         layout = Layout(state.worker.copy(), state.node.copy())
         fresh = search._state(layout, 1)
         predicted = flow.predict(to_slots(frame, layout))
-        assert state.sums[TRAFFIC] == pytest.approx(predicted.inter_node_tps, rel=1e-6, abs=1e-6)
-        assert state.cpu == pytest.approx(predicted.cpu_mhz, rel=1e-6, abs=1e-6)
+        assert state.sums[TRAFFIC] == pytest.approx(predicted.inter_node_tps, rel=1e-6)
+        assert state.cpu == pytest.approx(predicted.cpu_mhz, rel=1e-6)
         assert state.predicted_mhz == pytest.approx(predicted.node_load_mhz, rel=1e-6, abs=1e-6)
         for name in ("sums", "measured_mhz", "memory_mb", "size", "used", "strange"):
             assert getattr(state, name) == pytest.approx(getattr(fresh, name), rel=1e-6, abs=1e-6), name
