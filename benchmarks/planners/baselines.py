@@ -4,7 +4,8 @@
 
 A partition has one block per node, as heavy as the node allows. It knows no slots, workers or memory: where its
 placement breaks one of these, it is repaired with our repair, so that what is compared is a plan. Hill climbing shifts
-single executors and exchanges two until a whole pass over all of them finds nothing better.
+single executors and exchanges two until a whole pass over all of them finds nothing better. By flows it does so in
+random order, on what shuffles will really send, until `IN_VAIN` tries per executor in a row find nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ import numpy as np
 from numba import njit
 
 from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
+from stormpilot.model.flow import FlowModel, flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.anneal import no_limits
-from stormpilot.planner.layout import Frame, Layout, empty_layout, frame_of
+from stormpilot.planner.flowsearch import FlowSearch
+from stormpilot.planner.layout import Frame, Layout, empty_layout, frame_of, relabel
+from stormpilot.planner.objective import objective_of
 from stormpilot.planner.repair import repaired
 from stormpilot.planner.slots import to_slots
 
 UNITS = 1_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2
 IMBALANCE = 0.03
+IN_VAIN = 100
 
 
 def mt_kahypar(c: Compiled, seed: int) -> Ints:
@@ -223,9 +228,21 @@ BASELINES: dict[str, tuple[Callable[[Compiled, int], Ints], str]] = {
 }
 
 
+BY_FLOWS: dict[str, Callable[[Compiled, int], Ints]] = {
+    "mt-kahypar+climb by flows": mt_kahypar,
+    "mt-kahypar balanced+climb by flows": mt_kahypar_balanced,
+}
+
+
+def climbed_by_flows(flow: FlowModel, frame: Frame, layout: Layout, seed: int) -> Layout:
+    """A local minimum of the traffic that the flow model predicts; what overloads nodes goes first."""
+    search = FlowSearch(frame, flow, objective_of(flow.compiled, "inter_node", 0.0).distance, 0.0, exact_workers=False)
+    return search.climb(relabel(frame, layout), np.random.default_rng(seed), IN_VAIN)
+
+
 def plan(model: Model, name: str, seed: int) -> Plan | Infeasible:
     """Plan with a baseline; the seconds of it are in the metrics."""
-    partition, climb = BASELINES[name]
+    partition, climb = (BY_FLOWS[name], "by flows") if name in BY_FLOWS else BASELINES[name]
     begin = time.perf_counter()
     c = compile_model(model)
     frame = frame_of(c)
@@ -233,7 +250,9 @@ def plan(model: Model, name: str, seed: int) -> Plan | Infeasible:
     whole = repaired(frame, layout, no_limits(c), np.random.default_rng(seed), lambda: float("inf"))
     if isinstance(whole, Infeasible):
         return whole
-    if climb:
+    if climb == "by flows":
+        whole = climbed_by_flows(flow_model(model, c), frame, whole, seed)
+    elif climb:
         whole = climbed(frame, whole, exchanges=climb != "shifts")
     answer = c.plan_of(to_slots(frame, whole))
     changed = int((whole.node_of_executors() != layout.node_of_executors()).sum())

@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks.planners import process, storm
+from benchmarks.planners.baselines import BY_FLOWS
 from benchmarks.planners.contestants import Ours
 from benchmarks.planners.instances import Instance, Instances
 from benchmarks.planners.rows import ROOT, Row, Store, judged
@@ -18,6 +19,7 @@ from benchmarks.planners.targets import COST
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planner.flowplan import Traffic
 from stormpilot.planner.semidefinite import inter_node_bound
 
 LIMIT_S = 900.0  # of one process
@@ -42,7 +44,7 @@ class Bench:
         self.instances = Instances(self.folder)
         self.plans = self.folder / "plans"
         self.plans.mkdir(parents=True, exist_ok=True)
-        self._warm: set[str] = set()
+        self._warm: set[tuple[str, str]] = set()
         self._left_out: set[tuple[str, str]] = set()
 
     def ours(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
@@ -55,10 +57,15 @@ class Bench:
         clock = time.process_time if self.shared else time.perf_counter
         begin = clock()
         answer = compute(
-            instance.model, contestant.planner, contestant.params, seed=seed, left_s=_left(contestant.budget_s, clock)
+            instance.model,
+            contestant.planner,
+            contestant.params,
+            seed=seed,
+            left_s=_left(contestant.budget_s, clock),
+            traffic=contestant.traffic,
         )
         row.plan_s = clock() - begin
-        self._keep(judged(row, instance.model, answer))
+        self._keep(judged(row, instance.model, answer, contestant.traffic))
 
     def whole_process(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
         """Plan with the command line: start, read, plan, write."""
@@ -112,7 +119,8 @@ class Bench:
             return
         out = self._fresh(row)
         module = [str(PYTHON), "-m", "benchmarks.planners.baselines"]
-        self._run(row, instance, [*module, name, str(seed), str(instance.file), str(out)], out)
+        command = [*module, name, str(seed), str(instance.file), str(out)]
+        self._run(row, instance, command, out, "flow" if name in BY_FLOWS else "measured")
 
     def bound(self, part: str, instance: Instance) -> None:
         """The traffic between nodes that no plan can be below."""
@@ -140,7 +148,7 @@ class Bench:
             return False
         return not self.store.has(row)
 
-    def _run(self, row: Row, instance: Instance, command: list[str], out: Path) -> None:
+    def _run(self, row: Row, instance: Instance, command: list[str], out: Path, traffic: Traffic = "measured") -> None:
         ran = process.run(command, LIMIT_S)
         if out.exists():
             answer = _answer(out.read_bytes())
@@ -152,7 +160,7 @@ class Bench:
             row.plan_s = answer.metrics.get("seconds")
             if "schedule_ms_first" in answer.metrics:
                 row.first_s = answer.metrics["schedule_ms_first"] / 1000
-        self._keep(judged(row, instance.model, answer))
+        self._keep(judged(row, instance.model, answer, traffic))
 
     def _fresh(self, row: Row) -> Path:
         out = self.plans / (row.key.replace("/", "--").replace(" ", "_") + ".json")
@@ -160,10 +168,16 @@ class Bench:
         return out
 
     def _warm_up(self, contestant: Ours) -> None:
-        if contestant.planner in self._warm:
+        if (contestant.planner, contestant.traffic) in self._warm:
             return
-        self._warm.add(contestant.planner)
-        compute(self.instances.small(0).model, contestant.planner, contestant.params, left_s=_left(2.0))
+        self._warm.add((contestant.planner, contestant.traffic))
+        compute(
+            self.instances.small(0).model,
+            contestant.planner,
+            contestant.params,
+            left_s=_left(2.0),
+            traffic=contestant.traffic,
+        )
 
     def _keep(self, row: Row) -> None:
         self.store.add([row])

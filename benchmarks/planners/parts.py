@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from benchmarks.planners.baselines import BASELINES
+from benchmarks.planners.baselines import BASELINES, BY_FLOWS
 from benchmarks.planners.bench import Bench, plan_of
-from benchmarks.planners.contestants import Ours, best, best_for, best_moving, exact, heuristics
+from benchmarks.planners.contestants import Ours, best, best_by_flows, best_for, best_moving, exact, heuristics
 from benchmarks.planners.instances import CLUSTERS, Instance
 
 # What the restart of a worker costs, in units of the traffic of a mean executor.
@@ -54,6 +55,17 @@ def medium(bench: Bench) -> None:
         bench.storm("medium", [instance], rounds=rounds, timeout_s=60, budget_s=4 * rounds)
     for instance in medium_instances(bench):
         bench.ours("medium", instance, best_for(60.0, _executors(instance)))
+
+
+def flows(bench: Bench) -> None:
+    """The same clusters by what shuffles will really send, which `plan compute` minimises by default."""
+    for instance in medium_instances(bench):
+        for seed in range(1 if bench.quick else bench.seeds):
+            bench.ours("flows", instance, best_by_flows(10.0), seed)
+            for name in BY_FLOWS:
+                bench.baseline("flows", instance, name, seed)
+        for planner in heuristics(10.0):
+            bench.ours("flows", instance, replace(planner, traffic="flow"))
 
 
 def bound(bench: Bench) -> None:
@@ -118,6 +130,7 @@ def _executors(instance: Instance) -> int:
 PARTS: dict[str, Callable[[Bench], None]] = {
     "small": small,
     "medium": medium,
+    "flows": flows,
     "bound": bound,
     "planted": planted,
     "production": production,

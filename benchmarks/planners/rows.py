@@ -9,10 +9,13 @@ from pathlib import Path
 import msgspec
 
 from stormpilot.model.cost import evaluate
+from stormpilot.model.flow import flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.check import violations
+from stormpilot.planner.flowplan import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
+ROUNDING_MHZ = 1e-3
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),
@@ -56,8 +59,12 @@ class Row(msgspec.Struct, kw_only=True):
         return f"{self.part}/{self.instance}/{self.contestant}/{self.seed}"
 
 
-def judged(row: Row, model: Model, answer: Plan | Infeasible) -> Row:
-    """The row with what the answer is worth: by the checker and the metrics of the model, whoever planned it."""
+def judged(row: Row, model: Model, answer: Plan | Infeasible, traffic: Traffic = "measured") -> Row:
+    """The row with what the answer is worth: by the checker and the metrics of the model, whoever planned it.
+
+    With `traffic` "flow" metrics are those that the flow model predicts, and what it says overloads a node (`cpu`) or
+    wants more of an executor than its core (`core`) counts as broken too.
+    """
     row.executors = sum(len(t.executors) for t in model.topologies)
     row.nodes = len(model.supervisors)
     row.pairs = len(model.traffic)
@@ -72,6 +79,13 @@ def judged(row: Row, model: Model, answer: Plan | Infeasible) -> Row:
     row.notes = [*answer.notes, *sorted({v.text for v in found})[:3]]
     if row.placed:
         row.metrics = evaluate(model, answer)
+    if row.placed and traffic == "flow":
+        flow = flow_model(model)
+        predicted = flow.predict(flow.compiled.slots_of(answer))
+        row.metrics |= predicted.metrics()
+        too_much = {"cpu": predicted.overload_mhz, "core": predicted.full_mhz}
+        row.broken = sorted({*row.broken, *(name for name, mhz in too_much.items() if mhz > ROUNDING_MHZ)})
+        row.held = not row.broken
     return row
 
 

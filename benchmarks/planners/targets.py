@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 
 import numpy as np
 
+from benchmarks.planners.baselines import BY_FLOWS
 from benchmarks.planners.instances import CLUSTERS
 from benchmarks.planners.rows import Row
 
@@ -92,6 +93,7 @@ def all_targets(rows: Iterable[Row]) -> list[Target]:
         *_large(table),
         *_production(table),
         *_medium(table),
+        *_flows(table),
         _moves(table),
     ]
 
@@ -247,6 +249,23 @@ def _medium(table: Table) -> list[Target]:
     ]
 
 
+def _flows(table: Table) -> list[Target]:
+    """By what shuffles will really send: `best` against the others, and against hill climbing on the same."""
+    found = []
+    for what, climbers in (("another planner", False), ("Mt-KaHyPar plus hill climbing by flows", True)):
+        lost, against = losses(table, climbers=climbers, parts=[("flows", BEST)])
+        figure = f"{len(lost)} losses" + (f", e.g. {lost[0]}" if lost else "")
+        title = f"medium instances by flows: `best` in 10 s loses to {what} that holds all constraints"
+        target = _target(title, "(none)" if climbers else "no loss", figure, not lost, against)
+        found.append(replace(target, met=None) if climbers else target)
+    best = table.held("flows", BEST)
+    climbs = [table.held("flows", name) for name in BY_FLOWS]
+    gains = [1 - best[i] / min(c[i] for c in climbs if i in c) for i in best if any(i in c for c in climbs)]
+    figure = f"{median(gains):.1%} (from {min(gains):.1%} to {max(gains):.1%})" if gains else ""
+    title = "medium instances by flows: `best` in 10 s below the cheaper of these, median"
+    return [*found, Target(title, "(20%)", figure or "not measured", None, len(gains))]
+
+
 def _climbing(table: Table, contestant: str, name: str) -> Target:
     best, climb = table.held("medium", BEST), table.held("medium", contestant)
     gains = [1 - best[i] / climb[i] for i in best if climb.get(i, 0.0) > 0]
@@ -280,7 +299,10 @@ def _room(table: Table) -> Target:
     return Target(what, "20% or more", figure if most else "not measured", None, len(most))
 
 
-def losses(table: Table, *, climbers: bool = False) -> tuple[list[str], int]:
+PARTS = (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s"))
+
+
+def losses(table: Table, *, climbers: bool = False, parts: Sequence[tuple[str, str]] = PARTS) -> tuple[list[str], int]:
     """Where a plan that holds every constraint has less traffic between nodes than `best` with the same instance.
 
     `climbers`: of the partitioners with hill climbing, else of all planners but these. Who ran with several seeds is
@@ -288,10 +310,10 @@ def losses(table: Table, *, climbers: bool = False) -> tuple[list[str], int]:
     """
     lost = []
     compared = 0
-    for part, best in (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s")):
+    for part, best in parts:
         mine = table.rows(part, best)
         for contestant in table.contestants(part):
-            if contestant.startswith(("best", "exact", "planted")) or (contestant in CLIMBS) != climbers:
+            if contestant.startswith(("best", "exact", "planted")) or (contestant in (*CLIMBS, *BY_FLOWS)) != climbers:
                 continue
             for instance, rows in table.rows(part, contestant).items():
                 own = {r.seed: r.metrics[COST] if r.held else float("inf") for r in mine.get(instance, [])}

@@ -19,6 +19,7 @@ from stormpilot.planner.flowmoves import RESTARTED, TRAFFIC, VIOLATION, Rules, S
 from stormpilot.planner.layout import Frame, Layout
 
 LEVELS = 60
+FIRM = 1e3  # times its price, where overload must go
 COLD = 1e-4  # last temperature, in units of the mean traffic of an executor; the first by tries per executor:
 FIRST = ((4000, 1.0), (1000, 0.3), (100, 0.1), (0, 0.03))  # starts are good plans, which few tries must not melt
 
@@ -87,7 +88,7 @@ class FlowSearch:
                 break
             if level == LEVELS:  # the end: only improve, from the best
                 state = self._state(Layout(best_worker, best_node), int(state.random[0]))
-                temperature, price = 0.0, 1e3 * price + 1e3 * self.price
+                temperature, price = 0.0, FIRM * (price + self.price)
             anneal(
                 self.flows, self.rules, state, self.scratch, per_level, temperature, price, best, best_worker, best_node
             )
@@ -96,6 +97,18 @@ class FlowSearch:
             price = price * 1.4 if violated else max(price / 1.2, 0.05 * self.price)
             temperature *= cooling
         return Found(Layout(best_worker, best_node), float(best[1]), float(best[0]), done, cut)
+
+    def climb(self, start: Layout, rng: np.random.Generator, in_vain: int) -> Layout:
+        """Only improve, until so many tries per executor in a row find nothing; limits that are broken come first."""
+        state = self._state(start, int(rng.integers(1, 2**62)))
+        worker, node = state.worker.copy(), state.node.copy()
+        best = np.array([state.sums[VIOLATION], self._cost(state)])
+        before = best + 1.0
+        while (best < before).any():
+            before = best.copy()
+            tries = in_vain * len(self.rules.movable)
+            anneal(self.flows, self.rules, state, self.scratch, tries, 0.0, FIRM * self.price, best, worker, node)
+        return Layout(worker, node)
 
     def _cost(self, state: State) -> float:
         return float(state.sums[TRAFFIC] + self.rules.restart_tps[0] * state.sums[RESTARTED])

@@ -208,10 +208,15 @@ def test_never_worse_than_planning_on_pairs_and_within_every_limit(model: Model,
     if isinstance(pairs, Infeasible):
         assert isinstance(flows, Infeasible)
         return
-    assert isinstance(flows, Plan)
-    assert violations(model, flows) == []
     flow = flow_model(model)
-    was, now = (flow.predict(flow.compiled.slots_of(p)) for p in (pairs, flows))
+    was = flow.predict(flow.compiled.slots_of(pairs))
+    if isinstance(flows, Infeasible):  # all that was found overloads nodes, and more than what runs does
+        assert not flows.proved
+        assert was.overload_mhz + was.full_mhz > 1e-6
+        assert any(t.assignment for t in model.topologies)
+        return
+    assert violations(model, flows) == []
+    now = flow.predict(flow.compiled.slots_of(flows))
     wrong = [p.overload_mhz + p.full_mhz for p in (was, now)]
     assert wrong[1] <= wrong[0] + 1e-6
     if wrong[0] <= 1e-6:
