@@ -197,7 +197,9 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
         lines += [
             "",
             "Not counted: a topology whose spouts all sit beside one executor that needs more than a core for their",
-            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (docs/flow.md, limits).",
+            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (docs/flow.md, limits). It is held",
+            "up, and lets through more or less under another placement (`before` against `all tuples/s`). That",
+            "is not predicted; which part of it goes between nodes is.",
             "",
             *table.markdown(full),
         ]
