@@ -2,6 +2,7 @@
 
 - `values.py`: the planning model and the plan, as `model.json` and `plan.json` hold them (snake_case).
 - `messages.py`: what passes through ZooKeeper between shim, topologies and controller (camelCase).
-- `flow.py`, `flow_arrays.py`, `flow_kernel.py`, `flow_scope.py`: where shuffled tuples go under a placement.
+- `flow.py`, `flow_arrays.py`, `flow_kernel.py`, `flow_scope.py`, `flow_delta.py`: where shuffled tuples go under a
+  placement, and what a move changes in that.
 - `jit.py`: how inner loops are compiled.
 """

@@ -38,9 +38,8 @@ PREFIX = "flow_"
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
-MOST_STARTS = 4  # the cheapest are searched from, as many as get `ENOUGH` tries per executor each
-ENOUGH = 400
-PROMISING = 1.5  # times the cost of the best start, with a price on overload, that others may have
+MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as many as get `ENOUGH` tries each
+ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
 MATCHED_PART = 0.45  # of the time that pairs leave, for the plan on matched traffic
@@ -169,9 +168,7 @@ class _Planning:
         if matched:
             starts += self._of_matched()
         best = min(starts, key=lambda s: s.key)
-        starts.sort(
-            key=lambda s: s.cost + self.search.price * s.violation
-        )  # what overloads nodes may be the best start
+        starts.sort(key=lambda s: s.cost + self.search.price * s.violation)  # the best may be one that overloads nodes
         tries = self._tries()
         given = self._affordable(best, tries)
         cut = given < tries
@@ -213,9 +210,7 @@ class _Planning:
         """As many of these tries as the clock allows, so that what they are for ends cold."""
         if not self.probed:
             self.probed = True
-            self._improved(
-                best, best, tries // PROBE
-            )  # also without a clock: a clock that cuts nothing changes nothing
+            self._improved(best, best, tries // PROBE)  # without a clock too: one that cuts nothing changes nothing
         if not math.isfinite(self.left_s()):
             return tries
         return max(min(tries, int(0.9 * self.left_s() * self.speed)), 0)
@@ -231,15 +226,6 @@ class _Planning:
         )
         judged = [self._judged(relabel(self.frame, layout)) for layout in layouts]
         return [min(judged, key=lambda x: x.key)] if judged else []
-
-    def _promising(self, starts: list[_Candidate]) -> list[_Candidate]:
-        """Those to search from, the most promising first: one that overloads nodes may be the best start."""
-
-        def value(start: _Candidate) -> float:
-            return start.cost + self.search.price * start.violation
-
-        least = min(value(s) for s in starts)
-        return sorted((s for s in starts if value(s) <= PROMISING * least), key=value)
 
     def _of_matched(self) -> list[_Candidate]:
         """What the planner on pairs answers for traffic as it could be."""
