@@ -32,7 +32,7 @@ from stormpilot.planner.result import Result
 from stormpilot.planner.slots import keep_nodes
 
 FIRST_RUN_TRIES = 400  # per executor
-OTHERS_S = 5e-5  # seconds per executor that any start but the first may take, of those that are left
+OTHERS_S = 2.5e-5  # seconds per executor that any start but the first may take, of those that are left
 END_S = 5e-5  # seconds per executor that are kept for what comes after the search
 SPEED = 300_000.0  # moves per second, until it was measured
 SMALL = 60  # executors: below, a search that no longer finds anything ends before its last move
@@ -155,7 +155,7 @@ class Portfolio:
         else:
             self._run_long(starts, iterations, movable)
         self.cut = self.cut or self.short
-        if self.best is not None:
+        if self.best is not None and not (self.cut and self.best is self.present):
             self._tidy(movable)
 
     def _run_short(self, starts: list[Layout], iterations: int, movable: int) -> None:

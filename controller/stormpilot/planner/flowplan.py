@@ -42,7 +42,7 @@ MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as
 ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
-MATCHED_PART = 0.45  # of the time that pairs leave, for the plan on matched traffic
+MATCHED_PART = (0.45, 0.75)  # of the time that pairs leave, for the plan on matched traffic; in large models
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
@@ -87,11 +87,17 @@ def on_flows(
     return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
 
 
+def _large(executors: int) -> bool:
+    """Whether a try costs so much that the search on flows adds little to the starts, and a partition takes seconds."""
+    return executors > members.QUICK_BELOW
+
+
 def _pairs_part(planner: str, model: Model) -> float:
     """Of the time, what goes to measured pairs; the partition of a large model cannot be cut short."""
+    large = _large(sum(len(t.executors) for t in model.topologies))
     if planner == "best":
-        return 0.2
-    return 0.3 if sum(len(t.executors) for t in model.topologies) <= members.QUICK_BELOW else 1.0
+        return 0.1 if large else 0.2
+    return 1.0 if large else 0.3
 
 
 def _partition(model: Model, params: Any, seed: int) -> list[Plan]:
@@ -229,7 +235,7 @@ class _Planning:
 
     def _of_matched(self) -> list[_Candidate]:
         """What the planner on pairs answers for traffic as it could be."""
-        kept_s = self.left_s() * (1 - MATCHED_PART)
+        kept_s = self.left_s() * (1 - MATCHED_PART[_large(self.compiled.executors)])
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
         plan = self.on_pairs(_matched(self.flow), own_s)
         if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
