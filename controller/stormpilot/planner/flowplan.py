@@ -42,7 +42,8 @@ MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as
 ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
-MATCHED_PART = (0.45, 0.75)  # of the time that pairs leave, for the plan on matched traffic; in large models
+PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
+MATCHED_PART = (0.45, 0.75)  # of the time that is left then, for the plan on matched traffic; in large models
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
@@ -77,7 +78,7 @@ def on_flows(
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
-        others = _partition(planned, params, seed) if planner == "best" and not math.isfinite(total_s) else []
+        others = _partition(planned, params, seed, left_s) if planner == "best" else []
         planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None)
         plan = planning.run(matched=planner == "best" or not left_s() < pairs_s)
         if isinstance(plan, Infeasible):
@@ -94,27 +95,28 @@ def _large(executors: int) -> bool:
 
 def _pairs_part(planner: str, model: Model) -> float:
     """Of the time, what goes to measured pairs; the partition of a large model cannot be cut short."""
-    large = _large(sum(len(t.executors) for t in model.topologies))
+    executors = sum(len(t.executors) for t in model.topologies)
     if planner == "best":
-        return 0.1 if large else 0.2
-    return 1.0 if large else 0.3
+        return 0.2 if executors < members.PARTITION_FROM else 0.1
+    return 1.0 if _large(executors) else 0.3
 
 
-def _partition(model: Model, params: Any, seed: int) -> list[Plan]:
-    """What `partition` answers on flows: a candidate of `best`, which so never loses to it.
+def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
+    """What `partition` answers on flows: a candidate of `best`, which so does not lose to it.
 
-    Where a clock runs, its time is better spent on one longer search; small models gain nothing from it.
+    Small models gain nothing from it, and large ones have no time for it where a clock runs.
     """
-    if sum(len(t.executors) for t in model.topologies) < members.PARTITION_FROM:
+    executors = sum(len(t.executors) for t in model.topologies)
+    kept_s = left_s() * (1 - PARTITION_PART)
+    if executors < members.PARTITION_FROM or (_large(executors) and math.isfinite(kept_s)):
         return []
     asked = partition.Params(
         objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
     )
     planner = Planner("partition", "", "", partition.Params, partition.place)
     given = dataclasses.asdict(asked)
-    answer = on_flows(
-        model, "partition", asked, seed, lambda: math.inf, lambda part, s: run(planner, part, given, seed, s)
-    )
+    own_s = (lambda: left_s() - kept_s) if math.isfinite(kept_s) else left_s
+    answer = on_flows(model, "partition", asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
     return [answer] if isinstance(answer, Plan) else []
 
 
