@@ -32,7 +32,7 @@ from stormpilot.planner.slots import to_slots
 UNITS = 1_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2
 IMBALANCE = 0.03
-IN_VAIN = 100
+IN_VAIN = 100  # tries per executor
 
 
 def mt_kahypar(c: Compiled, seed: int) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from benchmarks.planners.baselines import BASELINES, BY_FLOWS
@@ -42,16 +42,9 @@ def medium_instances(bench: Bench) -> list[Instance]:
 
 def medium(bench: Bench) -> None:
     """Everybody on loaded clusters, one after the other: what is interrupted has whole instances."""
-    seeds = range(1 if bench.quick else bench.seeds)
     rounds = 1 if bench.quick or bench.seeds == 1 else 5
     for instance in medium_instances(bench):
-        for seed in seeds:
-            bench.ours("medium", instance, best(10.0), seed)
-            for name in BASELINES:
-                bench.baseline("medium", instance, name, seed)
-        for planner in heuristics(10.0):
-            for seed in seeds if planner.planner == "partition" else (0,):
-                bench.ours("medium", instance, planner, seed)
+        _everybody(bench, "medium", instance, best(10.0), BASELINES)
         bench.storm("medium", [instance], rounds=rounds, timeout_s=60, budget_s=4 * rounds)
     for instance in medium_instances(bench):
         bench.ours("medium", instance, best_for(60.0, _executors(instance)))
@@ -59,15 +52,20 @@ def medium(bench: Bench) -> None:
 
 def flows(bench: Bench) -> None:
     """The same clusters by what shuffles will really send, which `plan compute` minimises by default."""
-    seeds = range(1 if bench.quick else bench.seeds)
     for instance in medium_instances(bench):
-        for seed in seeds:
-            bench.ours("flows", instance, best_by_flows(10.0), seed)
-            for name in BY_FLOWS:
-                bench.baseline("flows", instance, name, seed)
-        for planner in heuristics(10.0):
-            for seed in seeds if planner.planner == "partition" else (0,):
-                bench.ours("flows", instance, replace(planner, traffic="flow"), seed)
+        _everybody(bench, "flows", instance, best_by_flows(10.0), BY_FLOWS)
+
+
+def _everybody(bench: Bench, part: str, instance: Instance, portfolio: Ours, baselines: Iterable[str]) -> None:
+    """The portfolio, partitioners and all other planners of ours; with every seed where it makes a difference."""
+    seeds = range(1 if bench.quick else bench.seeds)
+    for seed in seeds:
+        bench.ours(part, instance, portfolio, seed)
+        for name in baselines:
+            bench.baseline(part, instance, name, seed)
+    for planner in heuristics(10.0):
+        for seed in seeds if planner.planner == "partition" else (0,):
+            bench.ours(part, instance, replace(planner, traffic=portfolio.traffic), seed)
 
 
 def bound(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from stormpilot.planner.check import violations
 from stormpilot.planner.flowplan import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDING_MHZ = 1e-3
+ROUNDING_MHZ = 1e-3  # what a prediction may be above a limit
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),

@@ -17,6 +17,8 @@ RAS = "ras_network_metric"
 NEAR = 1e-6
 KINDS = ("ours", "baseline", "storm", "bound")
 BEST, BEST_LONG, BEST_SMALL = "best 10 s", "best 60 s", "best 2 s"
+PARTS = (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s"))
+"""Where `best` on measured pairs is compared with the others, and under which name it ran."""
 CLIMBS = {
     "mt-kahypar+shifts": "Mt-KaHyPar plus hill climbing by shifts alone",
     "mt-kahypar balanced+climb": "Mt-KaHyPar (3% imbalance) plus hill climbing",
@@ -297,9 +299,6 @@ def _room(table: Table) -> Target:
     figure += f"`best` is above the bound by {median(above) if above else 0:.1%}"
     what = "the same: how far below the cheapest of the three a plan can be at most (proved bound)"
     return Target(what, "20% or more", figure if most else "not measured", None, len(most))
-
-
-PARTS = (("small", BEST_SMALL), ("medium", BEST), ("planted", BEST), ("production", "best 8 s"))
 
 
 def losses(table: Table, *, climbers: bool = False, parts: Sequence[tuple[str, str]] = PARTS) -> tuple[list[str], int]:

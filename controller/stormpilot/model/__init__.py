@@ -2,7 +2,7 @@
 
 - `values.py`: the planning model and the plan, as `model.json` and `plan.json` hold them (snake_case).
 - `messages.py`: what passes through ZooKeeper between shim, topologies and controller (camelCase).
-- `flow.py`, `flow_arrays.py`, `flow_kernel.py`, `flow_scope.py`, `flow_delta.py`: where shuffled tuples go under a
-  placement, and what a move changes in that.
+- `flow.py`: where shuffled tuples go under a placement; `flow_build.py`, `flow_arrays.py`: flows from a model;
+  `flow_kernel.py`, `flow_scope.py`: the loops over them; `flow_delta.py`: what a move changes.
 - `jit.py`: how inner loops are compiled.
 """

@@ -8,7 +8,7 @@
 A component is reached when its executors, or those that send to it, moved, or when what is sent to it changed by more
 than rounding does. Streams split by key are followed edge by edge at the executors that moved, every other stream as
 `flow_kernel.follow` does. Topologies in which streams go in circles are worked out as a whole. Results are those of
-`follow`, up to rounding.
+`follow`, up to rounding. Source: algorithms.md, section 10 "Traffic follows the placement".
 """
 
 from __future__ import annotations
@@ -39,25 +39,28 @@ class Links(NamedTuple):
     otherwise: Bools  # C: receives by others
 
 
+class Rates(NamedTuple):
+    """Traffic under a placement, tuples/s. Sizes: E executors, C components (as targets)."""
+
+    received: Floats  # E
+    keyed: Floats  # E: what of it comes by KEYED groups
+    totals: Floats  # C x TOTALS: KEYED groups
+    other_totals: Floats  # C x TOTALS: all others
+
+
 class Now(NamedTuple):
     """Traffic under the present placement, and what is needed to go back to the one before."""
 
-    received: Floats  # E
-    keyed_tps: Floats  # E: what of it comes by KEYED groups
-    totals: Floats  # C x TOTALS: by target component, KEYED groups
-    other_totals: Floats  # C x TOTALS: by target component, all others
-    delta: Floats  # TOTALS: what the last change did
+    rates: Rates
+    before: Rates  # of what is reached
+    delta: Floats  # TOTALS: what the last change did, tuples/s (FULL: MHz)
     sums: Floats  # TOTALS: room
-    cpu: Floats  # E: room
+    cpu: Floats  # E: room, MHz
     why: Ints  # C: PLACES, RATES
     reached: Ints  # components worked out anew
     changed: Ints  # executors that receive something else
     moved: Ints  # executors that moved
     counts: Ints  # (3,): of `reached`, `changed`, `moved`
-    old_received: Floats  # E
-    old_keyed_tps: Floats  # E
-    old_totals: Floats  # C x TOTALS
-    old_other_totals: Floats  # C x TOTALS
     is_reached: Bools  # C
     is_moved: Bools  # E
     old_place: Ints  # E, of those that moved
@@ -98,11 +101,12 @@ def now(f: Flows) -> Now:
     def ints(size: int) -> Ints:
         return np.zeros(size, dtype=np.int64)
 
+    def rates() -> Rates:
+        return Rates(np.zeros(e), np.zeros(e), np.zeros((c, TOTALS)), np.zeros((c, TOTALS)))
+
     return Now(
-        received=np.zeros(e),
-        keyed_tps=np.zeros(e),
-        totals=np.zeros((c, TOTALS)),
-        other_totals=np.zeros((c, TOTALS)),
+        rates=rates(),
+        before=rates(),
         delta=np.zeros(TOTALS),
         sums=np.zeros(TOTALS),
         cpu=np.zeros(e),
@@ -111,10 +115,6 @@ def now(f: Flows) -> Now:
         changed=ints(e),
         moved=ints(e),
         counts=ints(3),
-        old_received=np.zeros(e),
-        old_keyed_tps=np.zeros(e),
-        old_totals=np.zeros((c, TOTALS)),
-        old_other_totals=np.zeros((c, TOTALS)),
         is_reached=np.zeros(c, dtype=np.bool_),
         is_moved=np.zeros(e, dtype=np.bool_),
         old_place=ints(e),
@@ -128,12 +128,12 @@ def begin(f: Flows, k: Links, t: int, place: Ints, node_of: Ints, n: Now, s: Scr
     for i in range(f.first_component[t], f.first_component[t + 1]):
         c = f.order[i]
         for j in range(TOTALS):
-            n.totals[c, j] = 0.0
-            n.other_totals[c, j] = 0.0
+            n.rates.totals[c, j] = 0.0
+            n.rates.other_totals[c, j] = 0.0
         for m in range(f.first_member[c], f.first_member[c + 1]):
             e = f.members[m]
-            n.received[e] = 0.0
-            n.keyed_tps[e] = 0.0
+            n.rates.received[e] = 0.0
+            n.rates.keyed[e] = 0.0
         n.why[c] = PLACES | RATES
         _reach(f, c, n)
     _follow(f, k, t, place, node_of, n, s)
@@ -152,7 +152,7 @@ def note(n: Now, e: int, place: Ints, node_of: Ints) -> None:
 
 @jit
 def moved(f: Flows, k: Links, t: int, place: Ints, node_of: Ints, n: Now, s: Scratch) -> None:
-    """Follow what the executors noted (of topology t) changed by moving; `delta`, `changed` and `received` tell it."""
+    """Follow what the executors noted (of topology t) changed by moving; `delta`, `changed` and `rates` tell it."""
     if f.cyclic[t]:
         for i in range(f.first_component[t], f.first_component[t + 1]):
             n.why[f.order[i]] = PLACES | RATES
@@ -184,14 +184,7 @@ def keep(n: Now) -> None:
 def undo(f: Flows, n: Now) -> None:
     """Back to before the change; the caller puts the executors back."""
     for i in range(n.counts[REACHED]):
-        c = n.reached[i]
-        for j in range(TOTALS):
-            n.totals[c, j] = n.old_totals[c, j]
-            n.other_totals[c, j] = n.old_other_totals[c, j]
-        for m in range(f.first_member[c], f.first_member[c + 1]):
-            e = f.members[m]
-            n.received[e] = n.old_received[e]
-            n.keyed_tps[e] = n.old_keyed_tps[e]
+        _copy(f, n.reached[i], n.before, n.rates)
     keep(n)
 
 
@@ -203,13 +196,19 @@ def _reach(f: Flows, c: int, n: Now) -> None:
     n.is_reached[c] = True
     n.reached[n.counts[REACHED]] = c
     n.counts[REACHED] += 1
+    _copy(f, c, n.rates, n.before)
+
+
+@jit
+def _copy(f: Flows, c: int, source: Rates, target: Rates) -> None:
+    """What component c has."""
     for j in range(TOTALS):
-        n.old_totals[c, j] = n.totals[c, j]
-        n.old_other_totals[c, j] = n.other_totals[c, j]
+        target.totals[c, j] = source.totals[c, j]
+        target.other_totals[c, j] = source.other_totals[c, j]
     for m in range(f.first_member[c], f.first_member[c + 1]):
         e = f.members[m]
-        n.old_received[e] = n.received[e]
-        n.old_keyed_tps[e] = n.keyed_tps[e]
+        target.received[e] = source.received[e]
+        target.keyed[e] = source.keyed[e]
 
 
 @jit
@@ -222,7 +221,7 @@ def _edges_moved(f: Flows, k: Links, e: int, place: Ints, node_of: Ints, n: Now)
             continue  # counted at a
         tps = f.edge_tps[j]
         if f.driven[k.component[a]] and f.received_tps[a] > 0.0:
-            tps *= n.received[a] / f.received_tps[a]
+            tps *= n.rates.received[a] / f.received_tps[a]
         c = k.component[b]
         pa, pb = place[a], place[b]
         _reaches(f, c, pa, pb, node_of[pa], node_of[pb], tps, n)
@@ -234,23 +233,23 @@ def _edges_moved(f: Flows, k: Links, e: int, place: Ints, node_of: Ints, n: Now)
 @jit
 def _reaches(f: Flows, c: int, pa: int, pb: int, na: int, nb: int, tps: float, n: Now) -> None:
     if pa != pb:
-        n.totals[c, WORKERS] += tps
+        n.rates.totals[c, WORKERS] += tps
         if f.node_host[na] != f.node_host[nb]:
-            n.totals[c, HOSTS] += tps
+            n.rates.totals[c, HOSTS] += tps
             if f.node_rack[na] != f.node_rack[nb]:
-                n.totals[c, RACKS] += tps
+                n.rates.totals[c, RACKS] += tps
 
 
 @jit
 def _follow(f: Flows, k: Links, t: int, place: Ints, node_of: Ints, n: Now, s: Scratch) -> None:
     lo, hi = f.first_component[t], f.first_component[t + 1]
     if f.cyclic[t]:
-        follow(f, t, place, node_of, n.received, n.cpu, n.sums, s)
+        follow(f, t, place, node_of, n.rates.received, n.cpu, n.sums, s)
         for i in range(lo, hi):
             c = f.order[i]
             n.why[c] = 0
             for j in range(TOTALS):
-                n.totals[c, j] = n.sums[j] if i == lo else 0.0
+                n.rates.totals[c, j] = n.sums[j] if i == lo else 0.0
             _differences(f, c, n)
     else:
         for i in range(lo, hi):
@@ -262,7 +261,9 @@ def _follow(f: Flows, k: Links, t: int, place: Ints, node_of: Ints, n: Now, s: S
     for i in range(n.counts[REACHED]):
         c = n.reached[i]
         for j in range(TOTALS):
-            n.delta[j] += n.totals[c, j] - n.old_totals[c, j] + n.other_totals[c, j] - n.old_other_totals[c, j]
+            n.delta[j] += (
+                n.rates.totals[c, j] - n.before.totals[c, j] + n.rates.other_totals[c, j] - n.before.other_totals[c, j]
+            )
 
 
 @jit
@@ -273,27 +274,27 @@ def _receive(f: Flows, k: Links, c: int, why: int, place: Ints, node_of: Ints, n
         n.sums[:] = 0.0
         for g in range(f.first_group[c], f.first_group[c + 1]):
             if f.group_rule[g] == KEYED:
-                by_keys(f, g, place, node_of, n.received, n.sums, s)
+                by_keys(f, g, place, node_of, n.rates.received, n.sums, s)
         for m in range(first, end):
             e = f.members[m]
-            n.keyed_tps[e] = s.new_tps[e]
+            n.rates.keyed[e] = s.new_tps[e]
             s.new_tps[e] = 0.0
         for j in range(TOTALS):
-            n.totals[c, j] = n.sums[j]
+            n.rates.totals[c, j] = n.sums[j]
     if k.otherwise[c]:
         n.sums[:] = 0.0
         for m in range(first, end):
-            s.new_tps[f.members[m]] = n.keyed_tps[f.members[m]]
-        split(f, c, place, node_of, n.received, n.sums, s)
+            s.new_tps[f.members[m]] = n.rates.keyed[f.members[m]]
+        split(f, c, place, node_of, n.rates.received, n.sums, s)
         for m in range(first, end):
             e = f.members[m]
-            n.received[e] = s.new_tps[e]
+            n.rates.received[e] = s.new_tps[e]
             s.new_tps[e] = 0.0
         for j in range(TOTALS):
-            n.other_totals[c, j] = n.sums[j]
+            n.rates.other_totals[c, j] = n.sums[j]
     elif why & RATES:
         for m in range(first, end):
-            n.received[f.members[m]] = n.keyed_tps[f.members[m]]
+            n.rates.received[f.members[m]] = n.rates.keyed[f.members[m]]
     else:
         return
     if _differences(f, c, n) and f.driven[c]:
@@ -308,8 +309,8 @@ def _differences(f: Flows, c: int, n: Now) -> bool:
     found = False
     for m in range(f.first_member[c], f.first_member[c + 1]):
         e = f.members[m]
-        if abs(n.received[e] - n.old_received[e]) <= SAME * n.old_received[e] + NOTHING:
-            n.received[e] = n.old_received[e]
+        if abs(n.rates.received[e] - n.before.received[e]) <= SAME * n.before.received[e] + NOTHING:
+            n.rates.received[e] = n.before.received[e]
         else:
             n.changed[n.counts[CHANGED]] = e
             n.counts[CHANGED] += 1

@@ -155,7 +155,8 @@ class Portfolio:
         else:
             self._run_long(starts, iterations, movable)
         self.cut = self.cut or self.short
-        if self.best is not None and not (self.cut and self.best is self.present):
+        left_as_it_is = self.cut and self.best is self.present  # nothing to tidy, and no time for it
+        if self.best is not None and not left_as_it_is:
             self._tidy(movable)
 
     def _run_short(self, starts: list[Layout], iterations: int, movable: int) -> None:

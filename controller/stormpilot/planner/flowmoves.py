@@ -49,7 +49,7 @@ class State(NamedTuple):
     node: Ints  # W
     size: Ints  # W
     used: Ints  # N: slots
-    strange: Ints  # W: executors that are there and were not, or were there and are not
+    changes: Ints  # W: executors that came or left, against what runs
     cpu: Floats  # E, predicted
     sums: Floats  # 3
     predicted_mhz: Floats  # N
@@ -72,7 +72,7 @@ def measure(f: Flows, r: Rules, s: State, room: Scratch) -> None:
     s.measured_mhz[:] = 0.0
     s.memory_mb[:] = 0.0
     s.sums[:] = 0.0
-    s.strange[:] = 0
+    s.changes[:] = 0
     for t in range(len(r.first_executor) - 1):
         begin(f, r.links, t, s.worker, s.node, s.now, room)
         s.sums[TRAFFIC] += _weighted(r, s.now.delta)
@@ -80,14 +80,14 @@ def measure(f: Flows, r: Rules, s: State, room: Scratch) -> None:
     for e in range(len(s.worker)):
         w = s.worker[e]
         n = s.node[w]
-        s.cpu[e] = cpu_of(f, r.links.component[e], e, s.now.received[e])
+        s.cpu[e] = cpu_of(f, r.links.component[e], e, s.now.rates.received[e])
         s.predicted_mhz[n] += s.cpu[e]
         s.measured_mhz[n] += r.cpu_mhz[e]
         s.memory_mb[n] += r.memory_mb[e]
         if w != r.home[e]:
-            s.strange[w] += 1
+            s.changes[w] += 1
             if r.home[e] >= 0:
-                s.strange[r.home[e]] += 1
+                s.changes[r.home[e]] += 1
     for w in range(len(s.node)):
         s.sums[RESTARTED] += _restarts(r, s, w)
     for n in range(len(s.predicted_mhz)):
@@ -239,7 +239,7 @@ def _kept(f: Flows, r: Rules, s: State, room: Scratch, t: int, restarts: int, te
     moved(f, r.links, t, s.worker, s.node, now, room)
     for i in range(now.counts[CHANGED]):
         e = now.changed[i]
-        s.new_cpu[e] = cpu_of(f, r.links.component[e], e, now.received[e])
+        s.new_cpu[e] = cpu_of(f, r.links.component[e], e, now.rates.received[e])
         _load(s, s.node[s.worker[e]], s.new_cpu[e] - s.cpu[e], 0.0, 0.0)
     for i in range(now.counts[MOVED]):
         e = now.moved[i]
@@ -316,7 +316,7 @@ def _over(r: Rules, predicted: float, measured: float, memory: float, n: int) ->
 @jit
 def _restarts(r: Rules, s: State, w: int) -> int:
     """1 where worker w starts, or starts again: it is in use with other executors, or elsewhere, than it was."""
-    return 1 if s.size[w] > 0 and (s.strange[w] > 0 or s.node[w] != r.home_node[w]) else 0
+    return 1 if s.size[w] > 0 and (s.changes[w] > 0 or s.node[w] != r.home_node[w]) else 0
 
 
 @jit
@@ -342,8 +342,8 @@ def _put(r: Rules, s: State, e: int, b: int) -> None:
     a = s.worker[e]
     s.worker[e] = b
     back = 1 if r.home[e] == b else 0
-    s.strange[a] += 1 if r.home[e] == a else -1
-    s.strange[b] += 1 - 2 * back
+    s.changes[a] += 1 if r.home[e] == a else -1
+    s.changes[b] += 1 - 2 * back
 
 
 @jit

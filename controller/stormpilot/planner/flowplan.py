@@ -43,7 +43,6 @@ ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
 PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
-MATCHED_PART = (0.45, 0.75)  # of the time that is left then, for the plan on matched traffic; in large models
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
@@ -60,7 +59,7 @@ def on_flows(
     `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
     """
     total_s = left_s()
-    kept_s = total_s * (1 - _pairs_part(planner, model))
+    kept_s = total_s * (1 - _pairs_part(planner, sum(len(t.executors) for t in model.topologies)))
     plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
     if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
         plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
@@ -80,7 +79,7 @@ def on_flows(
     if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
         others = _partition(planned, params, seed, left_s) if planner == "best" else []
         planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None)
-        plan = planning.run(matched=planner == "best" or not left_s() < pairs_s)
+        plan = planning.run(matched=planner == "best" or not math.isfinite(total_s) or left_s() >= pairs_s)
         if isinstance(plan, Infeasible):
             return plan
     c = flow.compiled
@@ -93,12 +92,16 @@ def _large(executors: int) -> bool:
     return executors > members.QUICK_BELOW
 
 
-def _pairs_part(planner: str, model: Model) -> float:
-    """Of the time, what goes to measured pairs; the partition of a large model cannot be cut short."""
-    executors = sum(len(t.executors) for t in model.topologies)
+def _pairs_part(planner: str, executors: int) -> float:
+    """Of all time, what goes to measured pairs; the partition of a large model cannot be cut short."""
     if planner == "best":
         return 0.2 if executors < members.PARTITION_FROM else 0.1
     return 1.0 if _large(executors) else 0.3
+
+
+def _matched_part(executors: int) -> float:
+    """Of the time that is left after `_partition`, what goes to the plan on matched traffic."""
+    return 0.75 if _large(executors) else 0.45
 
 
 def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
@@ -237,7 +240,7 @@ class _Planning:
 
     def _of_matched(self) -> list[_Candidate]:
         """What the planner on pairs answers for traffic as it could be."""
-        kept_s = self.left_s() * (1 - MATCHED_PART[_large(self.compiled.executors)])
+        kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
         plan = self.on_pairs(_matched(self.flow), own_s)
         if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:

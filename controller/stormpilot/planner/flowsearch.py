@@ -64,7 +64,7 @@ class FlowSearch:
         executors = max(c.executors, 1)
         self._traffic = c.total_tps / executors * max(distance) or 1.0
         mhz = float(c.cpu_mhz.mean()) if c.cpu_mhz.any() else 1.0
-        self.price = self._traffic / mhz  # of a violation, per MHz
+        self.price = self._traffic / mhz  # tuples/s per MHz of violation
 
     def judge(self, layout: Layout) -> tuple[float, float]:
         """(violation MHz, cost) of a complete layout."""
@@ -124,7 +124,7 @@ class FlowSearch:
             node=node,
             size=size.astype(np.int64),
             used=np.bincount(node[node != NOWHERE], minlength=n).astype(np.int64),
-            strange=np.zeros(w, dtype=np.int64),
+            changes=np.zeros(w, dtype=np.int64),
             cpu=np.zeros(e),
             sums=np.zeros(3),
             predicted_mhz=np.zeros(n),

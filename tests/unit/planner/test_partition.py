@@ -10,7 +10,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.generate import Loaded, loaded
 from stormpilot.model.values import Edge, Model, Plan
-from stormpilot.planner import compute
+from stormpilot.planner import compute, partition
 from stormpilot.planner.check import violations
 from stormpilot.planner.layout import frame_of
 from stormpilot.planner.objective import objective_of
@@ -116,6 +116,17 @@ def test_same_seed_same_partition_whatever_the_quality():
         assert first == second
         assert isinstance(first, Plan)
         assert len(located(first, first.topologies[0].id)) == len(model.topologies[0].executors)
+
+
+def test_many_pairs_are_divided_fast(monkeypatch):
+    frame = frame_of(compile_model(loaded(Loaded(executors=200, topologies=3), np.random.default_rng(2))))
+    objective = objective_of(frame.compiled, "inter_node", 0.0)
+    fast, good = (divided(frame, objective, 5, quality=quality).worker.tolist() for quality in ("fast", "good"))
+    assert fast != good
+    pairs = len(frame.compiled.pair_a)
+    for limit, expected in ((pairs + 1, good), (pairs, fast)):
+        monkeypatch.setattr(partition, "GOOD_PAIRS", limit)
+        assert divided(frame, objective, 5).worker.tolist() == expected
 
 
 def test_what_was_asked_before_in_the_process_changes_nothing():
