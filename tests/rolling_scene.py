@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from scene import PATHS, Scene, until
-from stormpilot.model.messages import TopologySnapshot
-from stormpilot.model.migrations import Migration
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.rollouts import Migration
 from stormpilot.operate import Operator
 
 SETTINGS: dict[str, Any] = {

@@ -23,14 +23,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from stormpilot.generate.models.loaded import Loaded, loaded
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.flow import flow_model
-from stormpilot.model.generate.loaded import Loaded, loaded
-from stormpilot.model.part import with_plans
+from stormpilot.model.flow.model import flow_model
+from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planning import cpu_s
+from stormpilot.planner_process import cpu_s
 
 ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

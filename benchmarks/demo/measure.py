@@ -20,15 +20,15 @@ from stormpilot.config import LoadSection
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.instrument.latency import ABOVE_MS, quantile_ms
 from stormpilot.local.cluster import LocalCluster
+from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
-from stormpilot.model.messages import TopologySnapshot
 from stormpilot.model.values import Model
 from stormpilot.observe.build import Readiness, build
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.reader import Reader, Seen
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 PERIOD_S = 1.0
 WINDOW_S = 40.0

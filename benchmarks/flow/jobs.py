@@ -16,14 +16,14 @@ from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import BasedOn
+from stormpilot.messages.core import BasedOn
 from stormpilot.model.values import Model, Plan
-from stormpilot.paths import Paths
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.message import Round, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 PROJECT = Path(__file__).resolve().parents[2] / "topologies"
 WORKERS = 4

@@ -19,13 +19,13 @@ from benchmarks.moves.measured import Move
 from stormpilot import operate
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import ControllerState, StatusMessage, TopologySnapshot
-from stormpilot.model.migrations import Migration, workers_of
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.core import ControllerState, StatusMessage, TopologySnapshot
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.rollouts import Migration, workers_of
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = Paths()

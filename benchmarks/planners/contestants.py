@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from stormpilot.errors import UsageError
 from stormpilot.planner import PLANNERS, planner_named
-from stormpilot.planner.best import default_iterations
-from stormpilot.planner.flowplan import Traffic
+from stormpilot.planner.flow.planning import Traffic
+from stormpilot.planner.methods.best import default_iterations
 from stormpilot.planner.registry import params_of
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormpilot.decide.admit import Subject
-from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
 from stormpilot.model.values import (
     Assigned,
     Component,

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stormpilot.config.nonstop import NonstopSection
-from stormpilot.migrate.facts import Facts, as_it_runs, placement, processes_of
-from stormpilot.migrate.machine import Next, next_of
-from stormpilot.model.messages import (
+from stormpilot.config.rollout import NonstopSection
+from stormpilot.messages.core import (
     ComponentPart,
     ExecutorPart,
     HistoryEntry,
@@ -24,9 +22,11 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     WorkerPart,
 )
-from stormpilot.model.migrations import Migration, StagePart
-from stormpilot.model.reports import TaskLoad
-from stormpilot.model.routes import Routes
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.rollouts import Migration, StagePart
+from stormpilot.messages.routes import Routes
+from stormpilot.rollout.facts import Facts, as_it_runs, placement, processes_of
+from stormpilot.rollout.state_machine import Next, next_of
 
 REFRESH_S = 3
 SYNC_S = 10

@@ -17,7 +17,7 @@ from kazoo.exceptions import KazooException
 
 from doubles import snapshots
 from stormpilot.errors import UsageError
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     Message,
     PlanMessage,
@@ -26,7 +26,7 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 
 class ShimDouble:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from doubles import snapshots
 from doubles.world import SETTINGS, World
-from stormpilot.account import Account
-from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
 from stormpilot.planner import compute
 
 SOURCE, PARSERS, SINKS, ACKER = 1, (2, 3, 4, 5), (6, 7), 8

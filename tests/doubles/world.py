@@ -14,11 +14,12 @@ import msgspec
 
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.account import Account
 from stormpilot.config import Config, parse
-from stormpilot.cycle import Cycle
+from stormpilot.control.cycle import Cycle
+from stormpilot.control.recorder import Recorder
 from stormpilot.decide.events import Event
-from stormpilot.model.messages import (
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import (
     ComponentPart,
     ControllerState,
     ExecutorPart,
@@ -30,17 +31,16 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
-from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import STANDBY_KEY, Routes
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
-from stormpilot.paths import Paths
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.recorder import Recorder
+from stormpilot.zookeeper.paths import Paths
 
 SETTINGS = """\
 cycle: {period_s: 10, poll_s: 2}

@@ -13,7 +13,7 @@ from rolling_scene import RollingScene
 from scene import REPOSITORY, scene_on, until
 from stormpilot import operate
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.migrations import workers_of
+from stormpilot.messages.rollouts import workers_of
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 from word_count.sentences import Language

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.control.live import lose_host
 from scene import PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry, TopologyView
+from stormpilot.messages.core import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]

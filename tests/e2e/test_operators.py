@@ -10,8 +10,8 @@ import pytest
 
 from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.moves import MoveState
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.moves import MoveState
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

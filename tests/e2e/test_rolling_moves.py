@@ -10,8 +10,8 @@ import pytest
 from rolling_scene import RollingScene
 from scene import PATHS, REPOSITORY, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.routes import Routes
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.routes import Routes
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]

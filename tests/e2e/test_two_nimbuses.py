@@ -13,10 +13,10 @@ import pytest
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import ClusterSnapshot, StatusMessage, decode
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, StatusMessage, decode
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
 

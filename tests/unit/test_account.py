@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from doubles.models import NOW_MS, plan_message
-from stormpilot.account import Account
 from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.report import Account
 from stormpilot.logs import line
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.messages.core import HistoryEntry
 
 
 def account(*decisions: Decision, plans: tuple[str, ...] = (), **fields: Any) -> Account:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stormpilot.blackout import blackout
 from stormpilot.config import BlackoutWindow, parse
+from stormpilot.config.blackout import blackout
 from stormpilot.errors import UsageError
 
 

@@ -13,7 +13,7 @@ from doubles.snapshots import T0_MS
 from doubles.world import World, plan_in
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
-from stormpilot.model.messages import WorkerPart, encode
+from stormpilot.messages.core import WorkerPart, encode
 from stormpilot.model.values import Infeasible, Model, Plan
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from doubles.models import NOW_MS, plan_message
-from stormpilot.account import Account
+from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decisionrows import decision_row, outcome_row
-from stormpilot.history.schema import TABLES
-from stormpilot.model.messages import HistoryEntry, Restart
-from stormpilot.model.moves import MoveState, Spent
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import HistoryEntry, Restart
+from stormpilot.messages.moves import MoveState, Spent
+from stormpilot.trafficlog.schema import TABLES
 
 ID = "flights-1"
 

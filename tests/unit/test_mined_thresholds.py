@@ -9,9 +9,10 @@ import msgspec
 
 from doubles.snapshots import T0_MS
 from doubles.world import World
-from stormpilot.model.messages import encode
-from stormpilot.model.settings import ThresholdSetting
-from stormpilot.model.thresholds import (
+from stormpilot.control.planner_client import Params
+from stormpilot.messages.core import encode
+from stormpilot.messages.settings import ThresholdSetting
+from stormpilot.messages.thresholds import (
     EdgeProfile,
     Profile,
     Recommendation,
@@ -20,7 +21,6 @@ from stormpilot.model.thresholds import (
     hour_of_week,
 )
 from stormpilot.model.values import Infeasible, Model
-from stormpilot.planners import Params
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from stormpilot.options import Option, broken_range, options_of
+from stormpilot.config.options import Option, broken_range, options_of
 from stormpilot.planner import PLANNERS
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from stormpilot import planners
+from stormpilot.control import planner_client
 from stormpilot.model.values import Infeasible, Model, Plan
 
 
-def said(compute: planners.Compute, wanted: Callable[[], bool]) -> list[str]:
+def said(compute: planner_client.Compute, wanted: Callable[[], bool]) -> list[str]:
     with capture_logs() as captured:
-        planners.warm_up(compute, ["a", "b"], {"a": {"alpha": 0.5}}, wanted)
+        planner_client.warm_up(compute, ["a", "b"], {"a": {"alpha": 0.5}}, wanted)
     return [entry["event"] for entry in captured]
 
 
@@ -23,7 +23,7 @@ def said(compute: planners.Compute, wanted: Callable[[], bool]) -> list[str]:
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock by which everything takes ten seconds."""
     clock = itertools.count(0.0, 10.0)
-    monkeypatch.setattr(planners.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(planner_client.time, "monotonic", lambda: next(clock))
 
 
 class Asked:

@@ -12,11 +12,11 @@ import pytest
 
 from builders import two_chains
 from doubles.planners import misbehave
-from stormpilot import planning
+from stormpilot import planner_process
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Plan
 from stormpilot.planner import compute
-from stormpilot.planning import PlannerLostError, PlannerProcess
+from stormpilot.planner_process import PlannerLostError, PlannerProcess
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def test_a_planner_that_hangs_is_ended_and_the_next_plan_is_made(planner: Planne
 def test_a_planner_that_got_too_little_cpu_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes half a second and has a tenth of one; what it used of that in CPU is what the test says."""
     used_s = itertools.count(0, 0.05)
-    monkeypatch.setattr(planning, "STARVED_TIMES", 1000)
-    monkeypatch.setattr(planning, "cpu_s", lambda pid: next(used_s))
+    monkeypatch.setattr(planner_process, "STARVED_TIMES", 1000)
+    monkeypatch.setattr(planner_process, "cpu_s", lambda pid: next(used_s))
     process = PlannerProcess(misbehave, grace_s=0.1, cold_s=0.0)
     try:
         answer = ask(process, "is slow", left_s=0.0)
@@ -80,8 +80,8 @@ def test_a_planner_that_got_too_little_cpu_is_given_more_time(monkeypatch: pytes
 
 
 def test_the_cpu_of_a_process_is_read_from_the_system() -> None:
-    assert 0 < planning.cpu_s(os.getpid()) < 1e6
-    assert planning.cpu_s(2**31 - 1) == math.inf
+    assert 0 < planner_process.cpu_s(os.getpid()) < 1e6
+    assert planner_process.cpu_s(2**31 - 1) == math.inf
 
 
 def test_a_crash_in_native_code_is_named_and_the_next_plan_is_made(planner: PlannerProcess) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import builders
 from stormpilot.config import Config, parse
-from stormpilot.model.thresholds import Recommendation, Thresholds
-from stormpilot.recommended import recommended
+from stormpilot.messages.thresholds import Recommendation, Thresholds
+from stormpilot.tuning.recommendation import recommended
 
 DAY_MS = 86_400_000
 NOW_MS = 100 * DAY_MS

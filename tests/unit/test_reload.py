@@ -9,12 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from stormpilot.config import Config, describe, parse
-from stormpilot.cycle import Cycle
-from stormpilot.daemon import Daemon
+from stormpilot.config.reload import NEEDS_RESTART, Loaded, changed_keys, needs_restart, usable
+from stormpilot.control.cycle import Cycle
+from stormpilot.control.daemon import Daemon
 from stormpilot.errors import UsageError
 from stormpilot.observe.load import LoadHistory
 from stormpilot.planner import compute
-from stormpilot.reload import NEEDS_RESTART, Loaded, changed_keys, needs_restart, usable
 
 OLD = parse("decide: {mode: advise}\napi: {port: 8470}", "old.yaml")
 NEW = parse(

@@ -9,10 +9,10 @@ import pytest
 
 from doubles.world import Slots, World, plan_in
 from stormpilot import operate
-from stormpilot.config.nonstop import Moves
+from stormpilot.config.rollout import Moves
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
-from stormpilot.model.messages import PauseSetting, encode
+from stormpilot.messages.core import PauseSetting, encode
 from stormpilot.model.values import Model, Plan
 from stormpilot.operate import Operator
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stormpilot.account import Account
-from stormpilot.model.messages import ControllerState
-from stormpilot.model.moves import MoveState
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import ControllerState
+from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 

@@ -8,7 +8,7 @@ import msgspec
 
 from stormpilot.api.board import Board
 from stormpilot.config import Config
-from stormpilot.status import stuck_after_s
+from stormpilot.operate.status import stuck_after_s
 
 GROUPS = 4
 """A cycle plans at most so many groups of topologies, each within the planner's budget."""

@@ -24,9 +24,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import stormpilot
-from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
-from stormpilot.model.messages import TopologySnapshot, TopologyView
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import TopologySnapshot, TopologyView
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import structlog
 
-from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
 from stormpilot.config import Config, EventKind, zookeeper_auth
-from stormpilot.model.messages import ControllerState
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import ControllerState
 from stormpilot.notify.events import Event, Status, Watch
 from stormpilot.observe.observer import Observation
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
 
 if TYPE_CHECKING:
     from stormpilot.api.metrics import Metrics

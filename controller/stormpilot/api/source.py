@@ -14,9 +14,9 @@ from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.model.values import Model
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
-from stormpilot.status import gather
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.operate.status import gather
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 FRESH_S = 1.0
 """However many ask, ZooKeeper is read as a whole at most once in this time."""

@@ -11,8 +11,8 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import PlanMessage, TopologySnapshot, TopologyView
-    from stormpilot.planner.explain import Explanation
+    from stormpilot.messages.core import PlanMessage, TopologySnapshot, TopologyView
+    from stormpilot.planner.explain.explain import Explanation
 
 SHOWN = 40
 
@@ -39,11 +39,11 @@ def explain(
     from stormpilot.cli.steer import user
     from stormpilot.config import Config, load
     from stormpilot.decide.gates import gates
-    from stormpilot.lookup import advised, explained, topology_id
-    from stormpilot.model.part import with_headroom
+    from stormpilot.model.subset import with_headroom
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
+    from stormpilot.operate.plans import advised, explained, topology_id
 
     settings = None if config is None else load(config)
     where = place(zookeeper, root, config)
@@ -132,7 +132,7 @@ def _number(x: float) -> str:
 
 def _routes(snapshot: TopologySnapshot | None) -> None:
     """Where a part of the topology can be routed: which part cannot, and why."""
-    from stormpilot.model.routable import why_not_routable
+    from stormpilot.messages.routable import why_not_routable
 
     parts = [] if snapshot is None else [(c.id, why_not_routable(c)) for c in snapshot.components]
     if all(why for _, why in parts):
@@ -170,7 +170,7 @@ def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tup
 
 
 def _why(e: Explanation) -> str:
-    from stormpilot.planner.explain import VERDICTS
+    from stormpilot.planner.explain.explain import VERDICTS
 
     better: Any = e.better
     if better is None:

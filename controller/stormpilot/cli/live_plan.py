@@ -12,8 +12,8 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place
 from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from stormpilot.lookup import PublishedPlan
     from stormpilot.model.values import Model
+    from stormpilot.operate.plans import PublishedPlan
 
 TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Name or id of a running topology.")]
 
@@ -48,7 +48,7 @@ def diff(
     config: ConfigOption = None,
 ) -> None:
     """Show what a topology's plan moves against where its executors run now."""
-    from stormpilot.lookup import moved
+    from stormpilot.operate.plans import moved
 
     found = published_plan(place(zookeeper, root, config), topology)
     moves = moved(found)

@@ -12,7 +12,7 @@ from stormpilot.cli.output import Format, FormatOption, console_err, print_json,
 from stormpilot.cli.steer import How, do, looking, user, verb
 
 if TYPE_CHECKING:
-    from stormpilot.model.reports import TaskLoad
+    from stormpilot.messages.load import TaskLoad
 
 DRAIN_AT_MOST_S = 10.0
 LOOK_S = 0.5

@@ -18,7 +18,7 @@ def status(
     config: ConfigOption = None,
 ) -> None:
     """Show the controller, the scheduler plug-in, and every topology with its plan and the last decision."""
-    from stormpilot.status import gather
+    from stormpilot.operate.status import gather
 
     where = place(zookeeper, root, config)
     with reading(where) as (reader, seen):
@@ -31,7 +31,7 @@ def status(
 
 
 def _print(shown: dict[str, Any]) -> None:
-    from stormpilot.status import age, settings_lines
+    from stormpilot.operate.status import age, settings_lines
 
     controller, scheduler = shown["controller"], shown["scheduler"]
     colour = "green" if controller["up"] else "red"
@@ -69,7 +69,7 @@ def _print(shown: dict[str, Any]) -> None:
 
 
 def _print_topologies(topologies: list[dict[str, Any]]) -> None:
-    from stormpilot.status import age
+    from stormpilot.operate.status import age
 
     print_table(
         ["topology", "mode", "set by", "plan", "state", "inter-node", "share", "reports"],

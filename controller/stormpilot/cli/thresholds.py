@@ -12,7 +12,7 @@ from stormpilot.cli.steer import How, do, verb
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.thresholds import Thresholds
+    from stormpilot.messages.thresholds import Thresholds
 
 app = typer.Typer(no_args_is_help=True, help="Thresholds: which hold for a topology, where they come from, others.")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As in controller.yaml: decide.overload_s.")]
@@ -69,7 +69,7 @@ def show(
 
 
 def _all(mined: Thresholds) -> None:
-    from stormpilot.model.thresholds import CONTROLS
+    from stormpilot.messages.thresholds import CONTROLS
 
     found = [e for e in mined.entries if e.name not in CONTROLS]
     if found:

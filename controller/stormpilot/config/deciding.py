@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from stormpilot.config.nonstop import Moves
+from stormpilot.config.rollout import Moves
 from stormpilot.config.section import Mode, Ratio, Seconds, SecondsOrZero, Section
 
 

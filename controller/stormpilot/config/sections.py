@@ -9,9 +9,9 @@ from msgspec import Meta, field
 
 from stormpilot.config.deciding import BudgetSection, DecideSection, EffectSection, OtdSection, RefillSection
 from stormpilot.config.mined import HistorySection
-from stormpilot.config.nonstop import NonstopSection
+from stormpilot.config.rollout import NonstopSection
 from stormpilot.config.section import Seconds, SecondsOrZero, Section
-from stormpilot.paths import DEFAULT_ROOT
+from stormpilot.zookeeper.paths import DEFAULT_ROOT
 
 
 def is_loopback(host: str) -> bool:

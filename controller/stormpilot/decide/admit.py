@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from stormpilot.config import DecideSection, Mode
 from stormpilot.decide.effect import backing_off
 from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.model.messages import PlanMessage, StatusMessage
-from stormpilot.model.moves import MoveState
-from stormpilot.model.settings import Hold
+from stormpilot.messages.core import PlanMessage, StatusMessage
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.settings import Hold
 from stormpilot.model.values import Topology
 
 ANSWER_MS = 60_000

@@ -10,7 +10,7 @@ from stormpilot.decide.admit import Subject
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, hold
 from stormpilot.decide.requests import Wrong, unfit
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
 

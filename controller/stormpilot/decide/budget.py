@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from stormpilot.config import BudgetSection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.moves import Spent
+from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 
 HOUR_MS = 3_600_000

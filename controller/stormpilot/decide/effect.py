@@ -20,8 +20,8 @@ import msgspec
 
 from stormpilot.config import EffectSection
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.model.messages import StatusMessage, WorkerPart
-from stormpilot.model.moves import Metric, MoveState, Spent
+from stormpilot.messages.core import StatusMessage, WorkerPart
+from stormpilot.messages.moves import Metric, MoveState, Spent
 
 MAD_TO_SIGMA = 1.4826
 NOISE_SIGMAS = 3.0

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.budget import hold_what_is_over_budget
-from stormpilot.decide.fit import hold_what_does_not_fit
-from stormpilot.decide.foresee import outlook
+from stormpilot.decide.capacity_check import hold_what_does_not_fit
+from stormpilot.decide.evaluate import Terms, as_it_runs, worth
 from stormpilot.decide.memory import Memory
+from stormpilot.decide.predict import outlook
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.worth import Terms, as_it_runs, worth
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Plan, TopologyPlan
 

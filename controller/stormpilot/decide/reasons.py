@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stormpilot.decide.effect import Promise
-from stormpilot.decide.manner import Manner
+from stormpilot.decide.move_strategy import Manner
 
 Action = Literal["publish", "advise", "hold"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject, forbidden, on_its_way
-from stormpilot.decide.foresee import Traffic, foresee
+from stormpilot.decide.predict import Traffic, foresee
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.part import part
-from stormpilot.model.settings import Hold, Request
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.settings import Hold, Request
+from stormpilot.model.subset import part
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 
 Wrong = Callable[[Model, Plan], list[str]]

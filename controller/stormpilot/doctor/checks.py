@@ -9,7 +9,7 @@ from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.placement import placement, plugin
 from stormpilot.doctor.surroundings import access, clocks, nimbus, refresh, retries, servers
-from stormpilot.status import age, stuck_after_s
+from stormpilot.operate.status import age, stuck_after_s
 
 OLD_REPORT_S = 120.0
 """As the shipped alert has it: four times what the controller takes for too old by default."""

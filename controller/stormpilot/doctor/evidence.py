@@ -16,8 +16,8 @@ from stormpilot.doctor import ensemble
 from stormpilot.errors import RefusedError, StormpilotError
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.observe.reader import Reader, Seen
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 NIMBUS_TIMEOUT_S = 5.0
 STORM_ROOT = "/storm"

@@ -8,7 +8,7 @@ import stormpilot
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.surroundings import SCHEDULER
-from stormpilot.status import age
+from stormpilot.operate.status import age
 
 STORM = "2.8."
 PLAN_S = 60.0

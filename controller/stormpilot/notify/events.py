@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 import msgspec
 
-from stormpilot.account import Account
 from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Decision
+from stormpilot.decide.report import Account
 from stormpilot.observe.reader import Seen
 
 Status = Literal["info", "firing", "resolved"]

@@ -15,15 +15,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
     SupervisorPart,
     TopologySnapshot,
 )
-from stormpilot.model.routes import Routes
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.messages.routes import Routes
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Edge,
+    Executor,
+    Input,
+    Model,
+    Supervisor,
+    Topology,
+)
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.standby import by_table

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 
 MAX_AHEAD_MS = 300_000
 """A report whose clock is further ahead of ours than this is from the future."""

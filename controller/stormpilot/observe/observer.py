@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.config import Config, LoadSection
-from stormpilot.model.constrain import constrained
-from stormpilot.model.guess import with_guesses_that_fit
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
-from stormpilot.model.reports import TaskLoad
-from stormpilot.model.routes import Routes
-from stormpilot.model.thresholds import Profile, Thresholds
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.routes import Routes
+from stormpilot.messages.thresholds import Profile, Thresholds
+from stormpilot.model.constraints import constrained
+from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import Belief, Rates, build
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, Seen
 from stormpilot.observe.settings import Settings
-from stormpilot.observe.thresholds import InUse, choose, thresholds_of
+from stormpilot.tuning.effective_thresholds import InUse, choose, thresholds_of
 
 RESOURCE_AWARE = ".ResourceAwareScheduler"
 """Storm's scheduler that takes declared CPU and memory at their word."""

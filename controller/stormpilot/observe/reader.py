@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from stormpilot.errors import UsageError
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ControllerState,
     Message,
@@ -19,14 +18,15 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     decode,
 )
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
-from stormpilot.model.reports import LoadReport
-from stormpilot.model.routes import Routes
-from stormpilot.model.thresholds import Profile, Thresholds
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import LoadReport
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.routes import Routes
+from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 ALL = "_all"

@@ -18,20 +18,20 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 
 from __future__ import annotations
 
-from stormpilot.model.reports import idle
-from stormpilot.model.settings import AuditRecord, Request
+from stormpilot.messages.load import idle
+from stormpilot.messages.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
-from stormpilot.operate.migrations import (
+from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
+from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
+from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
+from stormpilot.operate.rollouts import (
     MigrationView,
     abort_migration,
     migration,
     pause_migration,
     resume_migration,
 )
-from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
-from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
-from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
 from stormpilot.operate.routes import (
     RouteView,
     bring_back,

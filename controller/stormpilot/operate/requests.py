@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ControllerState, HistoryEntry, encode
-from stormpilot.model.migrations import Migration
-from stormpilot.model.settings import AuditRecord, Request, Verb
+from stormpilot.messages.core import ControllerState, HistoryEntry, encode
+from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.views import audit, history
-from stormpilot.zookeeper import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError, Put
 
 
 def approve(operator: Operator, topology: str) -> Change:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 
 import structlog
 
-from stormpilot.paths import Paths
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 GRACE_MS = 3_600_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Decision
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     BasedOn,
     EffectPart,
     Expected,

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import EffectPart, HistoryEntry, decode, encode
-from stormpilot.model.moves import MoveState
-from stormpilot.paths import Paths
+from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
+from stormpilot.messages.moves import MoveState
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper import Append, ConflictError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
 """How many plans of a topology `plan-history/` keeps."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scene import PATHS, Scene, invariants, until
-from stormpilot.model.messages import WorkerPart, plan_checksum
+from stormpilot.messages.core import WorkerPart, plan_checksum
 
 Fields = dict[str, Any]
 MUTATIONS = 50

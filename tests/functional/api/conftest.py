@@ -14,7 +14,6 @@ from litestar.testing import TestClient
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
-from stormpilot.account import Account
 from stormpilot.api.app import create_app
 from stormpilot.api.board import Board, Looked
 from stormpilot.api.metrics import Metrics
@@ -22,7 +21,8 @@ from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import (
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import (
     ControllerState,
     HistoryEntry,
     StatusMessage,
@@ -33,7 +33,7 @@ from stormpilot.model.messages import (
 from stormpilot.observe.build import build
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Reader
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.snapshots import topology
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.migrations import Migration
-from stormpilot.status import gather
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.rollouts import Migration
+from stormpilot.operate.status import gather
 
 from .conftest import ID, NAME, NOW_MS, Api
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from doubles.weather import HOUR_S, Job, Made, Weather
 from stormpilot.config import Config
 from stormpilot.decide.budget import plans_within_the_hour
-from stormpilot.model.moves import Spent
+from stormpilot.messages.moves import Spent
 
 SETTINGS = """\
 cycle: {period_s: 30, poll_s: 5}

@@ -21,11 +21,11 @@ from stormpilot import cli
 from stormpilot.cli import steer
 from stormpilot.cli.records import moment_ms
 from stormpilot.config import parse
-from stormpilot.daemon import Daemon
+from stormpilot.control.daemon import Daemon
 from stormpilot.errors import UsageError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.paths import Paths
 from stormpilot.planner import compute
+from stormpilot.zookeeper.paths import Paths
 
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 SETTINGS = """\

@@ -22,7 +22,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 

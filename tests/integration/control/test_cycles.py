@@ -15,8 +15,7 @@ from doubles.snapshots import cluster, everywhere, supervisor, topology
 from stormpilot.cli.live import Place, published_plan
 from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.lookup import moved
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ControllerState,
     HistoryEntry,
     ModeSetting,
@@ -26,7 +25,8 @@ from stormpilot.model.messages import (
 )
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
-from stormpilot.paths import Paths
+from stormpilot.operate.plans import moved
+from stormpilot.zookeeper.paths import Paths
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 

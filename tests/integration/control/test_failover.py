@@ -17,13 +17,13 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
-from stormpilot.model.moves import MoveState
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SETTINGS, Controller
 

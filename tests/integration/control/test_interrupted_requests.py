@@ -12,10 +12,10 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot import operate
 from stormpilot.config import Config
-from stormpilot.cycle import Cycle
+from stormpilot.control.cycle import Cycle
 from stormpilot.errors import UnreachableError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     HistoryEntry,
     PlanMessage,
     StatusMessage,
@@ -28,11 +28,11 @@ from stormpilot.model.messages import (
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
 from stormpilot.planner import compute
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import Node, Step, Watch, ZooKeeper, connect
+from stormpilot.zookeeper.client import Node, Step, Watch, ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 

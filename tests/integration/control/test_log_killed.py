@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from stormpilot.observe import retention
-from stormpilot.observe.logplace import place_of
+from stormpilot.trafficlog import retention
+from stormpilot.trafficlog.place import place_of
 
 ROWS = 2000
 WRITER = """

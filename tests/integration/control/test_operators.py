@@ -12,11 +12,11 @@ from doubles.snapshots import cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import HistoryEntry, PlanMessage
-from stormpilot.model.settings import AuditRecord
-from stormpilot.observe import auditlog
+from stormpilot.messages.core import HistoryEntry, PlanMessage
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
-from stormpilot.zookeeper import connect
+from stormpilot.trafficlog import audit
+from stormpilot.zookeeper.client import connect
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 
@@ -256,7 +256,7 @@ def test_audit_is_copied_to_a_file_once_and_survives_a_torn_line_and_a_new_leade
     file = tmp_path / "log" / "audit.jsonl"
 
     def targets() -> list[str]:
-        return [r.target for r in auditlog.read(file)]
+        return [r.target for r in audit.read(file)]
 
     play(shared_zookeeper.hosts, cluster("a", "b"))
     operate.pause(act(), "one")

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import encode
-from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.core import encode
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.observe.settings import Settings, SettingsReader
-from stormpilot.paths import Paths
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 each_garbage = pytest.mark.parametrize("garbage", [b"", b"\x00\xff", b"{}", b'{"schema": 99}', b"[1, 2", b"null"])

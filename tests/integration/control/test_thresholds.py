@@ -15,9 +15,9 @@ from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.cli import app
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, ControllerState, decode, encode
-from stormpilot.model.settings import AuditRecord
-from stormpilot.model.thresholds import Recommendation, ThresholdEntry, Thresholds
+from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode, encode
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.thresholds import Recommendation, ThresholdEntry, Thresholds
 
 from .conftest import Controller
 

@@ -23,8 +23,8 @@ import yaml
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
-from stormpilot.model.migrations import Migration, StagePart
+from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
+from stormpilot.messages.rollouts import Migration, StagePart
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"

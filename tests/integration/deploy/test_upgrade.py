@@ -18,9 +18,9 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, encode
-from stormpilot.model.settings import ExcludeSetting, pin_key
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, encode
+from stormpilot.messages.settings import ExcludeSetting, pin_key
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(500)]
 

@@ -11,9 +11,9 @@ from pyspark.sql import functions as fn
 from stormpilot.history.mine.columns import quantile
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.performance import performance
-from stormpilot.history.mine.profile import forecast_error, held_out, profile
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
+from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
 from tests.integration.history.conftest import Table, at, evidence
 
 pytestmark = pytest.mark.spark

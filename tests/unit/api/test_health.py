@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from doubles.models import NOW_MS
-from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
 from stormpilot.api.health import alive, ready
 from stormpilot.config import Config
+from stormpilot.decide.report import Account
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen
 

@@ -13,14 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from doubles.models import plan_message
 from doubles.rolling import begun
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
-from stormpilot.account import Account
 from stormpilot.api.board import Board, Looked
 from stormpilot.api.metrics import Metrics
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import ControllerState, HistoryEntry, StatusMessage, TopologyView
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Migration
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen, Versioned
 

@@ -11,11 +11,11 @@ import pytest
 import structlog
 
 from doubles.models import NOW_MS, plan_message
-from stormpilot.account import Account
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.notify.events import Event
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
 from stormpilot.cli import live_plan, plan_diff
 from stormpilot.cli.plan import app as group
-from stormpilot.lookup import PublishedPlan, moved
-from stormpilot.model.messages import Expected, WorkerPart
+from stormpilot.messages.core import Expected, WorkerPart
+from stormpilot.operate.plans import PublishedPlan, moved
 
 Say = Callable[..., str]
 app = typer.Typer()

@@ -10,13 +10,13 @@ import pytest
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import status as command
-from stormpilot.model.messages import ControllerState, ModeSetting, StatusMessage, TopologyView
-from stormpilot.model.reports import LoadReport
-from stormpilot.model.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.core import ControllerState, ModeSetting, StatusMessage, TopologyView
+from stormpilot.messages.load import LoadReport
+from stormpilot.messages.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.observe.reader import PublishedPlan, Seen
 from stormpilot.observe.settings import Pending, Settings
-from stormpilot.paths import Paths
-from stormpilot.status import gather, settings_lines
+from stormpilot.operate.status import gather, settings_lines
+from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000

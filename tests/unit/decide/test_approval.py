@@ -10,7 +10,7 @@ from stormpilot.decide.approval import still_waiting, with_approval
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import HistoryEntry, WorkerPart, plan_checksum
+from stormpilot.messages.core import HistoryEntry, WorkerPart, plan_checksum
 
 CONFIG = DecideSection(approval_max_age_s=900)
 

@@ -8,12 +8,12 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
+from stormpilot.decide.evaluate import Terms
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.manner import Manner
 from stormpilot.decide.memory import Hits, Memory
+from stormpilot.decide.move_strategy import Manner
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.worth import Terms
-from stormpilot.model.moves import MoveState, Spent
+from stormpilot.messages.moves import MoveState, Spent
 
 CONFIG = DecideSection(consecutive_hits=1)
 THERE: Slots = {("c", 1): (1, 2), ("b", 2): (3, 4)}

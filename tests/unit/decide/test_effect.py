@@ -21,8 +21,8 @@ from stormpilot.decide.effect import (
     step,
 )
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.model.messages import WorkerPart
-from stormpilot.model.moves import MoveState
+from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.moves import MoveState
 
 CONFIG = EffectSection(back_off_s=600, max_back_off_s=2000, timeout_s=300)
 BEFORE = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2)])]

@@ -6,11 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import supervisor
-from stormpilot.decide.fit import hold_what_does_not_fit
-from stormpilot.decide.foresee import Foresight
+from stormpilot.decide.capacity_check import hold_what_does_not_fit
+from stormpilot.decide.predict import Foresight
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.values import Assigned, Component, Executor, Model, Plan, Topology, TopologyPlan, Worker
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Executor,
+    Model,
+    Plan,
+    Topology,
+    TopologyPlan,
+    Worker,
+)
 
 NODES = 4
 WHERE = st.integers(0, NODES - 1)

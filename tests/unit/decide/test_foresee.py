@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan, topology
-from stormpilot.decide.foresee import foresee, with_cpu
+from stormpilot.decide.predict import foresee, with_cpu
 from stormpilot.model.values import Input, Model
 
 ALONE: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}

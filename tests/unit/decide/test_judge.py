@@ -10,11 +10,11 @@ import pytest
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject
+from stormpilot.decide.evaluate import Terms
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.worth import Terms
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)

@@ -7,9 +7,9 @@ from typing import Any
 from doubles.models import NOW_MS, PAIRED, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject
-from stormpilot.decide.leave import admit_leaving, decide_leaving, leaving, wait_for, whose_move
+from stormpilot.decide.drain import admit_leaving, decide_leaving, leaving, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 
 CONFIG = DecideSection(restart_s=15)

@@ -11,8 +11,8 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import Subject
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import Answer, answer
-from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
-from stormpilot.model.settings import Hold, Request, Verb
+from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.values import Model, Plan
 
 CONFIG = DecideSection(approval_max_age_s=900, request_max_age_s=600, rollback_hold_s=1800, discard_hold_s=3600)

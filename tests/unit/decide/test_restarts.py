@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.decide.restarts import restart_time
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 
 
 def restart(stood_s: float, topology: str = "flights") -> Restart:

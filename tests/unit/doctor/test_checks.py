@@ -12,7 +12,14 @@ from doubles import snapshots
 from stormpilot.doctor import Evidence, Finding, Level, examine
 from stormpilot.doctor.ensemble import Server
 from stormpilot.doctor.evidence import Access, NimbusSaid, Written
-from stormpilot.model.messages import ControllerState, PlanMessage, ShimPart, StatusMessage, TopologyView, WorkerPart
+from stormpilot.messages.core import (
+    ControllerState,
+    PlanMessage,
+    ShimPart,
+    StatusMessage,
+    TopologyView,
+    WorkerPart,
+)
 from stormpilot.observe.reader import PublishedPlan, Seen
 
 NOW_MS = snapshots.T0_MS + 60_000

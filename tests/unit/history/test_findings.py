@@ -8,8 +8,8 @@ import pytest
 
 from stormpilot.config import Config, parse
 from stormpilot.history.mine.findings import Mined, Rows, Terms, findings, limits
-from stormpilot.model import thresholds as th
-from stormpilot.model.thresholds import ThresholdEntry
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import ThresholdEntry
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 MONTH_H = 720.0

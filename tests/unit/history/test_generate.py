@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormpilot.errors import RefusedError
-from stormpilot.history.generate import Spec, Truth, generate
-from stormpilot.history.generate.log import read_truth
-from stormpilot.history.schema import HOPS, TABLES, VERSION, version_of
+from stormpilot.generate.logs import Spec, Truth, generate
+from stormpilot.generate.logs.log import read_truth
+from stormpilot.trafficlog.schema import HOPS, TABLES, VERSION, version_of
 
 SPEC = Spec(days=1.1, window_s=300, parallelism=4, nodes=3, overloads_per_day=3, failures_per_day=4)
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from stormpilot.history.mine.sizing import Sizing, sizing
-from stormpilot.model import thresholds as th
-from stormpilot.model.thresholds import PerformancePoint, ThresholdEntry, Thresholds
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import PerformancePoint, ThresholdEntry, Thresholds
 from stormpilot.sizing.allocation import allocate
 from stormpilot.sizing.problem import parse
 

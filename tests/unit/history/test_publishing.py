@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.publishing import publish
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.thresholds import HOURS_OF_WEEK, EdgeProfile, Profile, Recommendation, Thresholds
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.thresholds import HOURS_OF_WEEK, EdgeProfile, Profile, Recommendation, Thresholds
+from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths("/stormpilot")
 OLD, NEW, OTHER = "flights-1-1700000000", "flights-7-1800000000", "flights-too-2-1700000000"

@@ -13,9 +13,16 @@ from stormpilot.history.replay.publishing import publish
 from stormpilot.history.replay.score import Totals, Weights
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.replay.values import Setting
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.thresholds import HOURS_OF_WEEK, EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.thresholds import (
+    HOURS_OF_WEEK,
+    EdgeProfile,
+    Profile,
+    ThresholdEntry,
+    Thresholds,
+    hour_of_week,
+)
+from stormpilot.zookeeper.paths import Paths
 from tests.unit.history.test_publishing import Store
 
 PATHS = Paths("/stormpilot")

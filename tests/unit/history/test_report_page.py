@@ -15,7 +15,7 @@ from stormpilot.history.replay.score import Weights
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.replay.values import Played, Setting
 from stormpilot.history.report.gather import Hour, Knee, Pair, TopologyLog
-from stormpilot.model.thresholds import Profile, ThresholdEntry, Thresholds
+from stormpilot.messages.thresholds import Profile, ThresholdEntry, Thresholds
 
 HOUR_MS = 3_600_000
 

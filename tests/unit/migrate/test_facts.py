@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from doubles.rolling import Rolling, worker
-from stormpilot.migrate.facts import untold
-from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, WorkerPart
-from stormpilot.model.migrations import StagePart
+from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, WorkerPart
+from stormpilot.messages.rollouts import StagePart
+from stormpilot.rollout.facts import untold
 
 PLACED = {1: ("a", 6700), 2: ("b", 6700), 3: ("c", 6700), 4: ("d", 6700), 5: ("d", 6700)}
 """spout (1) -> parse (2, 3) -> sink (4); 5 is of `other`, to which nobody sends."""

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
-from stormpilot.migrate.facts import placement
-from stormpilot.migrate.machine import Next, next_of
-from stormpilot.model.messages import WorkerPart
-from stormpilot.model.migrations import Migration, StagePart, workers_of
-from stormpilot.model.routes import take_up
+from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.rollouts import Migration, StagePart, workers_of
+from stormpilot.messages.routes import take_up
+from stormpilot.rollout.facts import placement
+from stormpilot.rollout.state_machine import Next, next_of
 
 LOOKS = 60
 """A migration of two steps takes fewer."""

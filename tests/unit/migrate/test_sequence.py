@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import supervisor, topology
-from stormpilot.migrate.sequence import closed_workers, sequence
-from stormpilot.migrate.spare import Routable, Spare
-from stormpilot.model.messages import WorkerPart
-from stormpilot.model.migrations import StagePart, workers_of
+from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.rollouts import StagePart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
+from stormpilot.rollout.peer_capacity import Routable, Spare
+from stormpilot.rollout.steps import closed_workers, sequence
 
 Places = Mapping[tuple[str, int], Sequence[int]]
 """First tasks by slot."""

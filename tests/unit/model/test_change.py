@@ -7,8 +7,8 @@ import pytest
 
 from doubles.models import PAIRED, model, topology
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.change import Changes, NewNode, changed
 from stormpilot.model.values import Exclusion
+from stormpilot.model.what_if import Changes, NewNode, changed
 
 
 def test_no_change_is_the_same_model() -> None:

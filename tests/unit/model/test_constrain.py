@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from doubles.models import PAIRED, SPREAD, model, topology
-from stormpilot.model.constrain import constrained, misplaced, rest_keeps_its_nodes, rest_stands_still
-from stormpilot.model.settings import ExcludeSetting, PinSetting
+from stormpilot.messages.settings import ExcludeSetting, PinSetting
+from stormpilot.model.constraints import constrained, misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 
 def pinned(component: str, supervisor: str, task: int | None = None, name: str = "flights") -> PinSetting:

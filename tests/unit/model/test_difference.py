@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doubles.models import HALF, PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.difference import Move, Restart, difference
+from stormpilot.model.diff import Move, Restart, difference
 
 
 def test_moves_restarts_and_metrics_between_two_plans() -> None:

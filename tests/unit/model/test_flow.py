@@ -11,7 +11,7 @@ import pytest
 from builders import supervisor, topology, traffic
 from stormpilot.model.compiled import Ints, compile_model
 from stormpilot.model.cost import evaluate
-from stormpilot.model.flow import flow_model, follows_placement, predicted
+from stormpilot.model.flow.model import flow_model, follows_placement, predicted
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 CORE_MHZ = 10_000.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from random_models import models
 from stormpilot.model.compiled import Ints
 from stormpilot.model.cost import metrics
-from stormpilot.model.flow import FlowModel, flow_model, predicted
+from stormpilot.model.flow.model import FlowModel, flow_model, predicted
 from stormpilot.model.values import Model
 
 GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "NONE", "FIELDS", "GLOBAL"])

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from builders import supervisor, topology
-from stormpilot.model.guess import FILLED_RATIO, with_guesses_that_fit
+from stormpilot.model.unmeasured_cpu import FILLED_RATIO, with_guesses_that_fit
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor, Topology
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 
 def declared(t: Topology, *measured: str) -> Topology:

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stormpilot.errors import RefusedError
-from stormpilot.model.handover import ANSWER_MS, DRAIN_MIN_MS, Handover, KeyedTask, under_way
-from stormpilot.model.routes import (
+from stormpilot.messages.handover import ANSWER_MS, DRAIN_MIN_MS, Handover, KeyedTask, under_way
+from stormpilot.messages.routes import (
     ComponentRoute,
     first_route,
     handed_on,

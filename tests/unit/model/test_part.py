@@ -6,7 +6,14 @@ import msgspec
 
 from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.part import each_alone, part, plan_of, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.subset import (
+    each_alone,
+    part,
+    plan_of,
+    with_headroom,
+    with_plans,
+    with_survivors_fixed,
+)
 
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormpilot.errors import RefusedError
-from stormpilot.model.routes import (
+from stormpilot.messages.routes import (
     DRAIN_MIN_MS,
     PARTITIONS_PER_TASK,
     ComponentRoute,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormpilot.errors import UsageError
-from stormpilot.model.settings import ExcludeSetting, PinSetting, exclusion_of_key, topology_of_key
+from stormpilot.messages.settings import ExcludeSetting, PinSetting, exclusion_of_key, topology_of_key
 
 names = st.text(min_size=1).filter(lambda s: not any(0xD800 <= ord(c) < 0xE000 for c in s))
 maybe = st.none() | names

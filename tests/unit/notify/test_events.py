@@ -10,11 +10,11 @@ import pytest
 
 from doubles.models import NOW_MS, plan_message
 from doubles.snapshots import topology
-from stormpilot.account import Account
 from stormpilot.decide.events import Event as Began
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.model.messages import HistoryEntry, StatusMessage
+from stormpilot.decide.report import Account
+from stormpilot.messages.core import HistoryEntry, StatusMessage
 from stormpilot.notify.events import KINDS, Event, Watch
 from stormpilot.observe.reader import Seen
 

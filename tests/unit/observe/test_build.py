@@ -8,8 +8,8 @@ import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
-from stormpilot.model.reports import LoadReport
+from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
+from stormpilot.messages.load import LoadReport
 from stormpilot.model.values import Executor
 from stormpilot.observe.build import Belief, build
 from stormpilot.observe.load import LoadHistory

@@ -8,8 +8,8 @@ import pytest
 
 from doubles.snapshots import COMPONENT_OF, T0_MS, cluster, everywhere, report, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import TopologySnapshot
-from stormpilot.model.reports import JvmPart, LoadReport
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import JvmPart, LoadReport
 from stormpilot.observe.build import Belief, build
 from stormpilot.observe.load import LoadHistory, TaskRates
 

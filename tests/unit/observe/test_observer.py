@@ -7,7 +7,7 @@ import pytest
 
 from doubles.snapshots import T0_MS, cluster, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.reports import LoadReport
+from stormpilot.messages.load import LoadReport
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, Seen
 

@@ -16,8 +16,8 @@ from stormpilot.observe.build import build
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Seen
-from stormpilot.observe.rows import log_window
-from stormpilot.observe.trafficlog import TrafficLog
+from stormpilot.trafficlog.rows import log_window
+from stormpilot.trafficlog.writer import TrafficLog
 
 ID = "flights-1-1763690000"
 SPREAD = everywhere({("a", 6700): (1, 2), ("a", 6701): (5,), ("b", 6700): (3, 4, 6)})

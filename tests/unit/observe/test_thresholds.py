@@ -9,11 +9,11 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.config import Config, parse
 from stormpilot.errors import UsageError
-from stormpilot.model.messages import ChosenThreshold
-from stormpilot.model.settings import ThresholdSetting, threshold_of_key
-from stormpilot.model.thresholds import ThresholdEntry, Thresholds
+from stormpilot.messages.core import ChosenThreshold
+from stormpilot.messages.settings import ThresholdSetting, threshold_of_key
+from stormpilot.messages.thresholds import ThresholdEntry, Thresholds
 from stormpilot.observe.build import build
-from stormpilot.observe.thresholds import OWNER_KEY, InUse, choose, thresholds_of
+from stormpilot.tuning.effective_thresholds import OWNER_KEY, InUse, choose, thresholds_of
 
 ID = "flights-1-1763690000"
 DAY_MS = 86_400_000

@@ -17,10 +17,10 @@ from structlog.testing import capture_logs
 
 from doubles.snapshots import T0_MS
 from stormpilot.errors import UsageError
-from stormpilot.history.schema import TABLES, VERSION, version_of
-from stormpilot.observe import retention
-from stormpilot.observe.logplace import LogPlace, place_of
-from stormpilot.observe.trafficlog import TrafficLog
+from stormpilot.trafficlog import retention
+from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.schema import TABLES, VERSION, version_of
+from stormpilot.trafficlog.writer import TrafficLog
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -130,7 +130,7 @@ def test_folder_that_cannot_be_made_is_survived(tmp_path: Path) -> None:
 
 
 def test_rows_that_wait_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stormpilot.observe.trafficlog.MAX_ROWS_WAITING", 10)
+    monkeypatch.setattr("stormpilot.trafficlog.writer.MAX_ROWS_WAITING", 10)
     log = TrafficLog(tmp_path, "w")
     log.add("edges", [edge()] * 8, "flights-1")
     log.add("edges", [edge()] * 8, "flights-1")

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from builders import assigned, supervisor, together, topology, traffic, two_chains
 from random_models import models
 from stormpilot.errors import UsageError
+from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate import Loaded, Small, loaded, small
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute
-from stormpilot.planner.check import violations
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 
 from random_models import models
+from stormpilot.generate.models import Planted, planted
 from stormpilot.model.compiled import NOWHERE, compile_model, unordered
-from stormpilot.model.generate import Planted, planted
-from stormpilot.planner.clusters import clustered, clusters
-from stormpilot.planner.layout import frame_of
-from stormpilot.planner.objective import objective_of, weights
+from stormpilot.planner.heuristics.label_propagation import clustered, clusters
+from stormpilot.planner.placement.layout import frame_of
+from stormpilot.planner.placement.objective import objective_of, weights
 
 
 def test_two_groups_with_a_weak_bridge_are_two_clusters():

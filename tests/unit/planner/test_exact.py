@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from builders import supervisor, topology, traffic, triangle_too_heavy, two_chains
 from random_models import models
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate.clusters import Asked, generate
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.bound import Relaxation, levels_of, relaxation
-from stormpilot.planner.check import violations
-from stormpilot.planner.exact import optimum
-from stormpilot.planner.objective import objective_of
+from stormpilot.planner.bounds.linear import Relaxation, levels_of, relaxation
+from stormpilot.planner.methods.exact import optimum
+from stormpilot.planner.placement.objective import objective_of
 
 
 def least_by_trying_all(model: Model) -> float:

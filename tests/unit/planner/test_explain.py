@@ -14,9 +14,9 @@ from random_models import models
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import inter_node_tps, inter_worker_tps
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
-from stormpilot.planner.explain import Choice, Explanation, Obstacle, explain
+from stormpilot.planner.explain.explain import Choice, Explanation, Obstacle, explain
 
 
 def explained(model: Model, slots: Mapping[tuple[str, int], tuple[int, ...]], start: int) -> Explanation:

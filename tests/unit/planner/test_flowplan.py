@@ -10,19 +10,23 @@ from hypothesis import strategies as st
 
 from builders import assigned, supervisor, topology, traffic
 from random_models import models
-from stormpilot.model.flow import flow_model, predicted
-from stormpilot.model.generate.loaded import Loaded, loaded
-from stormpilot.model.part import with_plans
+from stormpilot.generate.models.loaded import Loaded, loaded
+from stormpilot.model.flow.model import flow_model, predicted
+from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Assigned, Edge, Exclusion, Infeasible, Input, Model, Plan
-from stormpilot.planner import PLANNERS, best, compute
-from stormpilot.planner.anneal import LeftS, no_limits
-from stormpilot.planner.check import violations
-from stormpilot.planner.flowmoves import TRAFFIC, anneal
-from stormpilot.planner.flowplan import on_flows
-from stormpilot.planner.flowsearch import FlowSearch
-from stormpilot.planner.layout import Layout, empty_layout, frame_of
+from stormpilot.model.violations import violations
+from stormpilot.planner import PLANNERS, compute
+from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.flow.annealing_kernel import TRAFFIC, anneal
+from stormpilot.planner.flow.planning import on_flows
+from stormpilot.planner.methods import best
+from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.problem import (
+    LeftS,
+    no_limits,
+)
+from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.repair import completed
-from stormpilot.planner.slots import to_slots
 
 QUICK = {"iterations": 40_000}
 

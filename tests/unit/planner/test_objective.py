@@ -12,9 +12,14 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner.anneal import Annealer, no_limits
-from stormpilot.planner.layout import frame_of, layout_of
-from stormpilot.planner.objective import connections, objective_of
+from stormpilot.planner.placement.layout import frame_of, layout_of
+from stormpilot.planner.placement.objective import connections, objective_of
+from stormpilot.planner.placement.problem import (
+    no_limits,
+)
+from stormpilot.planner.search.annealing import (
+    Annealer,
+)
 
 METRIC = {"inter_node": "inter_node_tps", "network_cost": "network_cost_tps", "ras": "ras_network_metric"}
 

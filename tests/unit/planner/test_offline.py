@@ -10,9 +10,9 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Component, Input, Model, Plan, Topology
 from stormpilot.planner import compute
-from stormpilot.planner.graph import breadth_first, component_graph, linearised
-from stormpilot.planner.offline import Params
-from stormpilot.planner.online import executor_cap
+from stormpilot.planner.heuristics.component_graph import breadth_first, component_graph, linearised
+from stormpilot.planner.methods.offline import Params
+from stormpilot.planner.methods.online import executor_cap
 
 
 def planned(topology: Topology, **params: float) -> Plan:

@@ -6,9 +6,18 @@ import pytest
 
 from builders import supervisor, topology
 from stormpilot.errors import UsageError
-from stormpilot.model.values import Component, Edge, Executor, Infeasible, Model, Plan, Supervisor, Topology
+from stormpilot.model.values import (
+    Component,
+    Edge,
+    Executor,
+    Infeasible,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+)
 from stormpilot.planner import compute
-from stormpilot.planner.online import Params, executor_cap
+from stormpilot.planner.methods.online import Params, executor_cap
 
 
 @pytest.mark.parametrize(

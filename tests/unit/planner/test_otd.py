@@ -14,15 +14,36 @@ from hypothesis import strategies as st
 from builders import assigned, located, supervisor, topology, traffic
 from random_models import models
 from stormpilot.errors import UsageError
+from stormpilot.generate.models.shapes import SHAPES
+from stormpilot.generate.models.traffic import Spread, flows
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.generate.shapes import SHAPES
-from stormpilot.model.generate.traffic import Spread, flows
-from stormpilot.model.values import Assigned, Component, Executor, Infeasible, Input, Model, Plan, Topology
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Executor,
+    Infeasible,
+    Input,
+    Model,
+    Plan,
+    Topology,
+)
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.anneal import no_limits
-from stormpilot.planner.check import violations
-from stormpilot.planner.layout import Frame, Layout, frame_of, running_layout
-from stormpilot.planner.otd import Lacking, Move, Nothing, Params, Step, Thresholds, moved, starting, step
+from stormpilot.planner.methods.otd import (
+    Lacking,
+    Move,
+    Nothing,
+    Params,
+    Step,
+    Thresholds,
+    moved,
+    starting,
+    step,
+)
+from stormpilot.planner.placement.layout import Frame, Layout, frame_of, running_layout
+from stormpilot.planner.placement.problem import (
+    no_limits,
+)
 from stormpilot.planner.repair import repaired
 
 NODES = ("n0", "n1", "n2")

@@ -10,8 +10,8 @@ import pytest
 from builders import supervisor, traffic
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Assigned, Component, Executor, Input, Model, Topology
-from stormpilot.planner.layout import Frame, Layout, frame_of, running_layout
-from stormpilot.planner.otd import Move, Thresholds, step, switch_step, switched
+from stormpilot.planner.methods.otd import Move, Thresholds, step, switch_step, switched
+from stormpilot.planner.placement.layout import Frame, Layout, frame_of, running_layout
 
 NODES = ("n0", "n1", "n2")
 

@@ -7,14 +7,15 @@ import pytest
 
 from builders import located, supervisor, together, topology, traffic, two_chains, two_sites
 from stormpilot.errors import UsageError
+from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.generate import Loaded, loaded
 from stormpilot.model.values import Edge, Model, Plan
-from stormpilot.planner import compute, partition
-from stormpilot.planner.check import violations
-from stormpilot.planner.layout import frame_of
-from stormpilot.planner.objective import objective_of
-from stormpilot.planner.partition import divided
+from stormpilot.model.violations import violations
+from stormpilot.planner import compute
+from stormpilot.planner.methods import partition
+from stormpilot.planner.methods.partition import divided
+from stormpilot.planner.placement.layout import frame_of
+from stormpilot.planner.placement.objective import objective_of
 
 
 def clusters(count: int, size: int, nodes: int, racks: int = 1) -> Model:

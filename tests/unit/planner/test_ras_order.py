@@ -10,7 +10,7 @@ from builders import located, supervisor, topology
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Component, Guarantee, Input, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner.ras_order import by_connections, ranked
+from stormpilot.planner.methods.ras_order import by_connections, ranked
 
 RACKS = np.array(  # CPU, MB, slots of r0 to r4
     [[4000, 2000, 0, 100, 6100], [80_000, 40_000, 80_000, 200_000, 10_000], [40, 40, 40, 40, 40]], dtype=np.float64

@@ -11,11 +11,11 @@ from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
-from stormpilot.planner.filling import Filling
-from stormpilot.planner.layout import empty_layout, frame_of
-from stormpilot.planner.rsm import Params, distance, richest_node, sweeps
+from stormpilot.planner.heuristics.best_fit import Filling
+from stormpilot.planner.methods.rsm import Params, distance, richest_node, sweeps
+from stormpilot.planner.placement.layout import empty_layout, frame_of
 
 
 def filling(model: Model) -> tuple[Compiled, Filling]:

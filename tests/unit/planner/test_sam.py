@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from builders import located, supervisor, topology
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 SLOT_MHZ = 1000.0
 

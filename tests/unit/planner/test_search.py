@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 from random_models import models
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible
-from stormpilot.planner import search
-from stormpilot.planner.anneal import Annealer, Limits, Objective, no_limits
-from stormpilot.planner.feasibility import refuted
-from stormpilot.planner.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.feasibility import refuted
+from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.problem import (
+    Limits,
+    Objective,
+    no_limits,
+)
 from stormpilot.planner.repair import completed
-from stormpilot.planner.search_space import Space, layout_of, space
+from stormpilot.planner.search import annealing_kernel
+from stormpilot.planner.search.annealing import (
+    Annealer,
+)
+from stormpilot.planner.search.state import Space, layout_of, space
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -69,7 +76,7 @@ def test_books_and_hard_limits_hold_after_any_number_of_moves(
     annealer = Annealer(frame, Objective((1.0, 2.0, 3.0), restart_tps=4.0), limits)
     g = space(annealer.template, start.worker, start.node, seed)
     for _ in range(10):
-        search.run(g, 30, temperature, 0.5, inside_nodes, NOTHING, NOTHING, np.array([np.inf]))
+        annealing_kernel.run(g, 30, temperature, 0.5, inside_nodes, NOTHING, NOTHING, np.array([np.inf]))
         assert_books_are_right(g, annealer.template)
         assert (g.nodes["used"] <= c.slots_per_node()).all()
         assert (g.topologies["used_workers"] <= c.workers).all()

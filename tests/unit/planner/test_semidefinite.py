@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from builders import supervisor, topology, traffic
+from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.generate import Loaded, Small, loaded, small
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner.semidefinite import inter_node_bound
+from stormpilot.planner.bounds.semidefinite import inter_node_bound
 
 
 def clique(nodes: int, mhz: float) -> Model:

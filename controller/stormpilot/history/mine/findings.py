@@ -13,8 +13,15 @@ import msgspec
 from stormpilot.config import Config
 from stormpilot.config.enough import Enough
 from stormpilot.history.mine.sizing import Sizing, sizing
-from stormpilot.model import thresholds as th
-from stormpilot.model.thresholds import EdgeProfile, PerformancePoint, Profile, Scope, ThresholdEntry, Thresholds
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import (
+    EdgeProfile,
+    PerformancePoint,
+    Profile,
+    Scope,
+    ThresholdEntry,
+    Thresholds,
+)
 
 Row = Mapping[str, Any]
 NOISES = 3.0

@@ -18,21 +18,21 @@ import numpy as np
 from stormpilot.config import Config, DecideSection
 from stormpilot.decide.admit import Subject, admit
 from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.evaluate import Terms, alone, as_it_runs
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.worth import Terms, alone, as_it_runs
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
-from stormpilot.model.flow import flow_model
+from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.messages.moves import Spent
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.forecast import Foreseen
-from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
-from stormpilot.model.moves import Spent
-from stormpilot.model.part import part, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.subset import part, with_headroom, with_plans, with_survivors_fixed
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 Coming = Callable[[Model, int, int], Foreseen]
 """What a model (seen in the step before) is taken to be from one time to another (ms)."""

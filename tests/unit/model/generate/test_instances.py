@@ -9,13 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormpilot.errors import UsageError
+from stormpilot.generate.models import (
+    Loaded,
+    Planted,
+    Production,
+    Small,
+    loaded,
+    planted,
+    small,
+    with_traffic,
+)
+from stormpilot.generate.models.loaded import fits
+from stormpilot.generate.models.shapes import SHAPES
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate import Loaded, Planted, Production, Small, loaded, planted, small, with_traffic
-from stormpilot.model.generate.loaded import fits
-from stormpilot.model.generate.shapes import SHAPES
 from stormpilot.model.values import Component, Executor, Input, Model, Supervisor, Topology
-from stormpilot.planner.check import violations
+from stormpilot.model.violations import violations
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormpilot.model.generate.traffic import Spread, flows, sender_order, split
+from stormpilot.generate.models.traffic import Spread, flows, sender_order, split
 from stormpilot.model.values import Component, Edge, Executor, Input, Topology
 
 
