@@ -35,7 +35,7 @@ $(JAR): $(JAVA_SOURCES)
 	@$(MVN) -q -DskipTests package
 	@mkdir -p build && touch $@
 
-build/.planners: $(wildcard controller/stormpilot/planner/*.py controller/stormpilot/model/*.py) | setup
+build/.planners: $(shell find controller/stormpilot/planner controller/stormpilot/model -name '*.py') | setup
 	@echo "build: compiling the planners, once (about half a minute)"
 	@$(BIN)/stormpilot planners --compile
 	@mkdir -p build && touch $@

@@ -45,7 +45,7 @@ zookeeper: {{hosts: "{hosts}"}}
 cycle: {{period_s: 3, poll_s: 1}}
 load: {{window_s: 20, settle_s: 5}}
 planner: {{budget_s: 5, seed: 1}}
-decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, reschedule_timeout_s: 600}}
+decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, cool_down_s: 600}}
 traffic_log: {{dir: {log_dir}}}
 """
 

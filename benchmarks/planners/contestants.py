@@ -54,7 +54,7 @@ def best_for(budget_s: float, executors: int) -> Ours:
 
 
 def best_moving(budget_s: float, restart: float, tps: float) -> Ours:
-    """Migration-aware: the restart of a worker costs `restart` times the traffic of a mean executor, `tps`."""
+    """Rollout-aware: the restart of a worker costs `restart` times the traffic of a mean executor, `tps`."""
     return Ours(f"best, restart {restart:g} x", "best", budget_s, {"restart_tps": restart * tps})
 
 

@@ -152,8 +152,8 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 "Of the plan that is being carried out; nothing while there is none.",
                 False,
                 [
-                    (f"max by (topology) (stormpilot_migration_steps{{{TOPOLOGY}}})", "{{topology}} steps"),
-                    (f"max by (topology) (stormpilot_migration_steps_done{{{TOPOLOGY}}})", "{{topology}} done"),
+                    (f"max by (topology) (stormpilot_rollout_steps{{{TOPOLOGY}}})", "{{topology}} steps"),
+                    (f"max by (topology) (stormpilot_rollout_steps_done{{{TOPOLOGY}}})", "{{topology}} done"),
                 ],
             ),
             (
@@ -163,7 +163,7 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 False,
                 [
                     (
-                        f"max by (topology, phase) (stormpilot_migration_phase_age_seconds{{{TOPOLOGY}}})",
+                        f"max by (topology, phase) (stormpilot_rollout_phase_age_seconds{{{TOPOLOGY}}})",
                         "{{topology}} {{phase}}",
                     )
                 ],
@@ -171,11 +171,11 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
             (
                 "How they ended",
                 "short",
-                "In an hour; `stormpilot migration show` says why.",
+                "In an hour; `stormpilot rollout show` says why.",
                 True,
                 [
                     (
-                        f"sum by (topology, outcome) (increase(stormpilot_migrations_ended_total{{{TOPOLOGY}}}[1h]))",
+                        f"sum by (topology, outcome) (increase(stormpilot_rollouts_ended_total{{{TOPOLOGY}}}[1h]))",
                         "{{topology}} {{outcome}}",
                     )
                 ],

@@ -28,7 +28,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad
-from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import (
     AuditRecord,
@@ -52,7 +52,7 @@ KINDS: dict[str, type[Message]] = {
     "hold": Hold,
     "keyed": KeyedTask,
     "load": LoadReport,
-    "migration": Migration,
+    "rollout": Rollout,
     "mode": ModeSetting,
     "pause": PauseSetting,
     "pin": PinSetting,
@@ -132,7 +132,7 @@ def test_checksum_of_the_example_is_right_and_covers_the_placement() -> None:
     assert plan.checksum == plan.expected_checksum()
     changes: list[dict[str, Any]] = [
         {"plan_id": "p-2"},
-        {"round": "r-2"},
+        {"planSet": "r-2"},
         {"topology_id": "other"},
         {"epoch": 8},
         {"workers": plan.workers[:1]},

@@ -14,7 +14,7 @@ from scene import REPOSITORY, until
 
 pytestmark = pytest.mark.timeout(1200)
 NAME = "wordcount_comm"
-UNMEASURED = ("NOT_INSTRUMENTED", "DATA_TOO_THIN", "INFEASIBLE")
+UNMEASURED = ("NOT_INSTRUMENTED", "INSUFFICIENT_METRICS", "INFEASIBLE")
 """Why no plan is made of it."""
 COMMAND = re.compile(r"^    docker compose exec controller (stormpilot submit (?:.*\\\n)*.*)$", re.MULTILINE)
 

@@ -44,7 +44,7 @@ def controller(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Pop
         f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
         "cycle: {period_s: 2, poll_s: 1}\n"
         "planner: {name: online, first_plan: default}\n"
-        "decide: {mode: act, reschedule_timeout_s: 3600}\n"
+        "decide: {mode: act, cool_down_s: 3600}\n"
         "api: {enabled: false}\n"
     )
     with (tmp_path / "controller.log").open("wb") as log:

@@ -23,14 +23,14 @@ from stormpilot.model.subset import with_headroom
 from stormpilot.model.values import Model
 from stormpilot.operate import (
     HistoryStep,
-    MigrationView,
     Remaining,
+    RolloutView,
     audit,
     draining,
     history,
-    migration,
     outcome,
     plans,
+    rollout,
 )
 from stormpilot.planner.explain.explain import Explanation
 
@@ -40,9 +40,9 @@ SECRET = "..."
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan; `advice` where nobody applies it, because the mode is `advise`."""
+    """A plan; `proposal` where nobody applies it, because the mode is `advise`."""
 
-    advice: bool
+    proposal: bool
     plan: PlanMessage
 
 
@@ -59,7 +59,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan moves against where executors run now."""
 
-    advice: bool
+    proposal: bool
     plan: str
     moves: list[Move]
 
@@ -80,7 +80,7 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     topology: dict[str, Any]
     reason: str = ""
-    advice: bool = False
+    proposal: bool = False
     plan: str | None = None
     planner: str | None = None
     before: dict[str, float] = {}
@@ -120,16 +120,16 @@ def topology(source: From, topology: FromPath[str]) -> dict[str, Any]:
 
 @get("/topologies/{topology:str}/plan", sync_to_thread=True)
 def plan(source: From, topology: FromPath[str]) -> PlanAnswer:
-    """The plan that is published, or the advice where that is newer: what `plan show` prints."""
+    """The plan that is published, or the proposal where that is newer: what `plan show` prints."""
     found = plans.published_plan(source.zookeeper, source.paths, topology)
-    return PlanAnswer(advice=found.advice, plan=found.plan)
+    return PlanAnswer(proposal=found.proposal, plan=found.plan)
 
 
 @get("/topologies/{topology:str}/plan/diff", sync_to_thread=True)
 def plan_diff(source: From, topology: FromPath[str]) -> DiffAnswer:
     """What the plan moves: what `plan diff` prints."""
     found = plans.published_plan(source.zookeeper, source.paths, topology)
-    return DiffAnswer(advice=found.advice, plan=found.plan.plan_id, moves=_moves(found))
+    return DiffAnswer(proposal=found.proposal, plan=found.plan.plan_id, moves=_moves(found))
 
 
 @get("/topologies/{topology:str}/explain", sync_to_thread=True)
@@ -155,7 +155,7 @@ def explain(
         return msgspec.structs.replace(answer, no_plan=str(e))
     return msgspec.structs.replace(
         answer,
-        advice=found.advice,
+        proposal=found.proposal,
         plan=found.plan.plan_id,
         planner=found.plan.planner,
         before=found.plan.expected.before,
@@ -171,10 +171,10 @@ def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]
     return history(operator, plans.topology_id(source.seen(), topology))
 
 
-@get("/topologies/{topology:str}/migration", sync_to_thread=True)
-def topology_migration(source: From, topology: FromPath[str]) -> MigrationView:
+@get("/topologies/{topology:str}/rollout", sync_to_thread=True)
+def topology_rollout(source: From, topology: FromPath[str]) -> RolloutView:
     """How far the plan is that is carried out without restarts, or how the last one ended; 404 where there was none."""
-    found = migration(source.operator(), plans.topology_id(source.seen(), topology))
+    found = rollout(source.operator(), plans.topology_id(source.seen(), topology))
     if found is None:
         raise ProblemError(404, "NO_MIGRATION", f"no plan of {topology} was carried out step by step")
     return found
@@ -241,7 +241,7 @@ def model(source: From) -> Response[Model]:
 def router() -> Router:
     """All of them."""
     handlers = [
-        *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_migration),
+        *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_rollout),
         *(audit_records, request_outcome, remaining, planners, config, model),
     ]
     return Router("/api/v1", route_handlers=handlers, guards=list(READS), tags=["reading"], security=[{"token": []}])

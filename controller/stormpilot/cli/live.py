@@ -14,7 +14,7 @@ from stormpilot.errors import UsageError
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 if TYPE_CHECKING:
-    from stormpilot.observe.reader import Reader, Seen
+    from stormpilot.observe.reader import Reader, StoreSnapshot
     from stormpilot.operate.plans import PublishedPlan
     from stormpilot.zookeeper.client import ZooKeeper
 
@@ -67,7 +67,7 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
 
 
 @contextmanager
-def reading(where: Place) -> Iterator[tuple[Reader, Seen]]:
+def reading(where: Place) -> Iterator[tuple[Reader, StoreSnapshot]]:
     """One reading of everything but load reports."""
     from stormpilot.observe.reader import Reader
 
@@ -77,7 +77,7 @@ def reading(where: Place) -> Iterator[tuple[Reader, Seen]]:
 
 
 def published_plan(where: Place, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, or else advised) with the model of what runs."""
+    """The newest plan of a topology (published, or else proposed) with the model of what runs."""
     from stormpilot.operate import plans
 
     with connected(where) as zookeeper:

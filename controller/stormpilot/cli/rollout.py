@@ -1,4 +1,4 @@
-"""Commands for a plan that is carried out step by step: `migration show`, `pause`, `resume`, `abort`."""
+"""Commands for a plan that is carried out step by step: `rollout show`, `pause`, `resume`, `abort`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import How, do, looking, verb
+from stormpilot.cli.steer import CommonOptions, do, looking, verb
 
 if TYPE_CHECKING:
-    from stormpilot.operate import MigrationView
+    from stormpilot.operate import RolloutView
 
 app = typer.Typer(no_args_is_help=True, help="Plans that are carried out without restarts, step by step.")
 
@@ -25,7 +25,7 @@ def register(root: typer.Typer) -> None:
     app.command("pause")(pause)
     app.command("resume")(resume)
     app.command("abort")(abort)
-    root.add_typer(app, name="migration")
+    root.add_typer(app, name="rollout")
 
 
 def show(
@@ -41,7 +41,7 @@ def show(
 
     with looking(zookeeper, root, config) as operator:
         names = sorted(operator.topologies()) if topology is None else [topology]
-        views = [v for n in names if (v := operate.migration(operator, n)) is not None]
+        views = [v for n in names if (v := operate.rollout(operator, n)) is not None]
     if output is Format.json:
         print_json(views)
         return
@@ -66,30 +66,30 @@ def show(
     )
 
 
-def _phase(v: MigrationView) -> str:
+def _phase(v: RolloutView) -> str:
     how = v.phase if v.running else f"{v.phase} {v.outcome}"
     return f"{how} (paused)" if v.paused_by else how
 
 
 @verb()
-def pause(how: How, topology: Topology) -> None:
+def pause(how: CommonOptions, topology: Topology) -> None:
     """Begin no further step; what only drains gets tuples again, a step that moves comes to its end."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.pause_migration(o, topology))
+    do(how, lambda o: operate.pause_rollout(o, topology))
 
 
 @verb()
-def resume(how: How, topology: Topology) -> None:
-    """Go on with a migration that was paused."""
+def resume(how: CommonOptions, topology: Topology) -> None:
+    """Go on with a rollout that was paused."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.resume_migration(o, topology))
+    do(how, lambda o: operate.resume_rollout(o, topology))
 
 
 @verb(asks=True)
-def abort(how: How, topology: Topology) -> None:
-    """End a migration: all tasks get tuples again, and executors stay where they are then."""
+def abort(how: CommonOptions, topology: Topology) -> None:
+    """End a rollout: all tasks get tuples again, and executors stay where they are then."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.abort_migration(o, topology))
+    do(how, lambda o: operate.abort_rollout(o, topology))

@@ -91,7 +91,7 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     for t in topologies:
         if t["text"]:
             _line(t["name"], f"plug-in: {t['text']}")
-        if (m := t["migration"]) is not None and (m["running"] is not False or m["since_s"] < ENDED_SHOWN_S):
+        if (m := t["rollout"]) is not None and (m["running"] is not False or m["since_s"] < ENDED_SHOWN_S):
             _line(t["name"], f"step by step: {m['text']}")
         if t["mode_from"] and "; " in t["mode_from"]:
             _line(t["name"], f"mode: {t['mode_from'].partition('; ')[2]}")
@@ -112,7 +112,7 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
 
 
 ENDED_SHOWN_S = 3600
-"""So long `status` tells how a migration ended; `migration show` always does."""
+"""So long `status` tells how a rollout ended; `rollout show` always does."""
 
 
 def _thresholds(found: list[dict[str, Any]]) -> str:

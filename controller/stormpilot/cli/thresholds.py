@@ -8,7 +8,7 @@ import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import How, do, verb
+from stormpilot.cli.steer import CommonOptions, do, verb
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _all(mined: Thresholds) -> None:
 
 @verb(asks=True)
 def set_(
-    how: How,
+    how: CommonOptions,
     topology: AnyTopology,
     name: NameArgument,
     value: Annotated[float, typer.Argument(help="The number, in the unit of the setting.")],
@@ -101,7 +101,7 @@ def set_(
 
 @verb()
 def freeze(
-    how: How,
+    how: CommonOptions,
     topology: Annotated[str, typer.Argument(help="Name of a topology.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="[default: all that were mined]")] = None,
     of: OfOption = None,
@@ -122,7 +122,7 @@ def freeze(
 
 
 @verb()
-def unset(how: How, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
+def unset(how: CommonOptions, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
     """Take back what was set or frozen: what is mined holds again, else what is configured."""
     from stormpilot import operate
 

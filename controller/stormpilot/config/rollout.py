@@ -8,10 +8,10 @@ from msgspec import Meta
 
 from stormpilot.config.section import Seconds, SecondsOrZero, Section
 
-Moves = Literal["auto", "restart", "nonstop"]
+MoveStrategyName = Literal["auto", "restart", "rolling"]
 
 
-class NonstopSection(Section, frozen=True, kw_only=True):
+class RolloutSection(Section, frozen=True, kw_only=True):
     """Rolling moves: route around a worker, let it drain, move it, route back (docs/nonstop.md)."""
 
     peer_limit_ratio: Annotated[
@@ -20,10 +20,10 @@ class NonstopSection(Section, frozen=True, kw_only=True):
             gt=0, le=1, description="of one core: what an executor may use while it does the work of one that is moved"
         ),
     ] = 0.8
-    interim_workers: Annotated[
+    max_surge_workers: Annotated[
         int, Meta(ge=0, le=1000, description="workers more than the topology asks for that may run between two steps")
     ] = 2
-    drain_at_most_s: Annotated[
+    drain_timeout_s: Annotated[
         float, Meta(ge=2, le=600, description="a task that gets no more tuples may still have some for so long")
     ] = 15.0
     task_refresh_s: Annotated[
@@ -41,10 +41,10 @@ class NonstopSection(Section, frozen=True, kw_only=True):
             "again; Storm drops what has no connection"
         ),
     ] = 2.0
-    start_at_most_s: Annotated[
+    start_timeout_s: Annotated[
         Seconds, Meta(description="a step whose tasks do not report within this is given up, and all are routed to")
     ] = 180.0
-    between_s: Annotated[SecondsOrZero, Meta(description="from one step to the next")] = 3.0
-    wait_at_most_s: Annotated[
-        Seconds, Meta(description="a step that finds no spare capacity for so long is the end of the migration")
+    step_interval_s: Annotated[SecondsOrZero, Meta(description="from one step to the next")] = 3.0
+    capacity_timeout_s: Annotated[
+        Seconds, Meta(description="a step that finds no spare capacity for so long is the end of the rollout")
     ] = 900.0

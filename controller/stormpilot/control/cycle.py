@@ -10,34 +10,34 @@ import structlog
 
 from stormpilot.config import Config
 from stormpilot.config.deciding import OtdSection
-from stormpilot.control.move_tracker import Follower
+from stormpilot.control.move_tracker import MoveTracker
 from stormpilot.control.otd_loop import OtdLoop
-from stormpilot.control.plan_dispatcher import Outgoing
-from stormpilot.control.plan_evaluation import Manners
+from stormpilot.control.plan_dispatcher import PlanDispatcher
+from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.planner_client import Compute, Planners
-from stormpilot.control.request_handler import Desk
-from stormpilot.control.rollout_runner import Migrator
-from stormpilot.control.status_log import Verifier
-from stormpilot.control.topology_state import subjects_of
-from stormpilot.decide.admit import Subject, admit
+from stormpilot.control.request_handler import RequestHandler
+from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.status_log import StatusLog
+from stormpilot.control.topology_state import topology_states
+from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import with_approval
-from stormpilot.decide.evaluate import OwnTerms, Terms
+from stormpilot.decide.evaluate import Criteria, TopologyCriteria
 from stormpilot.decide.events import Event
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.decide.report import Account, running_metrics
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.report import CycleReport, running_metrics
 from stormpilot.decide.restarts import restart_time
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.forecast import Foreseen, foresee
-from stormpilot.model.subset import each_alone, evened, part, with_headroom, with_plans
+from stormpilot.model.subset import each_alone, part, with_even_headroom, with_headroom, with_plans
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.publish.publisher import Publisher
-from stormpilot.tuning.effective_thresholds import InUse
+from stormpilot.tuning.effective_thresholds import EffectiveThresholds
 from stormpilot.tuning.recommendation import Choice, Choices, choices
 
 log = structlog.get_logger(__name__)
@@ -64,15 +64,15 @@ class Cycle:
     clock_ms: Callable[[], int]
     name: str
     memory: Memory = field(default_factory=Memory)
-    verifier: Verifier = field(default_factory=Verifier)
+    status_log: StatusLog = field(default_factory=StatusLog)
 
     def __post_init__(self, compute: Compute, planner: str, first_planner: str) -> None:
         self.planners = Planners(self.config, compute, planner, first_planner)
-        self.follower = Follower(self.config, self.publisher)
+        self.move_tracker = MoveTracker(self.config, self.publisher)
         self.otd = OtdLoop(self.config)
         self.told_since: list[Event] = []
-        self.manners = Manners(self.config)
-        self.migrator = Migrator(
+        self.evaluator = PlanEvaluator(self.config)
+        self.rollout_runner = RolloutRunner(
             self.config,
             self.publisher,
             self.name,
@@ -80,21 +80,30 @@ class Cycle:
             self.observer,
         )
         self.choices = Choices()
-        self.desk = Desk(self.publisher, self.config, self.name, self.new_id)
-        self.outgoing = Outgoing(
-            self.publisher, self.desk, self.follower, self.manners, self.migrator, self.name, self.new_id, self.clock_ms
+        self.request_handler = RequestHandler(self.publisher, self.config, self.name, self.new_id)
+        self.dispatcher = PlanDispatcher(
+            self.publisher,
+            self.request_handler,
+            self.move_tracker,
+            self.evaluator,
+            self.rollout_runner,
+            self.name,
+            self.new_id,
+            self.clock_ms,
         )
 
     def use(self, config: Config) -> None:
         """Go on with another configuration; what is remembered stays."""
-        self.config = self.follower.config = self.otd.config = self.desk.config = self.planners.config = config
-        self.manners.config = self.migrator.config = config
+        self.config = self.move_tracker.config = self.otd.config = self.request_handler.config = (
+            self.planners.config
+        ) = config
+        self.evaluator.config = self.rollout_runner.config = config
 
-    def run(self, observation: Observation) -> Account:
+    def run(self, observation: Observation) -> CycleReport:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
         now_ms = observation.at_ms
-        account = Account(now_ms)
-        self.verifier.look(observation.seen)
+        account = CycleReport(now_ms)
+        self.status_log.look(observation.seen)
         if observation.belief is None:
             account.waiting_for = "waiting for the scheduler plug-in to write the cluster: is it in Nimbus?"
             return account
@@ -102,110 +111,114 @@ class Cycle:
         self.memory = self.memory.look(model, now_ms).keep_only(observation.seen.topologies)
         account.events, self.told_since = self.told_since, []
         account.running = self._measured(observation, model)
-        account.events += self.follower.look(observation, account.running)
-        account.restarts, account.followed = self.follower.restarts, self.follower.moves
-        account.ended, self.follower.ended = self.follower.ended, []
-        subjects = self._subjects(observation)
-        account.names = {t: s.topology.name for t, s in subjects.items()}
-        account.modes = {t: s.mode for t, s in subjects.items()}
-        account.modes_from = {t: s.mode_from for t, s in subjects.items()}
+        account.events += self.move_tracker.look(observation, account.running)
+        account.restarts, account.followed = self.move_tracker.restarts, self.move_tracker.moves
+        account.ended, self.move_tracker.ended = self.move_tracker.ended, []
+        states = self._states(observation)
+        account.names = {t: s.topology.name for t, s in states.items()}
+        account.modes = {t: s.mode for t, s in states.items()}
+        account.modes_from = {t: s.mode_from for t, s in states.items()}
         account.restart_times = {
-            t: restart_time(self.follower.restarts, name, in_use.section(t, "decide", self.config.decide).restart_s)
+            t: restart_time(self.move_tracker.restarts, name, in_use.section(t, "decide", self.config.decide).restart_s)
             for t, name in account.names.items()
         }
         account.thresholds = {t: in_use.told(t, model) for t in account.names}
         self.choices = choices(self.config, observation.mined, now_ms)
         account.recommendations = self.choices.said
         lost = self._lost(model, now_ms)
-        subjects = self.desk.begin(observation.seen.settings, subjects, model, lost, now_ms)
-        account.decisions.update(self._migrating(subjects, model, observation))
-        for verdict in self._wishes(subjects, model, lost, account):
-            self.outgoing.publish(verdict, observation, account)
+        states = self.request_handler.begin(observation.seen.settings, states, model, lost, now_ms)
+        account.decisions.update(self._rollouts_in_progress(states, model, observation))
+        for verdict in self._wishes(states, model, lost, account):
+            self.dispatcher.publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
-        rest = {t: s for t, s in subjects.items() if t not in account.decisions}
-        for t, back in self.follower.ways_back(rest, observation, model, lost, account.events).items():
+        rest = {t: s for t, s in states.items() if t not in account.decisions}
+        for t, back in self.move_tracker.rollbacks(rest, observation, model, lost, account.events).items():
             account.decisions[t] = back.decision
             if back.plan is not None:
                 account.models[t] = part(model, {t})
                 verdict = Verdict({t: back.decision}, {t: back.plan.topologies[0]}, back.plan, self.memory)
-                self.outgoing.publish(verdict, observation, account)
+                self.dispatcher.publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
-        for group in self._admitted(subjects, model, account, observation):
-            verdict = with_approval(self._decide(group, model, account, observation), subjects)
+        for group in self._admitted(states, model, account, observation):
+            verdict = with_approval(self._decide(group, model, account, observation), states)
             account.decisions.update(verdict.decisions)
-            self.outgoing.publish(verdict, observation, account)
+            self.dispatcher.publish(verdict, observation, account)
             model = with_plans(model, verdict.plans)
-        self.desk.finish_asked(subjects, account.decisions)
+        self.request_handler.finish_asked(states, account.decisions)
         return account
 
-    def step(self, observation: Observation) -> Account:
+    def step(self, observation: Observation) -> CycleReport:
         """One step of `otd`, between two cycles; what it tells is told by the next cycle too."""
-        account = Account(observation.at_ms)
+        account = CycleReport(observation.at_ms)
         if observation.belief is None:
             return account
         model = observation.belief.model
-        account.events += self.follower.look(observation, self._measured(observation, model))
-        subjects = self._subjects(observation)
-        account.names = {t: s.topology.name for t, s in subjects.items()}
-        account.modes = {t: s.mode for t, s in subjects.items()}
+        account.events += self.move_tracker.look(observation, self._measured(observation, model))
+        states = self._states(observation)
+        account.names = {t: s.topology.name for t, s in states.items()}
+        account.modes = {t: s.mode for t, s in states.items()}
         lost = self._lost(model, observation.at_ms)
-        moves, now_ms = self.follower.moves, observation.at_ms
-        asked = {*observation.seen.settings.requests, *self.migrator.running(observation)}
-        asked |= {t for t, s in subjects.items() if self.migrator.resting(s, observation) is not None}
-        free = {t: s for t, s in subjects.items() if t not in asked}  # what operators ask for is the next cycle's
-        self.desk.begin(Settings(), free, model, lost, now_ms)
+        moves, now_ms = self.move_tracker.moves, observation.at_ms
+        asked = {*observation.seen.settings.requests, *self.rollout_runner.running(observation)}
+        asked |= {t for t, s in states.items() if self.rollout_runner.resting(s, observation) is not None}
+        free = {t: s for t, s in states.items() if t not in asked}  # what operators ask for is the next cycle's
+        self.request_handler.begin(Settings(), free, model, lost, now_ms)
         own = {t: observation.in_use.section(t, "otd", self.otd.config.otd) for t in free}
         verdict, events = self._otd_step(free, model, lost, moves, now_ms, own, observation.seen)
         account.events += events
         if verdict is not None:
-            verdict = with_approval(verdict, subjects)
+            verdict = with_approval(verdict, states)
             account.decisions.update(verdict.decisions)
             account.planners.append("otd")
             account.models.update(dict.fromkeys(verdict.plans, model))
-            self.outgoing.publish(verdict, observation, account)
+            self.dispatcher.publish(verdict, observation, account)
         self.told_since += account.events
         return account
 
     def _otd_step(
         self,
-        free: Mapping[str, Subject],
+        free: Mapping[str, TopologyState],
         model: Model,
         lost: tuple[list[str], int],
         moves: Mapping[str, MoveState],
         now_ms: int,
         own: Mapping[str, OtdSection],
-        seen: Seen,
+        seen: StoreSnapshot,
     ) -> tuple[Verdict | None, list[Event]]:
         """The next move of one executor: to one that stands by, else of workers that can be emptied, else any."""
-        if self.config.decide.moves != "restart":
+        if self.config.decide.move_strategy != "restart":
             step = OtdLoop(self.config).step(free, model, lost, moves, self.memory, now_ms, own, by="switch")[0]
-            if step is not None and self.manners.switches(model, step, seen):
+            if step is not None and self.evaluator.switches(model, step, seen):
                 return step, []
-        closed = self.manners.closed(model, free, seen)
+        closed = self.evaluator.closed(model, free, seen)
         if closed is not model:
             verdict, _ = OtdLoop(self.config).step(free, closed, lost, moves, self.memory, now_ms, own)
-            if verdict is not None or self.config.decide.moves == "nonstop":
+            if verdict is not None or self.config.decide.move_strategy == "rolling":
                 return verdict, []
         return self.otd.step(free, model, lost, moves, self.memory, now_ms, own)
 
-    def migrate(self, observation: Observation) -> None:
+    def advance_rollouts(self, observation: Observation) -> None:
         """Look after plans that are carried out step by step, about once a second."""
         if observation.belief is not None:
             lost = self._lost(observation.belief.model, observation.at_ms)
-            self.told_since += self.migrator.tick(observation, self._subjects(observation), lost)
+            self.told_since += self.rollout_runner.tick(observation, self._states(observation), lost)
 
-    def _migrating(
-        self, subjects: Mapping[str, Subject], model: Model, observation: Observation
+    def _rollouts_in_progress(
+        self, states: Mapping[str, TopologyState], model: Model, observation: Observation
     ) -> dict[str, Decision]:
         """What is said of topologies whose plan is being carried out step by step; repairs and drains go before."""
         found = {}
-        for t, m in self.migrator.running(observation).items():
-            if t not in subjects or subjects[t].degraded:
+        for t, m in self.rollout_runner.running(observation).items():
+            if t not in states or states[t].degraded:
                 continue
             workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
             if not misplaced(with_plans(part(model, {t}), {t: TopologyPlan(id=t, workers=workers)})).get(t):
-                found[t] = hold(
-                    t, Reason.MIGRATING, m.sentence(observation.at_ms), value=m.step + 1, threshold=len(m.steps)
+                found[t] = skip(
+                    t,
+                    Reason.ROLLOUT_IN_PROGRESS,
+                    m.sentence(observation.at_ms),
+                    value=m.step + 1,
+                    threshold=len(m.steps),
                 )
         return found
 
@@ -213,22 +226,22 @@ class Cycle:
         return self.memory.lost((s.id for s in model.supervisors), now_ms, self.config.decide.lost_supervisor_grace_s)
 
     def _wishes(
-        self, subjects: Mapping[str, Subject], model: Model, lost: tuple[list[str], int], account: Account
+        self, states: Mapping[str, TopologyState], model: Model, lost: tuple[list[str], int], account: CycleReport
     ) -> Iterator[Verdict]:
         """What operators asked for, and executors that must leave: one topology at a time."""
-        self.desk.finish_refused()
-        account.decisions.update(self.desk.waiting())
-        for t, decision, plan in self.desk.to_publish():
+        self.request_handler.finish_refused()
+        account.decisions.update(self.request_handler.waiting())
+        for t, decision, plan in self.request_handler.to_publish():
             account.decisions[t], account.models[t] = decision, part(model, {t})
             yield Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory)
-        account.decisions.update(self.desk.pending_approval(subjects, model))
-        rest = {t: s for t, s in subjects.items() if t not in account.decisions}
-        held, planned = self.desk.leave(rest, model, lost, self.planners.plan)
+        account.decisions.update(self.request_handler.pending_approval(states, model))
+        rest = {t: s for t, s in states.items() if t not in account.decisions}
+        held, planned = self.request_handler.leave(rest, model, lost, self.planners.plan)
         account.decisions.update(held)
         for t, (decision, plan, standing) in planned.items():
             account.models[t] = standing
             account.planners.append(plan.planner)
-            verdict = with_approval(Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory), subjects)
+            verdict = with_approval(Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory), states)
             account.decisions.update(verdict.decisions)
             yield verdict
 
@@ -245,32 +258,34 @@ class Cycle:
                     self.memory = self.memory.measured(topology, share, observation.at_ms, spacing_s)
         return measured
 
-    def _subjects(self, observation: Observation) -> dict[str, Subject]:
+    def _states(self, observation: Observation) -> dict[str, TopologyState]:
         epoch, paths = self.publisher.epoch.number, self.publisher.paths
-        return subjects_of(observation, self.config.decide, self.memory, self.follower.moves, paths, epoch)
+        return topology_states(observation, self.config.decide, self.memory, self.move_tracker.moves, paths, epoch)
 
     def _admitted(
-        self, subjects: Mapping[str, Subject], model: Model, account: Account, observation: Observation
-    ) -> list[dict[str, Subject]]:
+        self, states: Mapping[str, TopologyState], model: Model, account: CycleReport, observation: Observation
+    ) -> list[dict[str, TopologyState]]:
         """Sort out what is held; the rest in groups that are planned together, the urgent first."""
         grace_s = self.config.decide.lost_supervisor_grace_s
         lost, known = self.memory.lost((s.id for s in model.supervisors), account.at_ms, grace_s)
-        groups: dict[tuple[bool, bool, str], dict[str, Subject]] = {}
-        for t, subject in subjects.items():
+        groups: dict[tuple[bool, bool, str], dict[str, TopologyState]] = {}
+        for t, subject in states.items():
             if t in account.decisions:
                 continue
             if self.otd.has(subject):
-                account.decisions[t] = self.otd.left_to_it(subject)
+                account.decisions[t] = self.otd.owned_by_otd(subject)
                 continue
             refusal = admit(subject, lost, known, self.config.decide, account.at_ms)
-            refusal = refusal or self.migrator.resting(subject, observation)
+            refusal = refusal or self.rollout_runner.resting(subject, observation)
             if refusal is not None:
                 account.decisions[t] = refusal
             else:
                 groups.setdefault((subject.mode != "act", not subject.new, self.choices.name(t)), {})[t] = subject
         return [groups[key] for key in sorted(groups)]
 
-    def _decide(self, group: Mapping[str, Subject], model: Model, account: Account, seen: Observation) -> Verdict:
+    def _decide(
+        self, group: Mapping[str, TopologyState], model: Model, account: CycleReport, seen: Observation
+    ) -> Verdict:
         """Plan these topologies while the rest of the cluster stands still, and judge the plan."""
         choice = self._choice(group)
         foreseen = self._foreseen(model, seen, choice)
@@ -295,14 +310,14 @@ class Cycle:
                 verdict = self._refill(model, standing, roomy, group, terms, seen) or verdict
             self.memory = verdict.memory
         else:
-            verdict = Verdict({t: hold(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
+            verdict = Verdict({t: skip(t, plan[0], plan[1]) for t in group}, {}, Plan(topologies=[]), self.memory)
         if told:
             verdict = replace(verdict, decisions={t: _explained(d, told) for t, d in verdict.decisions.items()})
         account.decisions.update(verdict.decisions)
         return verdict
 
     def _planned(
-        self, group: Mapping[str, Subject], foreseen: Foreseen, choice: Choice | None
+        self, group: Mapping[str, TopologyState], foreseen: Foreseen, choice: Choice | None
     ) -> tuple[Plan | tuple[Reason, str], Model, Model, Model]:
         """A plan and the model that it was made for; that of the group alone, with all of B(n) and with headroom."""
         model = foreseen.model
@@ -313,12 +328,12 @@ class Cycle:
         first = all(s.new for s in group.values())
         return *self.planners.plan_with_room(roomy, whole, first=first, choice=choice), standing, roomy
 
-    def _pressing(self, group: Mapping[str, Subject]) -> bool:
+    def _pressing(self, group: Mapping[str, TopologyState]) -> bool:
         """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
         wanted = any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
         return wanted or bool(self.memory.overloaded_since_ms)
 
-    def _choice(self, group: Mapping[str, Subject]) -> Choice | None:
+    def _choice(self, group: Mapping[str, TopologyState]) -> Choice | None:
         """What replay recommends for a group, which is the same for all in it; None: as configured."""
         return self.choices.used.get(next(iter(group)))
 
@@ -335,20 +350,20 @@ class Cycle:
             return Foreseen(model)
         return foresee(model, seen.profiles, seen.mined, seen.at_ms, history.lead_s, history.max_forecast_error_ratio)
 
-    def _terms(self, now_ms: int, own: Mapping[str, OwnTerms]) -> Terms:
+    def _terms(self, now_ms: int, own: Mapping[str, TopologyCriteria]) -> Criteria:
         config, period_s = self.config, self.config.cycle.period_s
-        refill = config.refill
+        refill = config.new_supervisors
         arrived = self.memory.arrived(now_ms, refill.stable_cycles * period_s, refill.for_s)
-        return Terms(
+        return Criteria(
             config.decide,
             now_ms,
             period_s / 2,
-            effect=config.effect,
+            verify=config.verify,
             refill=refill,
             budget=config.budget,
-            restarts=self.follower.restarts,
+            restarts=self.move_tracker.restarts,
             arrived=arrived if refill.enabled else frozenset(),
-            spent={t: m.spent for t, m in self.follower.moves.items()},
+            spent={t: m.spent for t, m in self.move_tracker.moves.items()},
             traffic=config.planner.traffic,
             own=own,
         )
@@ -357,30 +372,30 @@ class Cycle:
         self,
         model: Model,
         standing: Model,
-        group: Mapping[str, Subject],
+        group: Mapping[str, TopologyState],
         plan: Plan,
-        terms: Terms,
+        terms: Criteria,
         seen: Observation,
     ) -> Verdict:
         plan_one, memory = partial(self.planners.plan, choice=self._choice(group)), self.memory
-        return self.manners.judged(model, standing, group, plan, memory, terms, seen.seen, plan_one)
+        return self.evaluator.judged(model, standing, group, plan, memory, terms, seen.seen, plan_one)
 
     def _refill(
         self,
         model: Model,
         standing: Model,
         roomy: Model,
-        group: Mapping[str, Subject],
-        terms: Terms,
+        group: Mapping[str, TopologyState],
+        terms: Criteria,
         seen: Observation,
     ) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
-        plan = self.planners.plan(evened(roomy, REFILL_HEADROOM_RATIO), choice=self._choice(group))
+        plan = self.planners.plan(with_even_headroom(roomy, REFILL_HEADROOM_RATIO), choice=self._choice(group))
         if not isinstance(plan, Plan):
             return None
         verdict = self._judge(model, standing, group, plan, terms, seen)
         reasons = {d.reason for d in verdict.decisions.values()}
-        return verdict if reasons & {Reason.REFILL, Reason.GAIN_NOT_LASTING} else None
+        return verdict if reasons & {Reason.NEW_SUPERVISOR, Reason.GAIN_NOT_SUSTAINED} else None
 
 
 def _explained(decision: Decision, told: Mapping[str, str]) -> Decision:
@@ -389,10 +404,12 @@ def _explained(decision: Decision, told: Mapping[str, str]) -> Decision:
     return replace(decision, text=f"{decision.text}; {told[t]}") if t in told else decision
 
 
-def own_terms(in_use: InUse, config: Config, topology_id: str, choice: Choice | None = None) -> OwnTerms:
+def own_terms(
+    in_use: EffectiveThresholds, config: Config, topology_id: str, choice: Choice | None = None
+) -> TopologyCriteria:
     """The sections as they hold for a topology, and where its thresholds come from."""
     decide, sources = in_use.section(topology_id, "decide", config.decide), in_use.sources(topology_id)
     if choice is not None:
         decide, sources = choice.decide(decide, sources)
-    effect = in_use.section(topology_id, "effect", config.effect)
-    return OwnTerms(decide, effect, in_use.overload_s(topology_id), sources)
+    effect = in_use.section(topology_id, "verify", config.verify)
+    return TopologyCriteria(decide, effect, in_use.overload_s(topology_id), sources)

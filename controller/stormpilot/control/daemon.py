@@ -23,7 +23,7 @@ from stormpilot.control.planner_client import Compute, warm_up
 from stormpilot.control.recorder import Recorder
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 WAIT_S = 0.5
 """How often a wait looks whether it is still wanted."""
-MIGRATE_S = 1.0
+ROLLOUT_PERIOD_S = 1.0
 """Between two looks at plans that are carried out step by step; on a large cluster three times what one takes."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
@@ -254,20 +254,20 @@ class Daemon:
                             due_s = time.monotonic() + period_s
                             signature = observation.signature
                             self._cycle(cycle, observation)
-                            if not cycle.migrator.wanted(observation):
-                                self._migrate(cycle, observation)  # tables that tasks have something to say of
+                            if not cycle.rollout_runner.wanted(observation):
+                                self._advance_rollouts(cycle, observation)  # tables that tasks have something to say of
                     elif otd.enabled and time.monotonic() >= step_due_s:
                         step_due_s = time.monotonic() + otd.period_s
                         self._step(cycle, cycle.observer.look(_now_ms()))
                     else:
                         cycle.observer.poll_loads(_now_ms())
-                    if cycle.migrator.wanted(observation):
-                        poll_s = min(poll_s, MIGRATE_S)
+                    if cycle.rollout_runner.wanted(observation):
+                        poll_s = min(poll_s, ROLLOUT_PERIOD_S)
                         if time.monotonic() >= migrate_due_s:
                             began_s = time.monotonic()
                             observation = cycle.observer.look(_now_ms())
-                            self._migrate(cycle, observation)
-                            migrate_due_s = began_s + max(MIGRATE_S, 3 * (time.monotonic() - began_s))
+                            self._advance_rollouts(cycle, observation)
+                            migrate_due_s = began_s + max(ROLLOUT_PERIOD_S, 3 * (time.monotonic() - began_s))
                 except UnreachableError as e:
                     log.debug("ZooKeeper went away during a cycle", why=e)
                     due_s = 0.0
@@ -327,19 +327,19 @@ class Daemon:
         except Exception:
             log.exception("step of otd failed, the next one comes")
             return
-        if any(d.action != "hold" for d in account.decisions.values()):
+        if any(d.action != "skip" for d in account.decisions.values()):
             event, fields = account.sentence((time.monotonic() - started_s) * 1000)
             log.info(event, **fields)
             self.service.step_done(account)
 
-    def _migrate(self, cycle: Cycle, observation: Observation) -> None:
+    def _advance_rollouts(self, cycle: Cycle, observation: Observation) -> None:
         """One look at plans that are carried out step by step."""
         try:
-            cycle.migrate(observation)
+            cycle.advance_rollouts(observation)
         except (UnreachableError, DeposedError):
             raise
         except Exception:
-            log.exception("a look at migrations failed, the next one comes")
+            log.exception("a look at rollouts failed, the next one comes")
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""
@@ -383,7 +383,7 @@ class Daemon:
         self._away_said = True
 
 
-def _newest_epoch(seen: Seen) -> int:
+def _newest_epoch(seen: StoreSnapshot) -> int:
     epochs = [p.message.epoch for p in seen.plans.values() if p.message is not None]
     if seen.cluster is not None:
         epochs.append(seen.cluster.shim.epoch_seen)

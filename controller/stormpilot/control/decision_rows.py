@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from stormpilot.decide.report import Account
+from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 
 
-def decision_row(account: Account, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
+def decision_row(account: CycleReport, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
     """The row of `decisions` of one topology and cycle."""
     d = account.decisions[topology_id]
     entry = account.plans.get(topology_id)
@@ -29,7 +29,7 @@ def decision_row(account: Account, topology_id: str, epoch: int, took_ms: float)
         "params": None if plan is None else json.dumps(plan.params, sort_keys=True),
         "seed": None if plan is None else plan.seed,
         "epoch": epoch,
-        "round": None if plan is None else plan.round,
+        "plan_set": None if plan is None else plan.plan_set,
         "plan_id": None if plan is None else plan.plan_id,
         "moved_executors": d.moved_executors,
         "inter_node_tps": d.inter_node_tps[0],
@@ -39,7 +39,7 @@ def decision_row(account: Account, topology_id: str, epoch: int, took_ms: float)
     }
 
 
-def outcome_row(account: Account, move: MoveState) -> dict[str, object]:
+def outcome_row(account: CycleReport, move: MoveState) -> dict[str, object]:
     """The row of `outcomes` of a move that ended, with how long it took where that is known."""
     restart = next((r for r in account.restarts if r.plan_id == move.plan_id), None)
     spent = next((s for s in move.spent if s.at_ms == move.published_at_ms), None)
@@ -62,8 +62,8 @@ def outcome_row(account: Account, move: MoveState) -> dict[str, object]:
     if restart is not None:
         row |= {
             "applied_s": restart.applied_s,
-            "back_s": restart.back_s,
-            "stood_s": restart.stood_s,
+            "recovery_s": restart.recovery_s,
+            "downtime_s": restart.downtime_s,
             "restarted_tasks": restart.tasks,
         }
     return row

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from stormpilot.config import Config
-from stormpilot.decide.admit import Subject, admit_rollback
+from stormpilot.decide.admit import TopologyState, admit_rollback
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
 from stormpilot.decide.events import Event
@@ -33,7 +33,7 @@ SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
 
 
 @dataclass(frozen=True)
-class WayBack:
+class RollbackDecision:
     """What happens with a topology whose last move made it worse; `plan` is the former placement, None: held."""
 
     decision: Decision
@@ -41,7 +41,7 @@ class WayBack:
 
 
 @dataclass
-class Follower:
+class MoveTracker:
     """The moves of this leadership, by topology id, and how long all those that we know of took.
 
     `ended` gathers moves of which it is known what became of them, for who records them to take away.
@@ -72,7 +72,7 @@ class Follower:
                 continue
             timed = self._timed(before, topology, observation)
             after, told = step(
-                timed, self._facts(timed, topology, observation, model, running.get(topology.id)), self.config.effect
+                timed, self._facts(timed, topology, observation, model, running.get(topology.id)), self.config.verify
             )
             events += told
             if after is not before:
@@ -81,26 +81,26 @@ class Follower:
                 self.ended.append(after)
         return events
 
-    def ways_back(
+    def rollbacks(
         self,
-        subjects: Mapping[str, Subject],
+        states: Mapping[str, TopologyState],
         observation: Observation,
         model: Model,
         lost: tuple[list[str], int],
         events: list[Event],
-    ) -> dict[str, WayBack]:
+    ) -> dict[str, RollbackDecision]:
         """What goes back to where it was before a move that made it worse, or why it does not yet.
 
         A placement that is not possible any more is given up, and told in `events`.
         """
         found = {}
-        for t, subject in subjects.items():
+        for t, subject in states.items():
             move = self.moves[t]
             if move.phase != "rollback":
                 continue
             refusal = admit_rollback(subject, *lost, self.config.decide)
             if refusal is not None:
-                found[t] = WayBack(refusal)
+                found[t] = RollbackDecision(refusal)
                 continue
             workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
             former = TopologyPlan(id=t, workers=workers)
@@ -121,7 +121,7 @@ class Follower:
                 move.before,
                 moved_executors=len(moved_executors(subject.topology, former)),
             )
-            found[t] = WayBack(decision, plan)
+            found[t] = RollbackDecision(decision, plan)
         return found
 
     def keep(self, state: MoveState) -> None:
@@ -195,8 +195,8 @@ class Follower:
                 topology=topology.name,
                 at_ms=observation.at_ms,
                 applied_s=(state.applied_at_ms - state.published_at_ms) / 1000,
-                back_s=(max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
-                stood_s=statistics.median(returns[task].stood_s for task in expected),
+                recovery_s=(max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
+                downtime_s=statistics.median(returns[task].downtime_s for task in expected),
                 tasks=len(expected),
             )
             self.restarts = (*self.restarts, restart)[-KEPT_RESTARTS:]
@@ -205,8 +205,8 @@ class Follower:
                 topology=topology.name,
                 plan=restart.plan_id,
                 applied_s=round(restart.applied_s, 1),
-                back_s=round(restart.back_s, 1),
-                stood_s=round(restart.stood_s, 1),
+                recovery_s=round(restart.recovery_s, 1),
+                downtime_s=round(restart.downtime_s, 1),
                 tasks=restart.tasks,
             )
         return msgspec.structs.replace(state, timed=True)

@@ -14,14 +14,14 @@ import msgspec
 
 from stormpilot.config import Config, DecideSection
 from stormpilot.config.deciding import OtdSection
-from stormpilot.decide.admit import Subject, admit
+from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.predict import foresee
-from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.predict import predict
+from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.subset import part, plan_of
@@ -38,7 +38,7 @@ class OtdLoop:
     config: Config
     lacking: set[str] = field(default_factory=set)
 
-    def has(self, subject: Subject) -> bool:
+    def has(self, subject: TopologyState) -> bool:
         """Whether this loop moves the topology's executors, and the main loop leaves them alone."""
         section = self.config.otd
         if not section.enabled or subject.new or subject.degraded or subject.rebalanced or subject.asked:
@@ -46,14 +46,14 @@ class OtdLoop:
         name = subject.topology.name
         return not section.include or any(fnmatch.fnmatchcase(name, p) for p in section.include)
 
-    def left_to_it(self, subject: Subject) -> Decision:
+    def owned_by_otd(self, subject: TopologyState) -> Decision:
         """What the main loop says of a topology that this one has."""
         text = f"otd moves one executor at a time, every {self.config.otd.period_s:g} s where one is worth it"
-        return hold(subject.topology.id, Reason.OTD, text)
+        return skip(subject.topology.id, Reason.OTD, text)
 
     def step(
         self,
-        subjects: Mapping[str, Subject],
+        states: Mapping[str, TopologyState],
         model: Model,
         lost: tuple[list[str], int],
         moves: Mapping[str, MoveState],
@@ -68,7 +68,7 @@ class OtdLoop:
         `own` has the section as it holds for a topology; for all together the most careful numbers hold. A `switch`
         gives the tuples of an executor to one that stands by: in the plan these two change places.
         """
-        ready = {t: s for t, s in subjects.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
+        ready = {t: s for t, s in states.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
         if not ready:
             return None, []
         standing = part(model, ready)
@@ -97,29 +97,29 @@ class OtdLoop:
         restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
         spent = {i: m.spent for i, m in moves.items()}
         allowed = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, self.config.budget, now_ms)
-        published = plans if allowed[t].action != "hold" else {}
+        published = plans if allowed[t].action != "skip" else {}
         return Verdict(allowed, published, plan, memory), events
 
-    def _gates(self, subject: Subject) -> DecideSection:
+    def _gates(self, subject: TopologyState) -> DecideSection:
         """The gates, with the time that a topology rests after what was done last."""
         section, plan = self.config.otd, subject.plan
         rest_s = section.cool_down_s
         if plan is not None and subject.move is not None and switched(subject.move, plan.plan_id):
             rest_s = section.switch_cool_down_s
-        return msgspec.structs.replace(self.config.decide, reschedule_timeout_s=rest_s)
+        return msgspec.structs.replace(self.config.decide, cool_down_s=rest_s)
 
     def _decision(
         self,
         topology_id: str,
         moved: tuple[int, int | None],
-        subject: Subject,
+        subject: TopologyState,
         model: Model,
         plan: Plan,
         move: otd.Move | otd.Switch,
         thresholds: otd.Thresholds,
     ) -> Decision:
         """Why `moved` moves: the executor, and the one that gets its tuples where it stays itself."""
-        seen = foresee(part(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
+        seen = predict(part(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
         why = (
             "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
         )
@@ -148,16 +148,16 @@ class OtdLoop:
             threshold_asc_tps=max(s.threshold_asc_tps for s in sections),
         )
 
-    def _events(self, answer: otd.Step, ready: Mapping[str, Subject], now_ms: int) -> list[Event]:
-        """RESOURCES_LACKING when that begins, RESOURCES_SUFFICE when it ends: each once."""
+    def _events(self, answer: otd.Step, ready: Mapping[str, TopologyState], now_ms: int) -> list[Event]:
+        """RESOURCES_INSUFFICIENT when that begins, RESOURCES_SUFFICIENT when it ends: each once."""
         if isinstance(answer, otd.Lacking):
             begins = set(ready) - self.lacking
             self.lacking |= begins
-            kind, text, whom = EventKind.RESOURCES_LACKING, answer.text, begins
+            kind, text, whom = EventKind.RESOURCES_INSUFFICIENT, answer.text, begins
         else:
             whom = set(ready) & self.lacking
             self.lacking -= whom
-            kind, text = EventKind.RESOURCES_SUFFICE, "no worker is too loaded, or one can take its load"
+            kind, text = EventKind.RESOURCES_SUFFICIENT, "no worker is too loaded, or one can take its load"
         return [Event(kind, t, ready[t].topology.name, text, now_ms) for t in sorted(whom)]
 
 

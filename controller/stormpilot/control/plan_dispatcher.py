@@ -1,4 +1,4 @@
-"""What a cycle decided goes out: plans as one round, plans that restart nothing as migrations, advice beside."""
+"""What a cycle decided goes out: plans as one round, plans that restart nothing as rollouts, proposal beside."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stormpilot.control.move_tracker import Follower
-from stormpilot.control.plan_evaluation import Manners, unwanted
-from stormpilot.control.request_handler import Desk
-from stormpilot.control.rollout_runner import Migrator
+from stormpilot.control.move_tracker import MoveTracker
+from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
+from stormpilot.control.request_handler import RequestHandler
+from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
 from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.move_strategy import Manner
-from stormpilot.decide.reasons import Reason, hold
-from stormpilot.decide.report import Account
+from stormpilot.decide.move_strategy import MoveStrategy
+from stormpilot.decide.reasons import Reason, skip
+from stormpilot.decide.report import CycleReport
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry, WorkerPart
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Topology, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen
-from stormpilot.publish.message import Round, history_entry, plan_message
+from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
-from stormpilot.rollout.feasibility import Way
+from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Step
 
 
 @dataclass
-class Outgoing:
+class PlanDispatcher:
     """One per leadership; `new_id` makes unique ids, `name` is the controller's."""
 
     publisher: Publisher
-    desk: Desk
-    follower: Follower
-    manners: Manners
-    migrator: Migrator
+    request_handler: RequestHandler
+    move_tracker: MoveTracker
+    evaluator: PlanEvaluator
+    rollout_runner: RolloutRunner
     name: str
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
 
-    def publish(self, verdict: Verdict, observation: Observation, account: Account) -> None:
-        """Write what is to be published and what is advised; what could not be written is held in `account`."""
+    def publish(self, verdict: Verdict, observation: Observation, account: CycleReport) -> None:
+        """Write what is to be published and what is proposed; what could not be written is held in `account`."""
         for action in ("publish", "advise"):
             ids = [t for t in verdict.plans if verdict.decisions[t].action == action]
             if action == "publish":
@@ -59,16 +59,16 @@ class Outgoing:
                 else:
                     self.publisher.advise(entries)
             except ConflictError as e:
-                account.decisions.update({t: hold(t, Reason.NOT_PUBLISHED, str(e)) for t in ids})
+                account.decisions.update({t: skip(t, Reason.NOT_PUBLISHED, str(e)) for t in ids})
 
-    def _roll(self, ids: Sequence[str], verdict: Verdict, observation: Observation, account: Account) -> list[str]:
-        """Begin migrations for the plans that restart nothing; which are left, to be published as they are."""
+    def _roll(self, ids: Sequence[str], verdict: Verdict, observation: Observation, account: CycleReport) -> list[str]:
+        """Begin rollouts for the plans that restart nothing; which are left, to be published as they are."""
         assert observation.belief is not None
         gone_out = {t: _placement(e.plan.workers, t) for t, e in account.plans.items()}
         model = with_plans(observation.belief.model, gone_out)
         running = {t.id: t for t in model.topologies}
         moving = {t: verdict.plans[t] for t in ids if account.decisions[t].moved_executors}
-        ways = self.manners.ways(model, running, moving, observation.seen)
+        ways = self.evaluator.ways(model, running, moving, observation.seen)
         left = []
         for t in ids:
             way = ways.get(t)
@@ -85,44 +85,46 @@ class Outgoing:
         return left
 
     def _begin(
-        self, topology: Topology, way: Way, verdict: Verdict, observation: Observation, account: Account
+        self, topology: Topology, way: RolloutSteps, verdict: Verdict, observation: Observation, account: CycleReport
     ) -> bool:
-        """Write a migration; False where it is too large to be written."""
+        """Write a rollout; False where it is too large to be written."""
         t, decision = topology.id, account.decisions[topology.id]
         (entry,) = self._entries([t], "publish", verdict, observation, account)
         window_s = (observation.at_ms - observation.since_ms[t]) / 1000
         try:
-            steps = self.migrator.begin(entry, way.steps, topology, decision.promise, window_s, observation)
+            steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
         except UsageError as e:
-            account.decisions[t] = replace(decision, manner=Manner("restart", f"its steps cannot be written: {e}"))
+            account.decisions[t] = replace(
+                decision, manner=MoveStrategy("restart", f"its steps cannot be written: {e}")
+            )
             return False
         try:
             self.publisher.write([*steps, *self._beside(entry, account, observation.seen)])
         except ConflictError as e:
-            account.decisions[t] = hold(t, Reason.NOT_PUBLISHED, str(e))
+            account.decisions[t] = skip(t, Reason.NOT_PUBLISHED, str(e))
             return True
         account.plans[t] = entry
         return True
 
     def _publish(
-        self, entries: Sequence[HistoryEntry], verdict: Verdict, observation: Observation, account: Account
+        self, entries: Sequence[HistoryEntry], verdict: Verdict, observation: Observation, account: CycleReport
     ) -> None:
         seen = observation.seen
         moves = [self._followed(e, verdict, observation) for e in entries]
         also = {}
         for e in entries:
             t = e.plan.topology_id
-            also[t] = [*self._beside(e, account, seen), *self.migrator.closing(t, e.plan.plan_id, observation)]
+            also[t] = [*self._beside(e, account, seen), *self.rollout_runner.closing(t, e.plan.plan_id, observation)]
         self.publisher.publish(entries, {t: p.version for t, p in seen.plans.items()}, moves, also)
-        self.follower.moves.update((m.topology_id, m) for m in moves)
+        self.move_tracker.moves.update((m.topology_id, m) for m in moves)
         account.plans.update((e.plan.topology_id, e) for e in entries)
 
     def _entries(
-        self, ids: Sequence[str], action: str, verdict: Verdict, observation: Observation, account: Account
+        self, ids: Sequence[str], action: str, verdict: Verdict, observation: Observation, account: CycleReport
     ) -> list[HistoryEntry]:
         """The plans of one round."""
         seen = observation.seen
-        round_ = Round(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
+        plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
         entries = []
         for t in ids:
             based_on = BasedOn(
@@ -131,16 +133,16 @@ class Outgoing:
                 window_to_ms=observation.at_ms,
             )
             decision = account.decisions[t]
-            plan_id = (self.desk.plan_id(t) if action == "publish" else None) or f"p-{self.new_id()}"
-            message = plan_message(verdict.plans[t], verdict.plan, decision, round_, plan_id, based_on)
+            plan_id = (self.request_handler.plan_id(t) if action == "publish" else None) or f"p-{self.new_id()}"
+            message = plan_message(verdict.plans[t], verdict.plan, decision, plan_set, plan_id, based_on)
             entry = history_entry(message, decision, self.name)
-            entries.append(msgspec.structs.replace(entry, approved_by=self.desk.approver(t)))
+            entries.append(msgspec.structs.replace(entry, approved_by=self.request_handler.approver(t)))
         return entries
 
-    def _beside(self, entry: HistoryEntry, account: Account, seen: Seen) -> list[Step]:
+    def _beside(self, entry: HistoryEntry, account: CycleReport, seen: StoreSnapshot) -> list[Step]:
         t = entry.plan.topology_id
         former = seen.plans[t].message if t in seen.plans else None
-        return self.desk.beside(entry, None if former is None else former.plan_id, account.models.get(t))
+        return self.request_handler.beside(entry, None if former is None else former.plan_id, account.models.get(t))
 
     def _followed(self, entry: HistoryEntry, verdict: Verdict, observation: Observation) -> MoveState:
         """What is to be followed of a plan that is published now."""
@@ -150,7 +152,7 @@ class Outgoing:
         decision, placement = verdict.decisions[t], verdict.plans[t]
         moved = moved_executors(topology, placement) if decision.moved_executors else []
         return published(
-            self.follower.moves[t],
+            self.move_tracker.moves[t],
             plan_id=message.plan_id,
             reason=decision.reason.value,
             now_ms=message.created_at_ms,

@@ -8,34 +8,34 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from stormpilot.config import Config
-from stormpilot.decide.admit import Subject
-from stormpilot.decide.evaluate import Terms
+from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.evaluate import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.routes import Routes
 from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan
-from stormpilot.observe.reader import Seen
-from stormpilot.rollout.feasibility import Way, way, with_closed_workers
+from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import routable
 
-BY_CHOICE = frozenset({Reason.GAIN, Reason.REFILL, Reason.GAIN_BELOW_COST, Reason.GAIN_NOT_LASTING})
+BY_CHOICE = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.GAIN_BELOW_COST, Reason.GAIN_NOT_SUSTAINED})
 """Decisions for which a plan that restarts nothing may be the better one."""
-UNWANTED = frozenset({Reason.GAIN, Reason.REFILL, Reason.REBALANCED, Reason.OTD})
-"""Reasons for which nothing restarts with `decide.moves: nonstop`; relief, repairs and operators' wishes go before."""
+UNWANTED = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.REBALANCED, Reason.OTD})
+"""Reasons that never restart workers with `decide.move_strategy: rolling`; relief and requests may."""
 PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
 
 
 @dataclass
-class Manners:
+class PlanEvaluator:
     """One per leadership."""
 
     config: Config
 
     def ways(
-        self, model: Model, running: Mapping[str, Topology], plans: Mapping[str, TopologyPlan], seen: Seen
-    ) -> dict[str, Way]:
+        self, model: Model, running: Mapping[str, Topology], plans: Mapping[str, TopologyPlan], seen: StoreSnapshot
+    ) -> dict[str, RolloutSteps]:
         """How each of these plans is carried out; nothing for topologies of `running` that do not, or in part."""
         found, edges = {}, traffic_of_each(model)
         for t, plan in plans.items():
@@ -45,31 +45,31 @@ class Manners:
             if len(topology.assignment) == len(topology.executors):
                 can = routable(seen.topologies[t], _table(t, seen))
                 own = msgspec.structs.replace(model, traffic=edges[t])
-                found[t] = way(own, plan, can, self.config.decide.moves, self.config.nonstop)
+                found[t] = way(own, plan, can, self.config.decide.move_strategy, self.config.rollout)
         return found
 
     def judged(
         self,
         model: Model,
         standing: Model,
-        subjects: Mapping[str, Subject],
+        states: Mapping[str, TopologyState],
         plan: Plan,
         memory: Memory,
-        terms: Terms,
-        seen: Seen,
+        terms: Criteria,
+        seen: StoreSnapshot,
         plan_one: PlanOne,
     ) -> Verdict:
         """What is decided of a plan, or of one that leaves the workers alone that cannot be emptied, if that wins more.
 
         `model` has all topologies, `standing` those of the plan alone.
         """
-        running = {t: s.topology for t, s in subjects.items()}
+        running = {t: s.topology for t, s in states.items()}
 
         def judged(made: Plan) -> tuple[Verdict, float]:
             """What is decided of a plan, and what it wins."""
             ways = self.ways(model, running, {tp.id: tp for tp in made.topologies}, seen)
-            manners = {t: w.manner for t, w in ways.items()}
-            verdict = judge(standing, subjects, made, memory, replace(terms, manners=manners))
+            evaluator = {t: w.manner for t, w in ways.items()}
+            verdict = judge(standing, states, made, memory, replace(terms, evaluator=evaluator))
             moving = [d for d in verdict.decisions.values() if _moves(d)]
             return verdict, sum(_net(d, self.config.decide.payback_s) for d in moving)
 
@@ -77,8 +77,8 @@ class Manners:
         tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason in BY_CHOICE]
         if not tried:
             return self._wanted(verdict)
-        routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in subjects}
-        closed, why = with_closed_workers(standing, routables, self.config.nonstop)
+        routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in states}
+        closed, why = with_closed_workers(standing, routables, self.config.rollout)
         if closed is standing or not set(tried) & set(why):
             return self._wanted(verdict)
         other = plan_one(closed)
@@ -86,7 +86,7 @@ class Manners:
             return self._wanted(verdict)
         second, second_net = judged(other)
         first = self._wanted(verdict)
-        acts = {d.action for d in first.decisions.values()} != {"hold"}
+        acts = {d.action for d in first.decisions.values()} != {"skip"}
         if not any(_moves(d) for d in second.decisions.values()) or (acts and second_net <= net):
             return first
         said = {
@@ -97,17 +97,17 @@ class Manners:
         }
         return self._wanted(replace(second, decisions=said))
 
-    def switches(self, model: Model, verdict: Verdict, seen: Seen) -> bool:
+    def switches(self, model: Model, verdict: Verdict, seen: StoreSnapshot) -> bool:
         """Whether the plans of a verdict are carried out by giving tuples to executors that stand by alone."""
         ways = self.ways(model, {t.id: t for t in model.topologies}, verdict.plans, seen)
         return all(t in ways and any(s.switches for s in ways[t].steps) for t in verdict.plans)
 
-    def closed(self, model: Model, topology_ids: Collection[str], seen: Seen) -> Model:
+    def closed(self, model: Model, topology_ids: Collection[str], seen: StoreSnapshot) -> Model:
         """The model in which workers of these topologies that cannot be emptied stay as they are."""
-        if self.config.decide.moves == "restart":
+        if self.config.decide.move_strategy == "restart":
             return model
         routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in topology_ids if t in seen.topologies}
-        return with_closed_workers(model, routables, self.config.nonstop)[0]
+        return with_closed_workers(model, routables, self.config.rollout)[0]
 
     def _wanted(self, verdict: Verdict) -> Verdict:
         """The verdict without plans by choice that need restarts, where those are not wanted."""
@@ -121,8 +121,8 @@ def unwanted(decision: Decision) -> Decision | None:
     manner = decision.manner
     if manner is None or not manner.forbidden or decision.reason not in UNWANTED or not _moves(decision):
         return None
-    text = f"{decision.text}; {manner.text}, and decide.moves is nonstop"
-    return replace(decision, action="hold", reason=Reason.RESTARTS_UNWANTED, text=text, promise=None)
+    text = f"{decision.text}; {manner.text}, and decide.move_strategy is rolling"
+    return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)
 
 
 def _restarts(decision: Decision) -> bool:
@@ -131,7 +131,7 @@ def _restarts(decision: Decision) -> bool:
 
 
 def _moves(decision: Decision) -> bool:
-    return decision.action != "hold" and decision.moved_executors > 0
+    return decision.action != "skip" and decision.moved_executors > 0
 
 
 def _net(decision: Decision, payback_s: float) -> float:
@@ -146,6 +146,6 @@ def _left(why: tuple[str, ...]) -> str:
     )
 
 
-def _table(t: str, seen: Seen) -> Routes | None:
+def _table(t: str, seen: StoreSnapshot) -> Routes | None:
     kept = seen.tables.get(t)
     return None if kept is None else kept.message

@@ -10,7 +10,7 @@ import structlog
 import stormpilot
 from stormpilot.config import Config
 from stormpilot.control.decision_rows import decision_row, outcome_row
-from stormpilot.decide.report import Account
+from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
 from stormpilot.messages.core import ControllerState, encode
 from stormpilot.model.values import Model
@@ -50,7 +50,7 @@ class Recorder:
 
     def record(
         self,
-        account: Account,
+        account: CycleReport,
         observation: Observation,
         epoch: int,
         counters: Mapping[str, int],
@@ -65,7 +65,8 @@ class Recorder:
             if self._since.get(t, (None, 0))[0] != key:
                 self._since[t] = (key, observation.at_ms)
         self._since = {t: s for t, s in self._since.items() if t in account.decisions}
-        views = account.views(observation, {t: at_ms for t, (_, at_ms) in self._since.items()})
+        readiness = {} if observation.belief is None else observation.belief.readiness
+        views = account.views(readiness, {t: at_ms for t, (_, at_ms) in self._since.items()})
         problems = [why for _, why in sorted(observation.seen.problems.items())]
         event, fields = account.sentence(took_ms)
         self.state = ControllerState(
@@ -82,7 +83,9 @@ class Recorder:
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(account.restarts),
-            task_refresh_s=None if self.config.decide.moves == "restart" else self.config.nonstop.task_refresh_s,
+            task_refresh_s=None
+            if self.config.decide.move_strategy == "restart"
+            else self.config.rollout.task_refresh_s,
         )
         put(encode(self.state))
 
@@ -95,7 +98,7 @@ class Recorder:
         kept = self._traffic_log
         return {} if kept is None else {"log_rows_written": kept.rows_written, "log_rows_lost": kept.rows_lost}
 
-    def _to_traffic_log(self, account: Account, observation: Observation, epoch: int, took_ms: float) -> None:
+    def _to_traffic_log(self, account: CycleReport, observation: Observation, epoch: int, took_ms: float) -> None:
         if self._traffic_log is None:
             return
         now_ms = observation.at_ms

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from stormpilot.config import Config
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
 from stormpilot.decide.drain import (
     admit_leaving,
@@ -25,7 +25,7 @@ from stormpilot.decide.drain import (
     whose_move,
 )
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.requests import Answer, answer
+from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting, Request
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
@@ -47,7 +47,7 @@ def wrong(model: Model, plan: Plan) -> list[str]:
 
 
 @dataclass
-class Desk:
+class RequestHandler:
     """One per leadership; `begin` starts a cycle. `new_id` makes unique ids, `name` is the controller's."""
 
     publisher: Publisher
@@ -56,22 +56,22 @@ class Desk:
     new_id: Callable[[], str]
     settings: Settings = field(default_factory=Settings)
     now_ms: int = 0
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, RequestOutcome] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def begin(
-        self, settings: Settings, subjects: Mapping[str, Subject], model: Model, lost: Lost, now_ms: int
-    ) -> dict[str, Subject]:
-        """Take in the settings and decide about every request; the subjects with what was asked of them."""
+        self, settings: Settings, states: Mapping[str, TopologyState], model: Model, lost: Lost, now_ms: int
+    ) -> dict[str, TopologyState]:
+        """Take in the settings and decide about every request; the states with what was asked of them."""
         self.settings, self.now_ms, self.answers = settings, now_ms, {}
-        self.names = {t: s.topology.name for t, s in subjects.items()}
+        self.names = {t: s.topology.name for t, s in states.items()}
         for t, pending in settings.requests.items():
-            if t in subjects:
+            if t in states:
                 config, traffic = self.config.decide, self.config.planner.traffic
-                self.answers[t] = answer(pending.request, subjects[t], model, wrong, *lost, config, now_ms, traffic)
+                self.answers[t] = answer(pending.request, states[t], model, wrong, *lost, config, now_ms, traffic)
         asked = {t for t in self.answers if self._verb(t) == "plan" and not self.answers[t].done}
         asked = {t for t in asked if self.answers[t].decision is None}
-        return {t: replace(s, asked=t in asked) for t, s in subjects.items()}
+        return {t: replace(s, asked=t in asked) for t, s in states.items()}
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -89,9 +89,9 @@ class Desk:
             if a.done and a.plan is None:
                 self._write(self._over(t, a, a.result))
 
-    def finish_asked(self, subjects: Mapping[str, Subject], decisions: Mapping[str, Decision]) -> None:
+    def finish_asked(self, states: Mapping[str, TopologyState], decisions: Mapping[str, Decision]) -> None:
         """Remove requests for a plan now of which nothing was published; the decision is the answer."""
-        for t, s in subjects.items():
+        for t, s in states.items():
             d = decisions.get(t)
             if s.asked and d is not None and d.action != "publish":
                 self._write(self._over(t, self.answers[t], f"{d.action}: {d.reason}: {d.text}"))
@@ -132,14 +132,14 @@ class Desk:
         return [self._record(record)]
 
     def _write(self, steps: Sequence[Step]) -> None:
-        """A request, hold or advice that somebody changed meanwhile is seen anew in the next cycle."""
+        """A request, hold or proposal that somebody changed meanwhile is seen anew in the next cycle."""
         with contextlib.suppress(ConflictError):
             self.publisher.write(steps)
 
     def _over(
         self,
         topology_id: str,
-        a: Answer,
+        a: RequestOutcome,
         result: str,
         *,
         plan_id: str = "",
@@ -154,9 +154,9 @@ class Desk:
             steps.append(Put(p.hold(topology_id), encode(a.hold), standing))
         elif a.lift_hold and standing is not None:
             steps.append(Delete(p.hold(topology_id), standing))
-        if a.drop_advice:
-            _, version = self.publisher.advice(topology_id)
-            steps += [] if version is None else [Delete(p.advice(topology_id), version)]
+        if a.drop_proposal:
+            _, version = self.publisher.proposal(topology_id)
+            steps += [] if version is None else [Delete(p.proposal(topology_id), version)]
         record = AuditRecord(
             id=f"a-{self.new_id()}",
             at_ms=self.now_ms,
@@ -188,7 +188,7 @@ class Desk:
     # --- executors that must leave ------------------------------------------------------------------------------------
 
     def leave(
-        self, subjects: Mapping[str, Subject], model: Model, lost: Lost, plan_one: PlanOne
+        self, states: Mapping[str, TopologyState], model: Model, lost: Lost, plan_one: PlanOne
     ) -> tuple[dict[str, Decision], dict[str, tuple[Decision, Plan, Model]]]:
         """Decide for topologies with executors where they may not be, one of them at most to be moved.
 
@@ -200,9 +200,9 @@ class Desk:
         why = leaving(model, misplaced(model), drains)
         held: dict[str, Decision] = {}
         planned: dict[str, tuple[Decision, Plan, Model]] = {}
-        mover = whose_move(subjects, decide, self.now_ms)
+        mover = whose_move(states, decide, self.now_ms)
         for t, (reason, text) in sorted(why.items()):
-            subject = subjects.get(t)
+            subject = states.get(t)
             if subject is None or subject.new or not subject.placed:
                 continue
             refusal = admit_leaving(subject, *lost, decide, self.now_ms, asked)
@@ -210,7 +210,7 @@ class Desk:
                 held[t] = replace(refusal, text=f"{refusal.text} ({text})")
                 continue
             if mover is not None and mover != t and subject.mode == "act":
-                held[t] = wait_for(t, subjects[mover], text, decide.restart_s)
+                held[t] = wait_for(t, states[mover], text, decide.restart_s)
                 continue
             alone = part(model, {t})
             starts = {t: misplaced(alone).get(t, [])}
@@ -229,13 +229,13 @@ class Desk:
 
     # --- approval -----------------------------------------------------------------------------------------------------
 
-    def pending_approval(self, subjects: Mapping[str, Subject], model: Model) -> dict[str, Decision]:
+    def pending_approval(self, states: Mapping[str, TopologyState], model: Model) -> dict[str, Decision]:
         """Topologies of which a plan waits for an operator, and still fits."""
         found = {}
-        for t, s in subjects.items():
+        for t, s in states.items():
             if s.approval and s.mode == "act" and t not in self.answers:
-                advice, _ = self.publisher.advice(t)
-                decision = still_waiting(advice, s, model, wrong, self.config.decide, self.now_ms)
+                proposal, _ = self.publisher.proposal(t)
+                decision = still_waiting(proposal, s, model, wrong, self.config.decide, self.now_ms)
                 if decision is not None:
                     found[t] = decision
         return found

@@ -1,6 +1,6 @@
-"""Carries migrations out: looks, asks `migrate/machine.py` what is next, writes it in one transaction.
+"""Carries rollouts out: looks, asks `migrate/machine.py` what is next, writes it in one transaction.
 
-One per leadership; what has to outlive it is in `migrations/<topology-id>`. A step takes away a part of what a topology
+One per leadership; what has to outlive it is in `rollouts/<topology-id>`. A step takes away a part of what a topology
 can do, so at most one topology at a time is in the middle of one.
 """
 
@@ -14,15 +14,15 @@ import msgspec
 import structlog
 
 from stormpilot.config import Config
-from stormpilot.decide.admit import Subject, blacked_out, forbidden
+from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.moves import MoveState
-from stormpilot.messages.rollouts import Migration, StagePart, running_workers
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up
 from stormpilot.model.subset import part
@@ -30,8 +30,8 @@ from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
-from stormpilot.rollout.idle import Reading, Watch
-from stormpilot.rollout.peer_capacity import Routable, Spare, routable
+from stormpilot.rollout.idle import IdleTracker, Reading
+from stormpilot.rollout.peer_capacity import PeerCapacity, Routable, routable
 from stormpilot.rollout.routing import settled_table
 from stormpilot.rollout.state_machine import Next, given_back, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
@@ -46,7 +46,7 @@ MID_STEP = frozenset({"draining", "moving", "returning"})
 
 
 @dataclass
-class Migrator:
+class RolloutRunner:
     """See the module; `new_id` makes unique ids, `name` is the controller's."""
 
     config: Config
@@ -54,33 +54,33 @@ class Migrator:
     name: str
     new_id: Callable[[], str]
     observer: Observer
-    _watches: dict[str, Watch] = field(default_factory=dict)
+    _watches: dict[str, IdleTracker] = field(default_factory=dict)
     _begun: bool = False
     _ended: list[Event] = field(default_factory=list)
 
     # --- for the cycle ------------------------------------------------------------------------------------------------
 
-    def running(self, observation: Observation) -> dict[str, Migration]:
-        """Migrations that go on, by topology id."""
-        found = observation.seen.migrations
+    def running(self, observation: Observation) -> dict[str, Rollout]:
+        """Rollouts that go on, by topology id."""
+        found = observation.seen.rollouts
         return {t: v.message for t, v in found.items() if v.message is not None and v.message.running}
 
-    def resting(self, subject: Subject, observation: Observation) -> Decision | None:
-        """A topology whose migration ended before its last step is left alone for a while; None: it may be moved.
+    def resting(self, subject: TopologyState, observation: Observation) -> Decision | None:
+        """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
 
         As long as after `discard` where an operator ended it, else as long as after a plan.
         """
-        kept = observation.seen.migrations.get(subject.topology.id)
+        kept = observation.seen.rollouts.get(subject.topology.id)
         m = None if kept is None else kept.message
         if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN"):
             return None
         decide, aborted = self.config.decide, m.outcome == "ABORTED"
-        for_s = decide.discard_hold_s if aborted else decide.reschedule_timeout_s
+        for_s = decide.discard_hold_s if aborted else decide.cool_down_s
         until_ms = m.since_ms + int(for_s * 1000)
         if observation.at_ms >= until_ms or subject.degraded or subject.rebalanced or subject.asked:
             return None
         text = f"what was carried out step by step ended early: {m.sentence(observation.at_ms)}"
-        return hold(subject.topology.id, Reason.HELD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
+        return skip(subject.topology.id, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
 
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
         """What of these topologies can be routed now."""
@@ -91,18 +91,18 @@ class Migrator:
     def begin(
         self,
         entry: HistoryEntry,
-        steps: Sequence[StagePart],
+        steps: Sequence[RolloutStepPart],
         topology: Topology,
         promise: Promise | None,
         window_s: float,
         observation: Observation,
     ) -> list[Step]:
-        """What is written to begin a migration to the plan of `entry`; one that runs is replaced, its tasks return."""
+        """What is written to begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return."""
         t, now_ms = topology.id, entry.plan.created_at_ms
         published_plan = observation.seen.plans.get(t)
         standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
         facts = self._facts(t, observation, {})
-        m = Migration(
+        m = Rollout(
             topology_id=t,
             entry=entry,
             steps=list(steps),
@@ -117,21 +117,21 @@ class Migrator:
             throughput_tps=0.0 if promise is None else promise.throughput_tps,
         )
         self._begun = True
-        kept = observation.seen.migrations.get(t)
+        kept = observation.seen.rollouts.get(t)
         before = self.running(observation).get(t)
-        put = Put(self.publisher.paths.migration(t), encode(m), None if kept is None else kept.version)
+        put = Put(self.publisher.paths.rollout(t), encode(m), None if kept is None else kept.version)
         back = None if before is None else given_back(before, facts, "OVERTAKEN", "").routes
         return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
 
     def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
-        """What is written with another plan of the topology: a migration that runs ends, all its tasks get tuples."""
+        """What is written with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
         m = self.running(observation).get(topology_id)
         if m is None:
             return []
         over = given_back(m, self._facts(topology_id, observation, {}), "OVERTAKEN", f"by plan {plan_id}")
-        version = observation.seen.migrations[topology_id].version
-        log.info("migration ends", topology=topology_id, plan=m.entry.plan.plan_id, why=f"by plan {plan_id}")
-        put = Put(self.publisher.paths.migration(topology_id), encode(over.migration), version)
+        version = observation.seen.rollouts[topology_id].version
+        log.info("rollout ends", topology=topology_id, plan=m.entry.plan.plan_id, why=f"by plan {plan_id}")
+        put = Put(self.publisher.paths.rollout(topology_id), encode(over.rollout), version)
         return [put, *self._table_step(topology_id, over.routes, observation, f"plan {plan_id}")]
 
     # --- the loop -----------------------------------------------------------------------------------------------------
@@ -145,20 +145,20 @@ class Migrator:
             v.message is not None and any(r.draining or r.handovers for r in v.message.components)
             for v in seen.tables.values()
         ) or any(w.due_since_ms is not None for w in self._watches.values())
-        broken = any(v.message is None for v in seen.migrations.values())
+        broken = any(v.message is None for v in seen.rollouts.values())
         return bool(self.running(observation)) or open_ or broken
 
     def tick(
-        self, observation: Observation, subjects: Mapping[str, Subject], lost: tuple[list[str], int]
+        self, observation: Observation, states: Mapping[str, TopologyState], lost: tuple[list[str], int]
     ) -> list[Event]:
-        """Look once at every migration, and at tables in which something is left to do; what has ended."""
+        """Look once at every rollout, and at tables in which something is left to do; what has ended."""
         self._begun, self._ended = False, []
         running = self.running(observation)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         busy = [t for t, m in running.items() if m.phase in MID_STEP]
         for t in sorted(ids):
-            subject = subjects.get(t)
+            subject = states.get(t)
             if subject is None:
                 continue
             try:
@@ -172,31 +172,31 @@ class Migrator:
                     self._tidy(t, observation)
             except ConflictError as e:
                 log.debug("somebody else was faster, look again", path=e.path)
-        for t, kept in observation.seen.migrations.items():
+        for t, kept in observation.seen.rollouts.items():
             if kept.message is None:
-                self._heal(t, kept.version, observation)
+                self.drop_unreadable(t, kept.version, observation)
         return self._ended
 
-    def _held(self, subject: Subject, lost: tuple[list[str], int]) -> str:
+    def _held(self, subject: TopologyState, lost: tuple[list[str], int]) -> str:
         closed = forbidden(subject, *lost, self.config.decide) or blacked_out(subject)
         if closed is not None:
             return closed.text
         return "" if subject.mode == "act" else f"the mode of this topology is {subject.mode}"
 
-    def _step(self, t: str, m: Migration, observation: Observation, held: str) -> bool:
-        """One look at a migration; whether it is in the middle of a step now."""
+    def _step(self, t: str, m: Rollout, observation: Observation, held: str) -> bool:
+        """One look at a rollout; whether it is in the middle of a step now."""
         watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
         facts = replace(self._facts(t, observation, self.observer.newest(t)), held=held, idle=watch.idle_tasks())
         facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
         if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
             facts = self._with_stage(t, m, facts, observation)
-        found = next_of(m, facts, self.config.nonstop)
+        found = next_of(m, facts, self.config.rollout)
         if found is None:
             return m.phase in MID_STEP
         self._write(t, m, found, facts, observation)
-        return found.migration.phase in MID_STEP
+        return found.rollout.phase in MID_STEP
 
-    def _with_stage(self, t: str, m: Migration, facts: Facts, observation: Observation) -> Facts:
+    def _with_stage(self, t: str, m: Rollout, facts: Facts, observation: Observation) -> Facts:
         """The present step by what is measured now, or other steps where it cannot be done any more."""
         assert observation.belief is not None
         measured = observation.belief.readiness[t].ready
@@ -205,7 +205,7 @@ class Migrator:
             return facts
         if m.stage.switches:
             return replace(facts, stage=m.stage)
-        spare = Spare(alone, self.routables(observation, [t])[t], self.config.nonstop.peer_limit_ratio)
+        spare = PeerCapacity(alone, self.routables(observation, [t])[t], self.config.rollout.peer_limit_ratio)
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
         why = "what runs is not what the step was made for"
@@ -216,16 +216,16 @@ class Migrator:
                 return replace(facts, stage=stage)
             why = away
         workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
-        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.nonstop.interim_workers)
+        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.rollout.max_surge_workers)
         return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
 
     # --- what is seen -------------------------------------------------------------------------------------------------
 
-    def _watch(self, t: str, phase: object) -> Watch:
+    def _watch(self, t: str, phase: object) -> IdleTracker:
         newest = self.observer.newest(t)
         watch = self._watches.get(t)
         if watch is None or watch.phase != phase:
-            watch = self._watches[t] = Watch(phase, dict(newest))
+            watch = self._watches[t] = IdleTracker(phase, dict(newest))
         watch.take(newest)
         return watch
 
@@ -248,10 +248,10 @@ class Migrator:
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
-    def _write(self, t: str, before: Migration, found: Next, facts: Facts, observation: Observation) -> None:
-        after, name = found.migration, facts.snapshot.name
-        version = observation.seen.migrations[t].version
-        path = self.publisher.paths.migration(t)
+    def _write(self, t: str, before: Rollout, found: Next, facts: Facts, observation: Observation) -> None:
+        after, name = found.rollout, facts.snapshot.name
+        version = observation.seen.rollouts[t].version
+        path = self.publisher.paths.rollout(t)
         why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
         table = self._table_step(t, found.routes, observation, why)
         if found.publish or found.withdraw:
@@ -269,14 +269,14 @@ class Migrator:
             own = [Put(path, encode(after), version)] if after != before else []
             self.publisher.write([*own, *table])
         for text in found.said:
-            log.info("migration", topology=name, plan=after.entry.plan.plan_id, text=text)
+            log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
             kind = EventKind.MIGRATION_DONE if after.outcome == "DONE" else EventKind.MIGRATION_ENDED
             text = after.sentence(facts.now_ms)
             self._ended.append(Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps)))
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
-            say("migration", topology=name, state=after.sentence(facts.now_ms))
+            say("rollout", topology=name, state=after.sentence(facts.now_ms))
 
     def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
         kept = observation.seen.tables.get(t)
@@ -296,7 +296,7 @@ class Migrator:
         assert table is not None
         watch = self._watch(t, "tidy")
         facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
-        after, said = settled_table(facts, self.config.nonstop)
+        after, said = settled_table(facts, self.config.rollout)
         for text in said:
             log.warning("keyed state", topology=facts.snapshot.name, text=text)
         if after is None or after == table:
@@ -306,8 +306,8 @@ class Migrator:
         if observation.at_ms - since_ms >= LEFT_OVER_MS:
             self.publisher.write(self._table_step(t, after, observation, "left over"))
 
-    def _heal(self, t: str, version: int, observation: Observation) -> None:
-        """A migration that cannot be read is taken away; every task gets tuples but those that are to stand by."""
+    def drop_unreadable(self, t: str, version: int, observation: Observation) -> None:
+        """A rollout that cannot be read is taken away; every task gets tuples but those that are to stand by."""
         snapshot = observation.seen.topologies.get(t)
         if snapshot is None or observation.belief is None:
             return
@@ -318,9 +318,9 @@ class Migrator:
                 with contextlib.suppress(RefusedError):  # keyed state is on its way; `bring-back` does it later
                     route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
             after = None if after is None else after.with_route(route)
-        log.error("a migration cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
-        steps: list[Step] = [Delete(self.publisher.paths.migration(t), version)]
-        self.publisher.write([*steps, *self._table_step(t, after, observation, "the migration cannot be read")])
+        log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
+        steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]
+        self.publisher.write([*steps, *self._table_step(t, after, observation, "the rollout cannot be read")])
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import structlog
 
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import StoreSnapshot
 
 log = structlog.get_logger(__name__)
 
 
-class Verifier:
+class StatusLog:
     """Compares what it sees with what it said last."""
 
     def __init__(self) -> None:
         self._said: dict[str, tuple[str | None, str, str]] = {}
         self._problems: set[str] = set()
 
-    def look(self, seen: Seen) -> None:
+    def look(self, seen: StoreSnapshot) -> None:
         """Log what is new."""
         for topology_id, status in sorted(seen.statuses.items()):
             now = (status.plan_id, status.state, status.code)

@@ -1,4 +1,4 @@
-"""What is known of every topology, as the gates of `decide/` want it: one `Subject` each."""
+"""What is known of every topology, as the gates of `decide/` want it: one `TopologyState` each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stormpilot.config import DecideSection
 from stormpilot.config.blackout import blackout
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
 from stormpilot.messages.core import PlanMessage
@@ -19,28 +19,28 @@ WHOLE_MS = 10_000
 """After so long a round that is to be written as a whole is."""
 
 
-def subjects_of(
+def topology_states(
     observation: Observation,
     config: DecideSection,
     memory: Memory,
     moves: Mapping[str, MoveState],
     paths: Paths,
     epoch: int,
-) -> dict[str, Subject]:
+) -> dict[str, TopologyState]:
     """By topology id; `epoch` is ours. There must be a belief."""
     assert observation.belief is not None
     model = observation.belief.model
     seen = observation.seen
     live = {s.id for s in model.supervisors}
     closed = blackout(config.blackouts, observation.at_ms)
-    subjects = {}
+    states = {}
     for t in model.topologies:
         readiness = observation.belief.readiness[t.id]
         published, settings = seen.plans.get(t.id), seen.settings
         modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (t.name, ALL)]
         rule = policy(t.name, seen.topologies[t.id].config, config, *modes)
         path = paths.plan(t.id)
-        subjects[t.id] = Subject(
+        states[t.id] = TopologyState(
             topology=t,
             mode=rule.mode,
             mode_from=rule.mode_from + (f"; {rule.note}" if rule.note else ""),
@@ -62,7 +62,7 @@ def subjects_of(
             torn=published is not None and _torn(published.message, observation, epoch),
             silent=sum(e.supervisor not in live for e in seen.topologies[t.id].executors if e.supervisor),
         )
-    return subjects
+    return states
 
 
 def _torn(plan: PlanMessage | None, observation: Observation, epoch: int) -> bool:
@@ -76,6 +76,6 @@ def _torn(plan: PlanMessage | None, observation: Observation, epoch: int) -> boo
     answered = status is not None and status.plan_id == plan.plan_id
     if answered and status is not None and status.state in ("applied", "moving", "degraded", "fallback"):
         return False
-    members = [t for t in plan.round_topologies if t in seen.topologies]
+    members = [t for t in plan.plan_set_topologies if t in seen.topologies]
     others = [seen.plans[t].message if t in seen.plans else None for t in members]
-    return any(other is None or other.round != plan.round for other in others)
+    return any(other is None or other.plan_set != plan.plan_set for other in others)

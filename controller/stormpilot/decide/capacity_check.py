@@ -11,7 +11,7 @@ from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import Model, TopologyPlan
 
-BY_CHOICE = frozenset({Reason.GAIN, Reason.REFILL})
+BY_CHOICE = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR})
 """Reasons of plans that nobody needs: they leave nodes their headroom."""
 
 
@@ -32,7 +32,7 @@ def hold_what_does_not_fit(
     names = {t.id: t.name for t in model.topologies}
     limit_mhz = {s.id: s.limit_mhz for s in model.supervisors}
     now_mhz = node_load_mhz(model)
-    moving = {t: plans[t] for t, d in result.items() if d.action != "hold" and d.moved_executors}
+    moving = {t: plans[t] for t, d in result.items() if d.action != "skip" and d.moved_executors}
     kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
     models = model, with_cpu(model, {t: foreseen[t] for t in moving})
     loads = [planned_load_mhz(m, moving) for m in models]
@@ -77,7 +77,7 @@ def _wants_headroom(
                 "decide.fill_ratio keeps the rest of B(n) free of plans by choice"
             )
             tps = decisions[t].inter_node_tps
-            return Decision(t, "hold", Reason.HEADROOM, text, then_mhz[first], over[first], inter_node_tps=tps)
+            return Decision(t, "skip", Reason.HEADROOM, text, then_mhz[first], over[first], inter_node_tps=tps)
     return None
 
 
@@ -89,13 +89,17 @@ def _refusal(
     full: set[str],
 ) -> Decision | None:
     def held(reason: Reason, text: str) -> Decision:
-        return Decision(decision.topology_id, "hold", reason, text, inter_node_tps=decision.inter_node_tps)
+        return Decision(decision.topology_id, "skip", reason, text, inter_node_tps=decision.inter_node_tps)
 
     for w in plan.workers:
         owner = kept.get((w.supervisor, w.port))
         if owner is not None:
-            return held(Reason.SLOT_HELD, f"the plan wants slot {w.supervisor}:{w.port}, which {names[owner]} keeps")
+            return held(
+                Reason.SLOT_OCCUPIED, f"the plan wants slot {w.supervisor}:{w.port}, which {names[owner]} keeps"
+            )
     nodes = sorted({w.supervisor for w in plan.workers} & full)
     if nodes:
-        return held(Reason.NODE_FULL, f"{', '.join(nodes)} would be overloaded with what other topologies keep there")
+        return held(
+            Reason.INSUFFICIENT_CPU, f"{', '.join(nodes)} would be overloaded with what other topologies keep there"
+        )
     return None

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import ANSWER_MS, Subject, blacked_out, forbidden, held, on_its_way
-from stormpilot.decide.predict import Traffic, foresee
-from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.admit import ANSWER_MS, TopologyState, blacked_out, forbidden, held, on_its_way
+from stormpilot.decide.predict import Traffic, predict
+from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.subset import part
 from stormpilot.model.values import Model, Plan
@@ -37,12 +37,12 @@ def leaving(
         if drained:
             told[t.id] = (Reason.DRAIN, f"leaving {', '.join(drained)}, drained: {what}")
         else:
-            told[t.id] = (Reason.SETTING, f"against a pin, an exclusion or a site: {what}")
+            told[t.id] = (Reason.CONSTRAINT_VIOLATED, f"against a pin, an exclusion or a site: {what}")
     return told
 
 
 def admit_leaving(
-    subject: Subject,
+    subject: TopologyState,
     lost: list[str],
     known: int,
     config: DecideSection,
@@ -59,16 +59,16 @@ def admit_leaving(
     return closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
 
 
-def _overrules(subject: Subject, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:
+def _overrules(subject: TopologyState, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:
     if subject.hold is None or setting.since_ms <= subject.hold.since_ms:
         return False
     return isinstance(setting, DrainSetting) or setting.topology in (None, subject.topology.name)
 
 
-def whose_move(subjects: Mapping[str, Subject], config: DecideSection, now_ms: int) -> str | None:
+def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:
     """The topology whose executors are leaving just now: nobody else begins until its workers had time to start."""
-    for t, s in sorted(subjects.items()):
-        if s.plan is None or not s.plan.reason.startswith((f"{Reason.DRAIN}:", f"{Reason.SETTING}:")):
+    for t, s in sorted(states.items()):
+        if s.plan is None or not s.plan.reason.startswith((f"{Reason.DRAIN}:", f"{Reason.CONSTRAINT_VIOLATED}:")):
             continue
         if s.status is None or s.status.plan_id != s.plan.plan_id:
             if now_ms - s.plan.created_at_ms < ANSWER_MS:
@@ -80,23 +80,23 @@ def whose_move(subjects: Mapping[str, Subject], config: DecideSection, now_ms: i
     return None
 
 
-def wait_for(topology_id: str, mover: Subject, why: str, restart_s: float) -> Decision:
+def wait_for(topology_id: str, mover: TopologyState, why: str, restart_s: float) -> Decision:
     """A topology that must wait for another one to be done."""
     text = f"{why}; waits until {mover.topology.name} has moved and its workers had {restart_s:.0f} s to start"
-    return hold(topology_id, Reason.DRAIN_WAITS, text)
+    return skip(topology_id, Reason.WAITING_FOR_DRAIN, text)
 
 
 def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Decision:
     """No plan takes them away: the planner names the executors that it cannot place, and the constraint."""
     reason, text = refusal
-    return hold(topology_id, reason, f"{why}, but they cannot: {text}")
+    return skip(topology_id, reason, f"{why}, but they cannot: {text}")
 
 
 def decide_leaving(
-    model: Model, subject: Subject, plan: Plan, reason: Reason, why: str, traffic: Traffic = "measured"
+    model: Model, subject: TopologyState, plan: Plan, reason: Reason, why: str, traffic: Traffic = "measured"
 ) -> Decision:
     """The decision for a plan of this topology alone, by which they leave."""
-    seen = foresee(part(model, {subject.topology.id}), plan, traffic)
+    seen = predict(part(model, {subject.topology.id}), plan, traffic)
     action: Literal["publish", "advise"] = "publish" if subject.mode == "act" else "advise"
     return Decision(
         subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps

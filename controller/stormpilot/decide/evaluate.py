@@ -7,7 +7,7 @@
 - REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
   grows with the number of plans that moved the topology within the hour.
-- REFILL: a supervisor is new or came back and has stayed: less gain is enough, or a busiest node that gets relief.
+- NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from stormpilot.config import BudgetSection, DecideSection, EffectSection, RefillSection
-from stormpilot.decide.admit import Subject, cool_down_after_repair
+from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
+from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.effect import Promise, noise_ratio
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.move_strategy import SWITCH_S, Manner
+from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Outlook, Traffic
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
@@ -35,7 +35,7 @@ from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
 
 @dataclass(frozen=True)
-class OwnTerms:
+class TopologyCriteria:
     """What holds for one topology instead: sections with its own thresholds in them.
 
     `overload_s` is X(n) of supervisors that have one of their own; `sources` says by name (`decide.overload_s`) where a
@@ -43,19 +43,19 @@ class OwnTerms:
     """
 
     decide: DecideSection
-    effect: EffectSection
+    verify: VerifySection
     overload_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Terms:
+class Criteria:
     """What a plan is judged by, the same for all topologies of a cycle.
 
     `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
     supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
     measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
-    plans by choice may fill of a supervisor, where that is less than B(n). `manners` says how the plan of a topology
+    plans by choice may fill of a supervisor, where that is less than B(n). `evaluator` says how the plan of a topology
     would be carried out; where it says nothing, by restarts. `coming`: supervisors that will be over B(n) by a forecast
     (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts. `measured`: the model as it was
     measured, where plans are judged in a forecast: what a move promises is held against measurements.
@@ -64,32 +64,34 @@ class Terms:
     decide: DecideSection
     now_ms: int
     hit_spacing_s: float
-    effect: EffectSection = field(default_factory=EffectSection)
-    refill: RefillSection = field(default_factory=RefillSection)
+    verify: VerifySection = field(default_factory=VerifySection)
+    refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
     budget: BudgetSection = field(default_factory=BudgetSection)
     restarts: Sequence[Restart] = ()
     arrived: frozenset[str] = frozenset()
     spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
     traffic: Traffic = "measured"
-    own: Mapping[str, OwnTerms] = field(default_factory=dict)
+    own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
     room_mhz: Mapping[str, float] = field(default_factory=dict)
-    manners: Mapping[str, Manner] = field(default_factory=dict)
+    evaluator: Mapping[str, MoveStrategy] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)
     measured: Model | None = None
 
 
-def worth(
-    model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, ahead: Outlook
+def evaluate(
+    model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
 ) -> tuple[Decision, Memory]:
     """Decide for one topology by itself; `ahead` is what the whole plan makes of all."""
     return _Case(model, subject, plan, memory, terms, ahead).decide()
 
 
 class _Case:
-    def __init__(self, model: Model, subject: Subject, plan: Plan, memory: Memory, terms: Terms, ahead: Outlook):
+    def __init__(
+        self, model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
+    ):
         self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
         self.topology = t = subject.topology
-        self.own = terms.own.get(t.id) or OwnTerms(terms.decide, terms.effect)
+        self.own = terms.own.get(t.id) or TopologyCriteria(terms.decide, terms.verify)
         self.plans = {tp.id: tp for tp in plan.topologies}
         self.alone, self.then = ahead.alone[t.id], ahead.then
         own = ahead.foreseen[t.id]
@@ -121,9 +123,9 @@ class _Case:
                 return self._lasting(balanced)
             if not better:
                 text = "the planner finds no better placement"
-                return self._hold(Reason.NO_BETTER_PLAN, text), self.memory.missed(t.id)
+                return self._skip(Reason.NO_BETTER_PLAN, text), self.memory.missed(t.id)
             text = f"{self._falls()}, less than {threshold:.0%}"
-            below = self._hold(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
+            below = self._skip(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
             return below if fills else self._from(GAIN_RATIO, below), self.memory.missed(t.id)
         costly = self._cost()
         if costly is not None and not (at_once or subject.asked):
@@ -132,7 +134,7 @@ class _Case:
         if subject.rebalanced:
             reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
         elif self.gain < config.gain_threshold_ratio:
-            reason, text = Reason.REFILL, f"{', '.join(fills)} came and is used; {text}"
+            reason, text = Reason.NEW_SUPERVISOR, f"{', '.join(fills)} came and is used; {text}"
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
         act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
         return (act, self.memory) if at_once or subject.asked else self._lasting(act)
@@ -164,13 +166,13 @@ class _Case:
         """
         t, now_ms, config = self.topology.id, self.terms.now_ms, self.terms.decide
         memory = self.memory.hit(t, now_ms, self.terms.hit_spacing_s)
-        plans = plans_within_the_hour(self.terms.spent.get(t, ()), now_ms, config.reschedule_timeout_s)
-        times = 1 if self._manner().how == "nonstop" else max(1, plans)
+        plans = plans_within_the_hour(self.terms.spent.get(t, ()), now_ms, config.cool_down_s)
+        times = 1 if self._manner().how == "rolling" else max(1, plans)
         hits, wanted = memory.hits[t].count, config.consecutive_hits * times
         if hits < wanted:
             text = f"{act.text}; seen {hits} of {wanted} times in a row"
             text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
-            return self._hold(Reason.GAIN_NOT_LASTING, text, hits, wanted), memory
+            return self._skip(Reason.GAIN_NOT_SUSTAINED, text, hits, wanted), memory
         return self._back_again(act) or act, memory
 
     def _back_again(self, act: Decision) -> Decision | None:
@@ -189,7 +191,7 @@ class _Case:
             "because it was overloaded: not within the hour"
         )
         until_ms = move.published_at_ms + HOUR_MS
-        return replace(self._hold(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
+        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
 
     def _keep(self) -> Decision:
         """Make what runs the plan."""
@@ -219,10 +221,10 @@ class _Case:
             f"{self._falls()}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, "
             f"{by_restarts + by_steps:.0f} held up by {by}"
         )
-        return self._hold(Reason.GAIN_BELOW_COST, text, saved, by_restarts + by_steps)
+        return self._skip(Reason.GAIN_BELOW_COST, text, saved, by_restarts + by_steps)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
-        """REFILL for the sake of the busiest node."""
+        """NEW_SUPERVISOR for the sake of the busiest node."""
         refill = self.terms.refill
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
         before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
@@ -235,7 +237,7 @@ class _Case:
         if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
             return None
         text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
-        return self._act(Reason.REFILL, text, becomes, was, self._promise("load_ratio", [busiest]))
+        return self._act(Reason.NEW_SUPERVISOR, text, becomes, was, self._promise("load_ratio", [busiest]))
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
@@ -259,18 +261,18 @@ class _Case:
             moved_executors=self.moved,
             inter_node_tps=tps,
             promise=promise,
-            manner=self.terms.manners.get(self.topology.id),
+            manner=self.terms.evaluator.get(self.topology.id),
             held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
         )
 
-    def _hold(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
-        return replace(self._act(reason, text, value, threshold), action="hold")
+    def _skip(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
+        return replace(self._act(reason, text, value, threshold), action="skip")
 
     def _falls(self) -> str:
         return f"inter-node traffic falls by {self.gain:.0%}"
 
     def _promise(self, metric: Metric, nodes: Sequence[str] = ()) -> Promise | None:
-        t, floor = self.topology.id, self.own.effect.noise_floor_ratio
+        t, floor = self.topology.id, self.own.verify.noise_floor_ratio
         if self.total_tps <= 0:
             return None
         if metric == "load_ratio":
@@ -282,8 +284,8 @@ class _Case:
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)
 
-    def _manner(self) -> Manner:
-        return self.terms.manners.get(self.topology.id) or Manner("restart", "")
+    def _manner(self) -> MoveStrategy:
+        return self.terms.evaluator.get(self.topology.id) or MoveStrategy("restart", "")
 
     def _restart(self) -> RestartTime:
         source = self.own.sources.get(RESTART_S, "configured")
@@ -292,7 +294,7 @@ class _Case:
     def _held_up(self) -> tuple[float, float]:
         """Tuples that are held up: by restarts, by steps without them. One of the two is 0."""
         manner = self._manner()
-        if manner.how == "nonstop":
+        if manner.how == "rolling":
             return 0.0, manner.around_tps * SWITCH_S
         return self._held_up_tps() * self._restart().seconds, 0.0
 

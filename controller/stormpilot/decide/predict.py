@@ -42,7 +42,7 @@ class Foresight:
         return self.now_tps, self.new_tps
 
 
-def foresee(alone: Model, plan: Plan, traffic: Traffic) -> Foresight:
+def predict(alone: Model, plan: Plan, traffic: Traffic) -> Foresight:
     """Look ahead for the only topology of a model; `measured`: pairs and CPU are taken to stay as they are."""
     (topology,) = alone.topologies
     c = compile_model(alone)
@@ -98,5 +98,5 @@ class Outlook:
 def outlook(model: Model, plan: Plan, traffic: Traffic) -> Outlook:
     """Look ahead for every topology of a model; `plan` is complete."""
     alone = each_alone(model)
-    foreseen = {t: foresee(only, plan_of(plan, t), traffic) for t, only in alone.items()}
+    foreseen = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
     return Outlook(alone, foreseen, with_cpu(model, foreseen))

@@ -14,15 +14,15 @@ from stormpilot.messages.core import ChosenThreshold, HistoryEntry, Restart, Top
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
+from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
-from stormpilot.observe.observer import Observation
 
 NOT_EMPTIED = 20
 """So many executors or workers that cannot be routed around are named."""
 
 
 @dataclass
-class Account:
+class CycleReport:
     """Gathers what happens during the cycle at `at_ms`.
 
     By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
@@ -58,20 +58,18 @@ class Account:
         elif not self.decisions:
             event, fields = "held", {"reason": Reason.NO_TOPOLOGY}
         elif published := self._with("publish"):
-            event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("hold")])
-        elif advised := self._with("advise"):
-            event, fields = "advised plan", self._plan(advised, self._with("hold"))
+            event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("skip")])
+        elif proposed := self._with("advise"):
+            event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
         else:
-            event, fields = "held", self._held(self._with("hold"))
+            event, fields = "held", self._held(self._with("skip"))
         return event, {**fields, "took_ms": round(took_ms)}
 
-    def views(self, observation: Observation, since_ms: Mapping[str, int]) -> list[TopologyView]:
-        """Every topology with its decision and what it costs now."""
-        if observation.belief is None:
-            return []
+    def views(self, readiness_of: Mapping[str, Readiness], since_ms: Mapping[str, int]) -> list[TopologyView]:
+        """Every topology with its decision and what it costs now; `readiness_of` and `since_ms` by topology id."""
         views = []
         for topology_id, decision in sorted(self.decisions.items()):
-            readiness = observation.belief.readiness[topology_id]
+            readiness = readiness_of[topology_id]
             now = self.running.get(topology_id, {})
             restart = self.restart_times.get(topology_id)
             views.append(
@@ -84,7 +82,7 @@ class Account:
                     text=decision.text,
                     value=decision.value,
                     threshold=decision.threshold,
-                    since_ms=since_ms.get(topology_id, observation.at_ms),
+                    since_ms=since_ms.get(topology_id, self.at_ms),
                     inter_node_tps=now.get("inter_node_tps"),
                     inter_node_share=now.get("inter_node_share"),
                     inter_worker_share=now.get("inter_worker_share"),
@@ -99,7 +97,7 @@ class Account:
                     mode_from=self.modes_from.get(topology_id, ""),
                     effect=_effect(self.followed.get(topology_id)),
                     threshold_from=decision.threshold_from,
-                    how="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+                    move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
                     held_up_by_restarts=round(decision.held_up[0], 1),
                     held_up_by_steps=round(decision.held_up[1], 1),
                     not_emptied=[] if decision.manner is None else list(decision.manner.fixed[:NOT_EMPTIED]),
@@ -120,7 +118,7 @@ class Account:
             "planner": ",".join(dict.fromkeys(self.planners)),
             "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
             "moves": sum(d.moved_executors for d in chosen),
-            "how": ",".join(dict.fromkeys(d.manner.how for d in chosen if d.manner is not None)) or None,
+            "move_strategy": ",".join(dict.fromkeys(d.manner.how for d in chosen if d.manner is not None)) or None,
             "inter_node_tps": f"{_total(chosen, 0)}->{_total(chosen, 1)}",
             "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
         }

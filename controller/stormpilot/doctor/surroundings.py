@@ -172,13 +172,13 @@ def refresh(e: Evidence) -> Iterator[Finding]:
     polls_s = e.nimbus.conf.get("task.refresh.poll.secs") if e.nimbus else None
     if waits_s is None or not isinstance(polls_s, int | float):
         return
-    text = f"nonstop.task_refresh_s is {waits_s:g}, task.refresh.poll.secs on Nimbus {polls_s:g}"
+    text = f"rollout.task_refresh_s is {waits_s:g}, task.refresh.poll.secs on Nimbus {polls_s:g}"
     if waits_s < polls_s:
         yield Finding(
             "refresh",
             Level.warn,
             f"{text}: tasks get tuples again before all workers know where they run",
-            f"in controller.yaml: nonstop: {{task_refresh_s: {polls_s:g}}}",
+            f"in controller.yaml: rollout: {{task_refresh_s: {polls_s:g}}}",
         )
     else:
         yield Finding("refresh", Level.ok, text)

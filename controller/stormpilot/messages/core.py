@@ -150,10 +150,10 @@ class Expected(Part, frozen=True, kw_only=True):
 
 
 class PlanMessage(Message, frozen=True, kw_only=True):
-    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `round`."""
+    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`."""
 
     plan_id: str
-    round: str
+    plan_set: str
     topology_id: str
     epoch: int
     created_at_ms: int
@@ -163,22 +163,22 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     reason: str = ""
     based_on: BasedOn = BasedOn()
     expected: Expected = msgspec.field(default_factory=Expected)
-    round_topologies: list[str] = []
+    plan_set_topologies: list[str] = []
     workers: list[WorkerPart]
     checksum: str
 
     def expected_checksum(self) -> str:
         """SHA-256 (hex) of the placement: see `plan_checksum`."""
-        return plan_checksum(self.topology_id, self.plan_id, self.round, self.epoch, self.workers)
+        return plan_checksum(self.topology_id, self.plan_id, self.plan_set, self.epoch, self.workers)
 
 
-def plan_checksum(topology_id: str, plan_id: str, round_: str, epoch: int, workers: list[WorkerPart]) -> str:
+def plan_checksum(topology_id: str, plan_id: str, plan_set: str, epoch: int, workers: list[WorkerPart]) -> str:
     r"""SHA-256 (hex) over UTF-8 lines, each ended by \n.
 
     The lines: `stormpilot-plan-1`, topology id, plan id, round, epoch, then `supervisor:port=s-e,s-e,...` per worker;
     executors sorted by start, the worker lines sorted by (supervisor, port).
     """
-    lines = ["stormpilot-plan-1", topology_id, plan_id, round_, str(epoch)]
+    lines = ["stormpilot-plan-1", topology_id, plan_id, plan_set, str(epoch)]
     for w in sorted(workers, key=lambda w: (w.supervisor, w.port)):
         lines.append(f"{w.supervisor}:{w.port}=" + ",".join(f"{s}-{e}" for s, e in sorted(w.executors)))
     return hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest()
@@ -192,7 +192,7 @@ class StatusMessage(Message, frozen=True, kw_only=True):
 
     topology_id: str
     plan_id: str | None = None
-    round: str | None = None
+    plan_set: str | None = None
     state: State
     code: str
     text: str = ""
@@ -244,7 +244,7 @@ class EffectPart(Part, frozen=True, kw_only=True):
 class HistoryEntry(Message, frozen=True, kw_only=True):
     """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it.
 
-    `how` says how it is carried out, and why so; `interim_of` is the id of the plan of which this is a step.
+    `move_strategy` says how it is carried out, and why so; `rollout_of` is the id of the plan of which this is a step.
     """
 
     plan: PlanMessage
@@ -256,23 +256,23 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     published_by: str = ""
     approved_by: str = ""
     effect: EffectPart | None = None
-    how: str = ""
-    interim_of: str = ""
+    move_strategy: str = ""
+    rollout_of: str = ""
 
 
 class Restart(Part, frozen=True, kw_only=True):
     """How long one move of ours took, seconds.
 
-    `applied_s` from publishing until the plug-in said applied, `back_s` until every task that restarted reported again,
-    `stood_s` the median over those tasks of the time in which they did no work; `tasks` is how many they were.
+    `applied_s` from publishing until the plug-in said applied, `recovery_s` until every restarted task reported
+    again, `downtime_s` the median over those tasks of the time without work; `tasks` is how many they were.
     """
 
     plan_id: str
     topology: str
     at_ms: int
     applied_s: float
-    back_s: float
-    stood_s: float
+    recovery_s: float
+    downtime_s: float
     tasks: int
 
 
@@ -294,14 +294,14 @@ class TopologyView(Part, frozen=True, kw_only=True):
     how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
     `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
     comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
-    says what replay recommends, and whether it is planned by. `how` says how the plan is carried out and why so,
+    says what replay recommends, and whether it is planned by. `move_strategy` says how the plan is carried out and why,
     `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around.
     """
 
     id: str
     name: str
     mode: Literal["off", "advise", "act"]
-    action: Literal["publish", "advise", "hold"]
+    action: Literal["publish", "advise", "skip"]
     reason: str
     text: str = ""
     value: float | None = None
@@ -323,7 +323,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
     threshold_from: str = ""
     thresholds: list[ChosenThreshold] = []
     recommendation: str = ""
-    how: str = ""
+    move_strategy: str = ""
     held_up_by_restarts: float = 0.0
     held_up_by_steps: float = 0.0
     not_emptied: list[str] = []
@@ -337,7 +337,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
 class ControllerState(Message, frozen=True, kw_only=True):
     """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
 
-    `task_refresh_s` is its `nonstop.task_refresh_s`; None: rolling moves are off, or it is of an older version.
+    `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
     """
 
     controller: str

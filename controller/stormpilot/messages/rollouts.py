@@ -1,4 +1,4 @@
-"""A plan that is carried out by rolling moves: `migrations/<topology-id>` (algorithms.md, section 5).
+"""A plan that is carried out by rolling moves: `rollouts/<topology-id>` (algorithms.md, section 5).
 
 The leading controller writes it in the transactions that change the routing table and publish the plan of a step, so
 that whoever leads next knows which tasks were routed around, and what for.
@@ -26,7 +26,7 @@ class ProcessPart(Part, frozen=True, kw_only=True):
     start_ms: int
 
 
-class StagePart(Part, frozen=True, kw_only=True):
+class RolloutStepPart(Part, frozen=True, kw_only=True):
     """One step: the workers that start with it, in place of those that have their executors now.
 
     `away` are the tasks that get no tuples meanwhile; `stand_ins` those that stood by and get them instead, where no
@@ -40,8 +40,8 @@ class StagePart(Part, frozen=True, kw_only=True):
     switches: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
-class Migration(Message, frozen=True, kw_only=True):
-    """`migrations/<topology-id>`: the plan to arrive at (`entry`), the steps, and how far it came.
+class Rollout(Message, frozen=True, kw_only=True):
+    """`rollouts/<topology-id>`: the plan to arrive at (`entry`), the steps, and how far it came.
 
     `entry` is what the history gets with the last step. `standing_plan_id` is the plan that is published now (None:
     there was none), `former` what ran before the first step. `applied_at_ms` is when the plug-in said that the plan of
@@ -56,7 +56,7 @@ class Migration(Message, frozen=True, kw_only=True):
 
     topology_id: str
     entry: HistoryEntry
-    steps: list[StagePart]
+    steps: list[RolloutStepPart]
     step: int = 0
     phase: Phase = "ready"
     since_ms: int
@@ -85,7 +85,7 @@ class Migration(Message, frozen=True, kw_only=True):
         return self.phase != "ended"
 
     @property
-    def stage(self) -> StagePart:
+    def stage(self) -> RolloutStepPart:
         """The present step."""
         return self.steps[self.step]
 

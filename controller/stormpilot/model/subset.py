@@ -116,7 +116,7 @@ def _assigned(plan: TopologyPlan) -> list[Assigned]:
     )
 
 
-def evened(model: Model, headroom_ratio: float) -> Model:
+def with_even_headroom(model: Model, headroom_ratio: float) -> Model:
     """The model with less room on every node, so that whoever plans has to use them all.
 
     B(n) becomes the part of it that all executors together need in the mean, and `headroom_ratio` more of that.

@@ -23,6 +23,7 @@ from stormpilot.messages.core import (
     TopologySnapshot,
 )
 from stormpilot.messages.routes import Routes
+from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -57,23 +58,7 @@ Rates = Mapping[int, TaskRates]
 
 
 @dataclass(frozen=True)
-class Readiness:
-    """Whether a topology is measured well enough to plan on; if not, `text` says what is missing.
-
-    `missing` are tasks without a usable report, `expected_at_ms` when the data should be complete (None: nobody knows),
-    `reports_age_s` the age of the oldest report among those expected.
-    """
-
-    ready: bool
-    instrumented: bool = True
-    text: str = ""
-    missing: tuple[int, ...] = ()
-    expected_at_ms: int | None = None
-    reports_age_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Belief:
+class ModelWithReadiness:
     """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason."""
 
     model: Model
@@ -89,7 +74,7 @@ def build(
     cpu_limit_ratio: float,
     now_ms: int,
     tables: Mapping[str, Routes] | None = None,
-) -> Belief:
+) -> ModelWithReadiness:
     """Build the model.
 
     Parameters
@@ -115,7 +100,7 @@ def build(
         built.append(topology)
         traffic += edges
         readiness[topology_id] = _readiness(snapshot, rates.get(topology_id, {}), load, now_ms)
-    return Belief(
+    return ModelWithReadiness(
         model=Model(
             supervisors=[_supervisor(s, mhz[s.id], cpu_limit_ratio) for s in live], topologies=built, traffic=traffic
         ),

@@ -74,10 +74,10 @@ Reading = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Return:
-    """A task that started anew: first heard of at `at_ms`, having done no work for `stood_s` seconds."""
+    """A task that started anew: first heard of at `at_ms`, having done no work for `downtime_s` seconds."""
 
     at_ms: int
-    stood_s: float
+    downtime_s: float
 
 
 @dataclass(frozen=True)

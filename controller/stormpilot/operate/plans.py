@@ -12,7 +12,7 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
-from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -28,16 +28,16 @@ class UnknownTopologyError(RefusedError):
 class PublishedPlan:
     """What the controller wants for a topology, against the model as it runs now.
 
-    `advice` is True for a plan that nobody applies, because the mode is `advise`.
+    `proposal` is True for a plan that nobody applies, because the mode is `advise`.
     """
 
     model: Model
     plan: PlanMessage
     entry: HistoryEntry | None
-    advice: bool
+    proposal: bool
 
 
-def topology_id(seen: Seen, topology: str) -> str:
+def topology_id(seen: StoreSnapshot, topology: str) -> str:
     """The id of a topology given by name or id; `UnknownTopologyError` lists those there are."""
     if topology in seen.topologies:
         return topology
@@ -49,7 +49,7 @@ def topology_id(seen: Seen, topology: str) -> str:
 
 
 def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, or else advised) with the model of what runs; no rates are measured."""
+    """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured."""
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
         raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
@@ -57,15 +57,15 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> Publish
     found = seen.plans.get(i)
     if found is not None and found.message is None:
         raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")
-    (advice,) = zookeeper.read([paths.advice(i)])
+    (proposal,) = zookeeper.read([paths.proposal(i)])
     model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
-    entry = None if advice is None else decode(advice.data, HistoryEntry, paths.advice(i))
+    entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
     newest = 0 if found is None or found.message is None else found.message.created_at_ms
     if entry is not None and entry.plan.created_at_ms > newest:
-        return PublishedPlan(model, entry.plan, entry, advice=True)
+        return PublishedPlan(model, entry.plan, entry, proposal=True)
     if found is None or found.message is None:
         raise RefusedError(f"there is no plan for {topology}")
-    return PublishedPlan(model, found.message, None, advice=False)
+    return PublishedPlan(model, found.message, None, proposal=False)
 
 
 def moved(found: PublishedPlan) -> list[dict[str, Any]]:
@@ -80,13 +80,13 @@ def moved(found: PublishedPlan) -> list[dict[str, Any]]:
     ]
 
 
-def advised(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PlanMessage | None:
-    """The plan that is advised for a topology and waits to be applied, where it is newer than what is published."""
+def proposed(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PlanMessage | None:
+    """The plan that is proposed for a topology and waits to be applied, where it is newer than what is published."""
     try:
         found = published_plan(zookeeper, paths, topology)
     except (RefusedError, UsageError):  # there is none, or it cannot be read: status tells
         return None
-    return found.plan if found.advice else None
+    return found.plan if found.proposal else None
 
 
 def explained(model: Model, topology_id: str, planned: PlanMessage | None = None) -> list[Explanation]:

@@ -8,14 +8,14 @@ import msgspec
 
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import encode
-from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import TRIES, Operator
 from stormpilot.zookeeper.client import ConflictError, Node, Put
 
 
-class MigrationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A migration in short: `step` of `steps` (from 1) in this phase for so long; `away` are tasks without tuples.
+class RolloutView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A rollout in short: `step` of `steps` (from 1) in this phase for so long; `away` are tasks without tuples.
 
     `outcome` is empty while it goes on; `text` says what it waits for, or how it ended.
     """
@@ -36,17 +36,17 @@ class MigrationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: str = ""
 
 
-def migration(operator: Operator, topology: str) -> MigrationView | None:
-    """The migration of a topology that runs now, or ran last; None: there was none."""
+def rollout(operator: Operator, topology: str) -> RolloutView | None:
+    """The rollout of a topology that runs now, or ran last; None: there was none."""
     snapshot = operator.topology(topology)
     m, _ = _read(operator, snapshot.id, snapshot.name)
     return None if m is None else view(m, snapshot.name)
 
 
-def view(m: Migration, name: str) -> MigrationView:
-    """A migration in short."""
+def view(m: Rollout, name: str) -> RolloutView:
+    """A rollout in short."""
     mid_step = m.phase in ("draining", "moving", "returning")
-    return MigrationView(
+    return RolloutView(
         topology=name,
         plan_id=m.entry.plan.plan_id,
         reason=m.entry.reason,
@@ -64,22 +64,22 @@ def view(m: Migration, name: str) -> MigrationView:
     )
 
 
-def pause_migration(operator: Operator, topology: str) -> Change:
+def pause_rollout(operator: Operator, topology: str) -> Change:
     """Begin no further step; tasks that only drain get tuples again, a step that moves comes to its end."""
     return _wish(
         operator,
-        "pause-migration",
+        "pause-rollout",
         topology,
         "paused before its next step",
         lambda m: m if m.paused_by else msgspec.structs.replace(m, paused_by=operator.who),
     )
 
 
-def resume_migration(operator: Operator, topology: str) -> Change:
-    """Go on with a migration that was paused."""
+def resume_rollout(operator: Operator, topology: str) -> Change:
+    """Go on with a rollout that was paused."""
     return _wish(
         operator,
-        "resume-migration",
+        "resume-rollout",
         topology,
         "goes on",
         lambda m: (
@@ -90,11 +90,11 @@ def resume_migration(operator: Operator, topology: str) -> Change:
     )
 
 
-def abort_migration(operator: Operator, topology: str) -> Change:
-    """End a migration: every task gets tuples again, and executors stay where they are then."""
+def abort_rollout(operator: Operator, topology: str) -> Change:
+    """End a rollout: every task gets tuples again, and executors stay where they are then."""
     return _wish(
         operator,
-        "abort-migration",
+        "abort-rollout",
         topology,
         "ends; executors stay where they are then",
         lambda m: m if m.abort_by else msgspec.structs.replace(m, abort_by=operator.who),
@@ -107,7 +107,7 @@ def _wish(
     verb: str,
     topology: str,
     text: str,
-    change_of: Callable[[Migration], Migration],
+    change_of: Callable[[Rollout], Rollout],
     danger: str = "",
 ) -> Change:
     snapshot = operator.topology(topology)
@@ -121,7 +121,7 @@ def _wish(
             target=snapshot.name,
             before=_shown(before),
             after=_shown(after),
-            text=f"{snapshot.name}: the migration to {before.entry.plan.plan_id} {text}",
+            text=f"{snapshot.name}: the rollout to {before.entry.plan.plan_id} {text}",
             changed=after != before,
             danger=danger if after != before else "",
             dry_run=operator.dry_run,
@@ -129,19 +129,19 @@ def _wish(
         if operator.dry_run or not change.changed:
             return change
         try:
-            operator.write([Put(operator.paths.migration(snapshot.id), encode(after), node.version)], change)
+            operator.write([Put(operator.paths.rollout(snapshot.id), encode(after), node.version)], change)
         except ConflictError:
             continue  # the controller took a step: what is it now?
         return change
-    raise RefusedError(f"{snapshot.name}: the migration changes all the time; nothing was done, try again")
+    raise RefusedError(f"{snapshot.name}: the rollout changes all the time; nothing was done, try again")
 
 
-def _read(operator: Operator, topology_id: str, name: str) -> tuple[Migration | None, Node | None]:
-    m, node = operator.read(operator.paths.migration(topology_id), Migration)
+def _read(operator: Operator, topology_id: str, name: str) -> tuple[Rollout | None, Node | None]:
+    m, node = operator.read(operator.paths.rollout(topology_id), Rollout)
     if node is not None and m is None:
-        raise RefusedError(f"{name}: its migration cannot be read; the leading controller takes it away")
+        raise RefusedError(f"{name}: its rollout cannot be read; the leading controller takes it away")
     return m, node
 
 
-def _shown(m: Migration) -> dict[str, object]:
+def _shown(m: Rollout) -> dict[str, object]:
     return {"planId": m.entry.plan.plan_id, "step": m.step + 1, "pausedBy": m.paused_by, "abortBy": m.abort_by}

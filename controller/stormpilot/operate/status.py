@@ -10,8 +10,8 @@ import msgspec
 
 from stormpilot.messages.core import ControllerState, TopologyView
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.rollouts import Migration
-from stormpilot.observe.reader import ALL, Seen, Versioned
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.observe.reader import ALL, StoreSnapshot, Versioned
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -25,7 +25,7 @@ def stuck_after_s(period_s: float) -> float:
 
 
 def gather(
-    hosts: str, paths: Paths, seen: Seen, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+    hosts: str, paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> dict[str, Any]:
     """Everything that is shown, as it goes into the JSON; `hosts` are those of ZooKeeper, as they were asked."""
     return {
@@ -40,7 +40,7 @@ def gather(
     }
 
 
-def _controller(seen: Seen, now_ms: int) -> dict[str, Any]:
+def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
     shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
     if state is None:
@@ -68,7 +68,7 @@ def _controller(seen: Seen, now_ms: int) -> dict[str, Any]:
     return shown
 
 
-def _scheduler(seen: Seen, now_ms: int) -> dict[str, Any]:
+def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     if seen.cluster is None:
         return {"seen": False, "text": "the scheduler plug-in has written nothing yet: is it in Nimbus?"}
     shim = seen.cluster.shim
@@ -89,7 +89,7 @@ def _scheduler(seen: Seen, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _settings(seen: Seen, now_ms: int) -> dict[str, Any]:
+def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     """What operators set and asked for; `remaining` are executors by topology name, `there` whether it can hold now."""
     s = seen.settings
     parts = [] if seen.cluster is None else seen.cluster.supervisors
@@ -180,7 +180,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _topologies(
-    paths: Paths, seen: Seen, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+    paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> list[dict[str, Any]]:
     views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
     written: dict[str, int] = {}
@@ -214,7 +214,7 @@ def _topologies(
                 "text": "; ".join([*unreadable, status.text if status else ""]).strip("; "),
                 "state_plan": status.plan_id if status else None,
                 "decision": _decision(view, seen.controller, now_ms),
-                "migration": _migration(seen.migrations.get(i), now_ms),
+                "rollout": _rollout(seen.rollouts.get(i), now_ms),
                 "inter_node_tps": view.inter_node_tps if view else None,
                 "inter_node_share": view.inter_node_share if view else None,
                 "inter_worker_share": view.inter_worker_share if view else None,
@@ -242,7 +242,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "restart_moves": view.restart_moves,
         "threshold_from": view.threshold_from,
         "recommendation": view.recommendation,
-        "how": view.how,
+        "how": view.move_strategy,
         "held_up_by_restarts": view.held_up_by_restarts,
         "held_up_by_steps": view.held_up_by_steps,
         "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
@@ -251,7 +251,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
     }
 
 
-def _migration(kept: Versioned[Migration] | None, now_ms: int) -> dict[str, Any] | None:
+def _rollout(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | None:
     """How far a plan is that is carried out step by step, or how the last one ended."""
     if kept is None:
         return None

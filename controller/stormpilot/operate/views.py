@@ -41,7 +41,7 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    whole = [e for e in entries if not e.interim_of]
+    whole = [e for e in entries if not e.rollout_of]
     return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole)]
 
 

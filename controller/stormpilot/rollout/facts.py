@@ -1,4 +1,4 @@
-"""What is seen of a topology under a migration, and the placements that follow from it."""
+"""What is seen of a topology under a rollout, and the placements that follow from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from stormpilot.messages.core import StatusMessage, TopologySnapshot, WorkerPart
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import TaskLoad
-from stormpilot.messages.rollouts import Migration, ProcessPart, StagePart, running_workers
+from stormpilot.messages.rollouts import ProcessPart, Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routes import Routes
 
 
@@ -37,8 +37,8 @@ class Facts:
     processes: Sequence[ProcessPart] = ()
     keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
     held: str = ""
-    stage: StagePart | None = None
-    anew: Sequence[StagePart] = ()
+    stage: RolloutStepPart | None = None
+    anew: Sequence[RolloutStepPart] = ()
     lacking: str = ""
 
 
@@ -59,7 +59,7 @@ def placed(facts: Facts) -> dict[int, tuple[str, int]]:
     }
 
 
-def untold(m: Migration, facts: Facts) -> list[str]:
+def untold(m: Rollout, facts: Facts) -> list[str]:
     """Supervisors with workers that send to tasks of the present step, though Storm does not tell them of it.
 
     Nimbus tells only those whose own executors change (`Nimbus.assignmentChangedNodes`); workers ask their supervisor
@@ -74,7 +74,7 @@ def untold(m: Migration, facts: Facts) -> list[str]:
     return sorted({slots[s][0] for s in senders if s in slots} - told)
 
 
-def placement(m: Migration, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[WorkerPart]:
+def placement(m: Rollout, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[WorkerPart]:
     """The workers of the plan of the present step: those that run and are not touched by it, and its own.
 
     `ports` are those of each supervisor that no other topology holds. A port that nothing used just now is preferred

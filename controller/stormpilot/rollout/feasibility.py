@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stormpilot.config.rollout import Moves, NonstopSection
-from stormpilot.decide.move_strategy import Manner
-from stormpilot.messages.rollouts import StagePart, running_workers
+from stormpilot.config.rollout import MoveStrategyName, RolloutSection
+from stormpilot.decide.move_strategy import MoveStrategy
+from stormpilot.messages.rollouts import RolloutStepPart, running_workers
 from stormpilot.model.subset import part, traffic_of_each
 from stormpilot.model.values import Model, TopologyPlan
-from stormpilot.rollout.peer_capacity import Routable, Spare
+from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
 from stormpilot.rollout.switches import switches
 
@@ -21,43 +21,45 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Way:
-    """How one topology's plan is carried out, with the steps where it is `nonstop`."""
+class RolloutSteps:
+    """How one topology's plan is carried out, with the steps where it is `rolling`."""
 
-    manner: Manner
-    steps: tuple[StagePart, ...] = ()
+    manner: MoveStrategy
+    steps: tuple[RolloutStepPart, ...] = ()
 
 
-def way(model: Model, target: TopologyPlan, routable: Routable, moves: Moves, config: NonstopSection) -> Way:
+def way(
+    model: Model, target: TopologyPlan, routable: Routable, moves: MoveStrategyName, config: RolloutSection
+) -> RolloutSteps:
     """How to get from where a topology runs to `target`.
 
     `model` has all topologies, and at least the traffic of this one. What others hold of slots and CPU is theirs for
-    the time of the migration.
+    the time of the rollout.
     """
     if moves == "restart":
-        return Way(Manner("restart", "decide.moves is restart"))
+        return RolloutSteps(MoveStrategy("restart", "decide.move_strategy is restart"))
     alone = part(model, {target.id})
-    spare = Spare(alone, routable, config.peer_limit_ratio)
+    spare = PeerCapacity(alone, routable, config.peer_limit_ratio)
     if (switched := switches(spare, target)) is not None:
         n = len(switched.switches)
         text = f"without restarts, by giving the tuples of {n} task{'s' if n > 1 else ''} to tasks that stand by"
-        return Way(Manner("nonstop", text, 1, _around_tps(alone, set(switched.away))), (switched,))
-    found = sequence(spare, target, config.interim_workers)
+        return RolloutSteps(MoveStrategy("rolling", text, 1, _around_tps(alone, set(switched.away))), (switched,))
+    found = sequence(spare, target, config.max_surge_workers)
     if found.possible:
         if not found.steps:
-            return Way(Manner("restart", "nothing moves"))
+            return RolloutSteps(MoveStrategy("restart", "nothing moves"))
         n = len(found.steps)
         starts = [s for step in found.steps for w in step.workers for s, _ in w.executors]
         text = f"without restarts, in {n} step{'s' if n > 1 else ''}"
-        return Way(Manner("nonstop", text, n, _around_tps(alone, starts)), found.steps)
+        return RolloutSteps(MoveStrategy("rolling", text, n, _around_tps(alone, starts)), found.steps)
     more = len(found.why_not) - SHOWN
     why = "; ".join(found.why_not[:SHOWN]) + (f"; {more} more" if more > 0 else "")
     text = f"its workers restart, since they cannot all be emptied: {why}"
-    return Way(Manner("restart", text, fixed=found.why_not, forbidden=moves == "nonstop"))
+    return RolloutSteps(MoveStrategy("restart", text, fixed=found.why_not, forbidden=moves == "rolling"))
 
 
 def with_closed_workers(
-    model: Model, routables: Mapping[str, Routable], config: NonstopSection
+    model: Model, routables: Mapping[str, Routable], config: RolloutSection
 ) -> tuple[Model, dict[str, tuple[str, ...]]]:
     """The model in which workers that cannot be emptied stay as they are, and why they cannot, by topology id.
 
@@ -71,7 +73,7 @@ def with_closed_workers(
             topologies.append(t)
             continue
         alone = part(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
-        slots = closed_workers(Spare(alone, routables[t.id], config.peer_limit_ratio))
+        slots = closed_workers(PeerCapacity(alone, routables[t.id], config.peer_limit_ratio))
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:
             closed[t.id] = tuple(f"{node}:{port}: {why}" for (node, port), why in slots.items())

@@ -12,7 +12,7 @@ Reading = tuple[int, bool]
 
 
 @dataclass
-class Watch:
+class IdleTracker:
     """What was seen of a topology's tasks in the present phase."""
 
     phase: object

@@ -45,7 +45,7 @@ class Away:
 
 
 @dataclass(frozen=True)
-class Spare:
+class PeerCapacity:
     """The only topology of `model` (`model/part.py`) where it runs; a peer may use `peer_limit_ratio` of one core.
 
     What a task got goes to the peers of its component in equal parts. Load-aware shuffles prefer those that are near,

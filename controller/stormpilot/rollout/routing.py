@@ -1,11 +1,11 @@
-"""Routing tables under a migration: tasks put aside and given back, what drains, what others did to them."""
+"""Routing tables under a rollout: tasks put aside and given back, what drains, what others did to them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from stormpilot.config.rollout import NonstopSection
-from stormpilot.messages.rollouts import Migration
+from stormpilot.config.rollout import RolloutSection
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, handed_on, rest_all, settled, switch, take_up
 from stormpilot.rollout.facts import Facts
@@ -20,7 +20,7 @@ def _by_component(tasks: Collection[int], facts: Facts) -> dict[str, list[int]]:
     return found
 
 
-def put_aside(m: Migration, facts: Facts) -> Routes | None:
+def put_aside(m: Rollout, facts: Facts) -> Routes | None:
     """The table in which the tasks of the present step get no tuples; None: none of them does anyway."""
     table = facts.routes or Routes(topology_id=m.topology_id)
     for component, tasks in sorted(_by_component({*m.stage.away, *m.stage.stand_ins}, facts).items()):
@@ -37,7 +37,7 @@ def put_aside(m: Migration, facts: Facts) -> Routes | None:
     return table if m.stage.away else None
 
 
-def with_back(m: Migration, facts: Facts, tasks: Collection[int]) -> Routes | None:
+def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None:
     """The table in which these tasks get tuples, and those that stood in for them rest; None: it is so already."""
     if facts.routes is None:
         return None  # nobody is put aside without a table
@@ -56,12 +56,12 @@ def with_back(m: Migration, facts: Facts, tasks: Collection[int]) -> Routes | No
     return table if table != facts.routes else None
 
 
-def settled_table(facts: Facts, config: NonstopSection) -> tuple[Routes | None, tuple[str, ...]]:
+def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, tuple[str, ...]]:
     """The table without what has drained, and with hand-overs of keyed state one step on."""
     table, said = facts.routes, []
     if table is None:
         return None, ()
-    at_most_ms = int(config.drain_at_most_s * 1000)
+    at_most_ms = int(config.drain_timeout_s * 1000)
     for route in table.components:
         after = settled(route, facts.idle, facts.now_ms, at_most_ms)
         own = {t: facts.keyed[t] for t in tasks_of(facts.snapshot, route.component) if t in facts.keyed}
@@ -71,7 +71,7 @@ def settled_table(facts: Facts, config: NonstopSection) -> tuple[Routes | None, 
     return table, tuple(said)
 
 
-def drains(m: Migration, facts: Facts) -> bool:
+def drains(m: Rollout, facts: Facts) -> bool:
     """Whether a task of the step still has tuples, or state to hand over."""
     tasks = set(m.stage.away)
     routes = facts.routes.components if facts.routes else []
@@ -80,7 +80,7 @@ def drains(m: Migration, facts: Facts) -> bool:
     )
 
 
-def touched(m: Migration, facts: Facts) -> str:
+def touched(m: Rollout, facts: Facts) -> str:
     """What somebody else did to the tasks that are put aside."""
     if not m.stage.away:
         return ""

@@ -1,4 +1,4 @@
-"""One migration as a state machine; its state is `Migration`, which outlives the process.
+"""One rollout as a state machine; its state is `Rollout`, which outlives the process.
 
     ready ──routed away──► draining ──plan published──► moving ──routed back──► ready (the next step) ... ended (DONE)
       ▲                       │                           │
@@ -6,7 +6,7 @@
 
 Each arrow is one transaction: the routing table, the plan and this state change together or not at all. So whoever goes
 on after a crash finds the state as it is, and a task that gets no tuples is always named in it. It ends in `ended` from
-every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_at_most_s`.
+every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_timeout_s`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stormpilot.config.rollout import NonstopSection
+from stormpilot.config.rollout import RolloutSection
 from stormpilot.errors import RefusedError
-from stormpilot.messages.rollouts import Migration, Outcome, running_workers, workers_of
+from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.rollout.facts import Facts, placed, untold
 from stormpilot.rollout.routing import drains, put_aside, settled_table, touched, with_back
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
-"""States of a plan that end a migration."""
+"""States of a plan that end a rollout."""
 HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
 SUPERVISOR_SYNC_S = 10.0
@@ -34,20 +34,20 @@ LACKS = "no spare capacity: "
 
 @dataclass(frozen=True)
 class Next:
-    """What to write, all or nothing: the migration as it is then, the table where it changes, and a plan.
+    """What to write, all or nothing: the rollout as it is then, the table where it changes, and a plan.
 
     `publish`: the plan of the present step, whose id becomes `standing_plan_id`; `withdraw`: what runs, as the plan,
     since the plan of the step must not be applied any more. `said` is for the log.
     """
 
-    migration: Migration
+    rollout: Rollout
     routes: Routes | None = None
     publish: bool = False
     withdraw: bool = False
     said: tuple[str, ...] = ()
 
 
-def next_of(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     """What is to be done now; None: nothing, look again later."""
     if not m.running:
         return None
@@ -64,19 +64,19 @@ def next_of(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     return replace(found, routes=found.routes or changed, said=(*said, *found.said))
 
 
-def given_back(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Next:
+def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     """End it at once, whatever its state, with every task that it put aside getting tuples again."""
     return _all_back(m, facts, outcome, text)
 
 
-def _ready(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _end(m, facts, "ABORTED", f"by {m.abort_by}")
     if why := _trouble(m, facts) or _missing(m, facts):
         return _end(m, facts, *why)
     if facts.held or m.paused_by:
         return _waits(m, facts, f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}")
-    if m.step > 0 and facts.now_ms - m.since_ms < config.between_s * 1000:
+    if m.step > 0 and facts.now_ms - m.since_ms < config.step_interval_s * 1000:
         return None
     lacking, routes, stage = facts.lacking, None, facts.stage
     if stage is not None and (silent := sorted({b for _, b in stage.switches} - {p.task for p in facts.processes})):
@@ -91,7 +91,7 @@ def _ready(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
         except RefusedError as e:
             lacking = str(e)
     if stage is None or lacking:
-        if m.text.startswith(LACKS) and facts.now_ms - m.since_ms > config.wait_at_most_s * 1000:
+        if m.text.startswith(LACKS) and facts.now_ms - m.since_ms > config.capacity_timeout_s * 1000:
             return _end(m, facts, "GAVE_UP", f"{LACKS}{lacking}")
         return _waits(m, facts, f"{LACKS}{lacking}")
     after = msgspec.structs.replace(m, phase="draining", since_ms=facts.now_ms, text="")
@@ -99,7 +99,7 @@ def _ready(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)}: tasks {tasks} get no more tuples",))
 
 
-def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _all_back(m, facts, "ABORTED", f"by {m.abort_by}")
     if why := _trouble(m, facts) or _missing(m, facts):
@@ -125,13 +125,13 @@ def _draining(m: Migration, facts: Facts, config: NonstopSection) -> Next | None
     return Next(after, publish=True)
 
 
-def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if why := _trouble(m, facts) or _missing(m, facts):
         return _begin_return(m, facts, *why)
     if m.applied_at_ms is None:
         return _not_applied(m, facts, config)
     waited_ms = facts.now_ms - m.applied_at_ms
-    late = waited_ms > config.start_at_most_s * 1000
+    late = waited_ms > config.start_timeout_s * 1000
     if silent := _silent(m, facts):
         named = ", ".join(map(str, silent))
         text = f"tasks {named} did not report within {waited_ms / 1000:.0f} s"
@@ -157,7 +157,7 @@ def _moving(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
     return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)} is done",))
 
 
-def _not_applied(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     """The plan of the step is published, and the plug-in has not said that it is applied."""
     if _applied(m, facts):
         return Next(msgspec.structs.replace(m, applied_at_ms=facts.now_ms))
@@ -168,15 +168,15 @@ def _not_applied(m: Migration, facts: Facts, config: NonstopSection) -> Next | N
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=f"held: {facts.held}")
         text = f"{after.text}; the plan of the step is withdrawn, its tasks get tuples again"
         return Next(after, with_back(m, facts, m.stage.away), withdraw=True, said=(text,))
-    if for_s > config.start_at_most_s:
+    if for_s > config.start_timeout_s:
         text = f"the plan of step {m.step + 1} was not applied within {for_s:.0f} s"
         return replace(_begin_return(m, facts, "TOO_LATE", text), withdraw=not begun)
     return None
 
 
-def _returning(m: Migration, facts: Facts, config: NonstopSection) -> Next | None:
+def _returning(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     """Tasks get tuples again as soon as they are seen to work, all of them in the end; keyed state arrives."""
-    late = facts.now_ms - m.since_ms > config.start_at_most_s * 1000
+    late = facts.now_ms - m.since_ms > config.start_timeout_s * 1000
     known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}
     left = [t for t in m.back if t in known]
     ready = left if late else [t for t in left if t in facts.alive]
@@ -195,7 +195,7 @@ def _returning(m: Migration, facts: Facts, config: NonstopSection) -> Next | Non
 # --- what is seen -----------------------------------------------------------------------------------------------------
 
 
-def _trouble(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
+def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     """Why it cannot go on: another plan, or one of ours that was refused or disturbed."""
     if facts.plan_id != m.standing_plan_id:
         return "OVERTAKEN", f"plan {facts.plan_id or 'none'} was published meanwhile"
@@ -206,7 +206,7 @@ def _trouble(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
     return None
 
 
-def _missing(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
+def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     """Executors that lost their place or are others than the plan has, and nodes that are gone."""
     planned = {(s, e) for w in m.target for s, e in w.executors}
     if planned != {(e.start, e.end) for e in facts.snapshot.executors}:
@@ -217,25 +217,25 @@ def _missing(m: Migration, facts: Facts) -> tuple[Outcome, str] | None:
     return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
 
 
-def _fits(m: Migration, facts: Facts) -> bool:
+def _fits(m: Rollout, facts: Facts) -> bool:
     """Whether the step's workers take the place of whole workers that run now."""
     arriving = {start for w in m.stage.workers for start, _ in w.executors}
     return all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values())
 
 
-def _applied(m: Migration, facts: Facts) -> bool:
+def _applied(m: Rollout, facts: Facts) -> bool:
     status = facts.status
     said = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
     run = {(slot[0], frozenset(starts)) for slot, starts in running_workers(placed(facts)).items()}
     return said and workers_of(m.stage.workers) <= run
 
 
-def _tasks(m: Migration) -> list[int]:
+def _tasks(m: Rollout) -> list[int]:
     """The tasks of the workers that start with the present step."""
     return [t for w in m.stage.workers for start, end in w.executors for t in range(start, end + 1)]
 
 
-def _silent(m: Migration, facts: Facts) -> list[int]:
+def _silent(m: Rollout, facts: Facts) -> list[int]:
     """Tasks of the step that reported before it and do not yet from a new process, of both who measure a task."""
     now = {(p.task, p.jvm): (p.pid, p.start_ms) for p in facts.processes}
     old = {p.task for p in m.processes if now.get((p.task, p.jvm), (p.pid, p.start_ms)) == (p.pid, p.start_ms)}
@@ -245,12 +245,12 @@ def _silent(m: Migration, facts: Facts) -> list[int]:
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
-def _before_move(m: Migration) -> Migration:
+def _before_move(m: Rollout) -> Rollout:
     """Without what is known of a step that moves."""
     return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[], untold=[])
 
 
-def _waits(m: Migration, facts: Facts, text: str) -> Next | None:
+def _waits(m: Rollout, facts: Facts, text: str) -> Next | None:
     """Say what it waits for; the time counts from when that began."""
     if m.text.partition(":")[0] == text.partition(":")[0]:
         return None
@@ -258,7 +258,7 @@ def _waits(m: Migration, facts: Facts, text: str) -> Next | None:
     return Next(after, said=(f"step {m.step + 1} of {len(m.steps)} waits, {text}",))
 
 
-def _ended(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Migration:
+def _ended(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Rollout:
     return msgspec.structs.replace(
         _before_move(m),
         phase="ended",
@@ -271,19 +271,19 @@ def _ended(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Migration
     )
 
 
-def _end(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Next:
+def _end(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     """Nothing is put aside: it is over."""
     return Next(_ended(m, facts, outcome, text))
 
 
-def _begin_return(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Next:
+def _begin_return(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     after = msgspec.structs.replace(
         m, phase="returning", since_ms=facts.now_ms, back=list(m.stage.away), outcome=outcome, text=text
     )
     return Next(after)
 
 
-def _all_back(m: Migration, facts: Facts, outcome: Outcome, text: str) -> Next:
+def _all_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     """It is over, and every task that it put aside gets tuples again."""
     tasks = [] if m.phase == "ready" else m.back if m.phase == "returning" else m.stage.away
     known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}

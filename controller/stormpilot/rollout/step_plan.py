@@ -1,4 +1,4 @@
-"""What a step of a migration publishes: a plan, what is to be followed of it, and the record of who did it."""
+"""What a step of a rollout publishes: a plan, what is to be followed of it, and the record of who did it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from stormpilot.decide.effect import Promise, published
 from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
 from stormpilot.messages.moves import Metric, MoveState
-from stormpilot.messages.rollouts import Migration
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.model.values import Model
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, placement
@@ -27,11 +27,11 @@ class Names:
 
 
 def plan_of_step(
-    m: Migration, found: Next, facts: Facts, alone: Model, followed: MoveState, names: Names
+    m: Rollout, found: Next, facts: Facts, alone: Model, followed: MoveState, names: Names
 ) -> tuple[HistoryEntry, MoveState]:
     """The plan of the present step (`found.publish`) or what runs (`found.withdraw`), and what to follow of it.
 
-    `alone` is the model of the migration's topology; `followed` is what was followed before.
+    `alone` is the model of the rollout's topology; `followed` is what was followed before.
     """
     target = m.entry.plan
     last = found.publish and m.step + 1 == len(m.steps)
@@ -50,7 +50,7 @@ def plan_of_step(
         moved_executors=m.entry.moved_executors if last else len(moved),
         published_by=names.controller,
         effect=m.entry.effect if last else None,
-        interim_of="" if last else target.plan_id,
+        rollout_of="" if last else target.plan_id,
     )
     move = published(
         followed,
@@ -66,7 +66,7 @@ def plan_of_step(
     return entry, msgspec.structs.replace(move, timed=True)  # a restart that nobody waits for tells nothing
 
 
-def record_of_step(entry: HistoryEntry, m: Migration, topology: str, names: Names) -> AuditRecord:
+def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names) -> AuditRecord:
     """What the audit log says of `entry`, the plan of a step."""
     return AuditRecord(
         id=f"a-{names.new_id()}",
@@ -86,17 +86,17 @@ def record_of_step(entry: HistoryEntry, m: Migration, topology: str, names: Name
 def _message(
     target: PlanMessage, plan_id: str, workers: list[WorkerPart], now_ms: int, reason: str, names: Names
 ) -> PlanMessage:
-    round_ = f"r-{names.new_id()}"
+    plan_set = f"r-{names.new_id()}"
     return msgspec.structs.replace(
         target,
         plan_id=plan_id,
-        round=round_,
+        plan_set=plan_set,
         epoch=names.epoch,
         created_at_ms=now_ms,
         reason=reason,
-        round_topologies=[target.topology_id],
+        plan_set_topologies=[target.topology_id],
         workers=workers,
-        checksum=plan_checksum(target.topology_id, plan_id, round_, names.epoch, workers),
+        checksum=plan_checksum(target.topology_id, plan_id, plan_set, names.epoch, workers),
     )
 
 
@@ -105,7 +105,7 @@ def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:
     return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
 
 
-def _promise(m: Migration) -> Promise | None:
+def _promise(m: Rollout) -> Promise | None:
     effect = m.entry.effect
     if effect is None:
         return None

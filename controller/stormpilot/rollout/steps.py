@@ -1,4 +1,4 @@
-"""The steps of a migration: from the present placement to another, each emptying some workers at a time.
+"""The steps of a rollout: from the present placement to another, each emptying some workers at a time.
 
 A worker whose executors or whose slot change restarts as a whole, so a step puts up one target worker and empties every
 worker that its executors come from; what is left of those starts anew where it was. Target workers that need nobody
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stormpilot.messages.core import WorkerPart
-from stormpilot.messages.rollouts import StagePart
+from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
-from stormpilot.rollout.peer_capacity import TOLERANCE, Spare
+from stormpilot.rollout.peer_capacity import TOLERANCE, PeerCapacity
 
 PlacedWorker = tuple[str, frozenset[int]]
 TOGETHER = 2
@@ -34,7 +34,7 @@ MOST_STEPS = 500
 class Sequence:
     """The steps, or `why_not` there are none: of the first step that cannot be done, every way that was tried."""
 
-    steps: tuple[StagePart, ...] = ()
+    steps: tuple[RolloutStepPart, ...] = ()
     why_not: tuple[str, ...] = ()
 
     @property
@@ -43,13 +43,13 @@ class Sequence:
         return not self.why_not
 
 
-def sequence(spare: Spare, target: TopologyPlan, interim_workers: int) -> Sequence:
+def sequence(spare: PeerCapacity, target: TopologyPlan, max_surge_workers: int) -> Sequence:
     """The steps from where the topology runs to `target`, with at most so many workers more than it asks for."""
-    return _Search(spare, target, interim_workers).run()
+    return _Search(spare, target, max_surge_workers).run()
 
 
 class _Search:
-    def __init__(self, spare: Spare, target: TopologyPlan, interim_workers: int):
+    def __init__(self, spare: PeerCapacity, target: TopologyPlan, max_surge_workers: int):
         self.spare = spare
         self.now: dict[PlacedWorker, int] = _ports(spare.model)
         self.then: dict[PlacedWorker, int] = {
@@ -57,7 +57,7 @@ class _Search:
         }
         topology = spare.topology
         most = max(len(self.now), len(self.then), min(topology.workers, len(topology.executors)))
-        self.most_workers = most + interim_workers
+        self.most_workers = most + max_surge_workers
         self.slots = {s.id: s.slots for s in spare.model.supervisors}
         self.known = self._broken(self.now) | self._broken(self.then)
         self.used = [self._used(self.now), self._used(self.then)]
@@ -73,7 +73,7 @@ class _Search:
         changing = sorted(start for _, starts in set(self.now) - set(self.then) for start in starts)
         if fixed := [why for start in changing if (why := self.spare.fixed(start))]:
             return Sequence(why_not=tuple(fixed))
-        steps: list[StagePart] = []
+        steps: list[RolloutStepPart] = []
         while set(self.now) != set(self.then):
             step = self._next()
             if step is None or len(steps) >= MOST_STEPS:
@@ -81,7 +81,7 @@ class _Search:
             steps.append(step)
         return Sequence(tuple(steps))
 
-    def _next(self) -> StagePart | None:
+    def _next(self) -> RolloutStepPart | None:
         """The first way on that can be done, smallest first; the placement is what it makes of it."""
         self.why = []
         for candidates in (self._whole(1), self._apart(), self._whole(TOGETHER), self._all()):
@@ -134,7 +134,7 @@ class _Search:
 
     # --- may it be ----------------------------------------------------------------------------------------------------
 
-    def _try(self, emptied: frozenset[int], arriving: list[PlacedWorker]) -> StagePart | None:
+    def _try(self, emptied: frozenset[int], arriving: list[PlacedWorker]) -> RolloutStepPart | None:
         self.looks_left -= 1
         kept = {w: port for w, port in self.now.items() if not w[1] & emptied}
         after = self._placed(kept, arriving)
@@ -152,7 +152,7 @@ class _Search:
             self.why.append(f"between two steps: {wrong}")
             return None
         self.now = after
-        return StagePart(
+        return RolloutStepPart(
             workers=[self._part(w, after[w]) for w in sorted(arriving, key=lambda w: (w[0], sorted(w[1])))],
             away=away.tasks,
             stand_ins=away.stand_ins,
@@ -219,7 +219,7 @@ def _ports(model: Model) -> dict[PlacedWorker, int]:
     return {(node, frozenset(starts)): port for (node, port), starts in members.items()}
 
 
-def closed_workers(spare: Spare) -> dict[tuple[str, int], str]:
+def closed_workers(spare: PeerCapacity) -> dict[tuple[str, int], str]:
     """Workers (slots) that cannot be emptied, each with the reasons: executors in them that cannot be routed around."""
     where = {a.start: a.supervisor for a in spare.topology.assignment}
     closed = {}

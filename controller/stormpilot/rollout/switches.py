@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from stormpilot.messages.rollouts import StagePart
+from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.model.values import Executor, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
-from stormpilot.rollout.peer_capacity import Spare
+from stormpilot.rollout.peer_capacity import PeerCapacity
 
 WHERE = frozenset({"site", "pin", "exclusion"})
 """Constraints that say where an executor may be: one that breaks them has to leave, not only its tuples."""
 
 
-def switches(spare: Spare, target: TopologyPlan) -> StagePart | None:
+def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | None:
     """The route switches that have the effect of the plan between nodes, as one step; None: it takes more.
 
     Every executor that gets tuples and is to change its node needs another of its component that stands by on that
@@ -44,10 +44,10 @@ def switches(spare: Spare, target: TopologyPlan) -> StagePart | None:
         pairs.append((e.start, waiting.pop(0).start))
     if not pairs or _has_to_leave(spare):
         return None
-    return StagePart(workers=[], away=[a for a, _ in pairs], stand_ins=[b for _, b in pairs], switches=pairs)
+    return RolloutStepPart(workers=[], away=[a for a, _ in pairs], stand_ins=[b for _, b in pairs], switches=pairs)
 
 
-def _has_to_leave(spare: Spare) -> bool:
+def _has_to_leave(spare: PeerCapacity) -> bool:
     topology = spare.topology
     ends = {e.start: e.end for e in topology.executors}
     slots: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)

@@ -133,7 +133,7 @@ TABLES: dict[str, pa.Schema] = {
             ("params", pa.string()),
             ("seed", pa.int64()),
             ("epoch", pa.int64()),
-            ("round", pa.string()),
+            ("plan_set", pa.string()),
             ("plan_id", pa.string()),
             ("moved_executors", pa.int32()),
             ("inter_node_tps", pa.float64()),
@@ -160,8 +160,8 @@ TABLES: dict[str, pa.Schema] = {
             ("verdict", pa.string()),
             ("text", pa.string()),
             ("applied_s", pa.float64()),  # publishing until applied
-            ("back_s", pa.float64()),  # until every task that restarted reported again
-            ("stood_s", pa.float64()),  # median time without work of those tasks
+            ("recovery_s", pa.float64()),  # until every task that restarted reported again
+            ("downtime_s", pa.float64()),  # median time without work of those tasks
             ("restarted_tasks", pa.int32()),
             ("executors", pa.int32()),
             ("workers", pa.int32()),

@@ -31,7 +31,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class InUse:
+class EffectiveThresholds:
     """What holds now. `chosen` by topology id, then by name and scope; only what is not as configured, or refused."""
 
     chosen: Mapping[str, Mapping[Key, ChosenThreshold]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def choose(
     mined: Mapping[str, Thresholds],
     settings: tuple[ThresholdSetting, ...],
     now_ms: int,
-) -> InUse:
+) -> EffectiveThresholds:
     """Decide, for every topology and name, which number holds. `mined` is by the id of the topology it was mined of."""
     chosen: dict[str, dict[Key, ChosenThreshold]] = {}
     limits: dict[str, ChosenThreshold] = {}
@@ -92,7 +92,7 @@ def choose(
         for (name, of), c in found.items():
             if name == CPU_LIMIT_RATIO and of:
                 limits[of[0]] = _stricter(limits.get(of[0]), c)
-    return InUse(chosen, limits)
+    return EffectiveThresholds(chosen, limits)
 
 
 def thresholds_of(snapshot: TopologySnapshot, mined: Mapping[str, Thresholds]) -> Thresholds | None:

@@ -52,9 +52,9 @@ class Paths:
         """The plan that the shim is to apply."""
         return self._under("plans", topology_id)
 
-    def advice(self, topology_id: str = "") -> str:
+    def proposal(self, topology_id: str = "") -> str:
         """The plan that the controller would publish if the mode were `act`; nobody applies it."""
-        return self._under("advice", topology_id)
+        return self._under("proposals", topology_id)
 
     def plan_history(self, topology_id: str = "", n: str = "") -> str:
         """Earlier plans with their decisions."""
@@ -64,9 +64,9 @@ class Paths:
         """What became of the last moves: effect check, back-off, move budget."""
         return self._under("moves", topology_id)
 
-    def migration(self, topology_id: str = "") -> str:
+    def rollout(self, topology_id: str = "") -> str:
         """A plan that is carried out by rolling moves, and how far it came."""
-        return self._under("migrations", topology_id)
+        return self._under("rollouts", topology_id)
 
     def routes(self, topology_id: str = "") -> str:
         """Which tasks get tuples, where a topology's groupings follow that; read by workers."""

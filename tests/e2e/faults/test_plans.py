@@ -49,7 +49,7 @@ def sealed(fields: Fields) -> bytes:
         for w in fields["workers"]
     ]
     fields["checksum"] = plan_checksum(
-        fields["topologyId"], fields["planId"], fields["round"], fields["epoch"], workers
+        fields["topologyId"], fields["planId"], fields["planSet"], fields["epoch"], workers
     )
     return json.dumps(fields).encode()
 

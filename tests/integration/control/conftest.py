@@ -27,7 +27,7 @@ SETTINGS = """\
 zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
-decide: {{mode: act, consecutive_hits: 2, reschedule_timeout_s: 600, rejected_retry_s: 1}}
+decide: {{mode: act, consecutive_hits: 2, cool_down_s: 600, rejected_retry_s: 1}}
 api: {{enabled: false}}
 """
 

@@ -144,10 +144,10 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
 def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> HistoryEntry:
     message = plan_message(
         plan_id=f"p-{topology_id}",
-        round="r-torn",
+        plan_set="r-torn",
         topology_id=topology_id,
         epoch=1,
-        round_topologies=[ID, OTHER],
+        plan_set_topologies=[ID, OTHER],
         workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return HistoryEntry(plan=msgspec.structs.replace(message, checksum=message.expected_checksum()), reason="GAIN")

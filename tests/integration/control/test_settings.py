@@ -93,7 +93,7 @@ def test_what_dead_topologies_left_is_removed_after_the_grace_time_and_only_by_t
     connection: ZooKeeper, paths: Paths
 ) -> None:
     for t in ("dead-1", "live-1"):
-        for path in (f"{paths.plan_history(t)}/0000000001", paths.advice(t), paths.request(t), paths.hold(t)):
+        for path in (f"{paths.plan_history(t)}/0000000001", paths.proposal(t), paths.request(t), paths.hold(t)):
             connection.put(path, b"{}")
     publisher = Publisher(connection, paths, raise_epoch(connection, paths))
     cleaner = Cleaner(connection, publisher, grace_ms=1000)
@@ -104,7 +104,7 @@ def test_what_dead_topologies_left_is_removed_after_the_grace_time_and_only_by_t
     raise_epoch(connection, paths)
     with pytest.raises(DeposedError):
         cleaner.clean(["live-1"], 2000)
-    parents = [paths.plan_history(), paths.advice(), paths.request(), paths.hold()]
+    parents = [paths.plan_history(), paths.proposal(), paths.request(), paths.hold()]
     assert connection.children(parents) == [["dead-1", "live-1"]] * 4
     leading = Cleaner(connection, Publisher(connection, paths, raise_epoch(connection, paths)), grace_ms=1000)
     leading.clean(["live-1"], 5000)

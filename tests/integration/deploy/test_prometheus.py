@@ -24,7 +24,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
-from stormpilot.messages.rollouts import Migration, StagePart
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
@@ -38,7 +38,7 @@ zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 planner: {{name: online}}
-decide: {{mode: act, consecutive_hits: 1, reschedule_timeout_s: 1, restart_s: 0}}
+decide: {{mode: act, consecutive_hits: 1, cool_down_s: 1, restart_s: 0}}
 traffic_log: {{dir: '{folder}/traffic'}}
 api: {{port: {port}}}
 """
@@ -131,11 +131,11 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
 
     held = step_by_step(watched.shim)
     paths = watched.shim.paths
-    watched.shim.write(paths.migration(held.topology_id), held)
+    watched.shim.write(paths.rollout(held.topology_id), held)
     # Rates need two samples; then every panel shows something, that on plans that ended once this one has.
-    for title, expression in sorted(EXPRESSIONS, key=lambda e: "migrations_ended" in e[1]):
-        if "migrations_ended" in expression:
-            watched.shim.write(paths.migration(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
+    for title, expression in sorted(EXPRESSIONS, key=lambda e: "rollouts_ended" in e[1]):
+        if "rollouts_ended" in expression:
+            watched.shim.write(paths.rollout(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
         until(lambda e=expression: watched.query(_without_filter(e)), f"something to show in {title}: {expression}", 40)
 
     (group,) = watched.ask("rules")["groups"]
@@ -153,16 +153,16 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
     )
 
 
-def step_by_step(shim: ShimDouble) -> Migration:
+def step_by_step(shim: ShimDouble) -> Rollout:
     """The plan that runs, as one that is to be carried out step by step and is held before its first step."""
     (topology_id,) = shim.client.get_children(shim.paths.plan())
     path = shim.paths.plan(topology_id)
     plan = decode(shim.client.get(path)[0], PlanMessage, path)
     now_ms = int(time.time() * 1000)
-    return Migration(
+    return Rollout(
         topology_id=topology_id,
         entry=HistoryEntry(plan=plan, reason="GAIN"),
-        steps=[StagePart(workers=plan.workers)],
+        steps=[RolloutStepPart(workers=plan.workers)],
         since_ms=now_ms,
         started_at_ms=now_ms,
         standing_plan_id=plan.plan_id,

@@ -133,7 +133,7 @@ def test_with_nine_days_the_last_day_is_the_test_and_with_seven_there_is_none(sp
 
 def test_restart_is_the_median_of_what_was_measured(table: Table) -> None:
     moves = [
-        {"topology_name": "flights", "at": at(m), "published_at": at(m - 1), "stood_s": s}
+        {"topology_name": "flights", "at": at(m), "published_at": at(m - 1), "downtime_s": s}
         for m, s in enumerate((8.0, 9.0, 40.0, None))
     ]
     (row,) = restart_s(table("outcomes", moves)).collect()

@@ -24,7 +24,7 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
         id="flights-1",
         name="flights",
         mode="act",
-        action="hold",
+        action="skip",
         reason="COOL_DOWN",
         text="it is young",
         value=value,

@@ -273,7 +273,7 @@ class Stretch:
     def _decisions(self) -> Columns:
         rows = np.arange(len(self.at))
         moved = self._moves()
-        actions = ["hold", "publish"]
+        actions = ["skip", "publish"]
         reasons = ["GAIN_BELOW_THRESHOLD", *sorted({m.reason for m in self.p.timeline.moves})]
         action, reason = np.zeros((2, len(rows)), dtype=np.int64)
         plan: list[str | None] = [None] * len(rows)
@@ -316,8 +316,8 @@ class Stretch:
             "noise_ratio": np.full(len(moved), self.spec.noise_ratio),
             "verdict": word("HELPED", len(moved)),
             "applied_s": self.rng.uniform(2, 6, len(moved)),
-            "back_s": stood + self.rng.uniform(3, 8, len(moved)),
-            "stood_s": stood,
+            "recovery_s": stood + self.rng.uniform(3, 8, len(moved)),
+            "downtime_s": stood,
             "restarted_tasks": np.full(len(moved), self.p.shape.executors // 2),
             "executors": np.full(len(moved), self.p.shape.executors // 2),
             "workers": np.full(len(moved), len(self.p.supervisors)),

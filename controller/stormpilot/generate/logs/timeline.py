@@ -71,7 +71,10 @@ def make_timeline(spec: Spec, shape: Shape, rng: np.random.Generator) -> Timelin
         elif i % 3 == 1:
             silent[at : at + length] = rng.integers(shape.executors)
         elif spec.nodes > 2 and at + 3 * length < n:
-            changes += [(int(at), "REPAIR", int(rng.integers(spec.nodes))), (int(at + 3 * length), "REFILL", None)]
+            changes += [
+                (int(at), "REPAIR", int(rng.integers(spec.nodes))),
+                (int(at + 3 * length), "NEW_SUPERVISOR", None),
+            ]
     moves = _moves(changes, spec, shape, rng)
     placement = np.searchsorted([m.at for m in moves], np.arange(n), side="right") - 1
     peak = max(float((m.places.base_mhz + m.places.mhz_per_tps * profile.max()).max()) for m in moves)
@@ -114,7 +117,7 @@ def _moves(changes: list[Change], spec: Spec, shape: Shape, rng: np.random.Gener
     for at, reason, node in sorted(changes, key=lambda c: c[0]):
         if at <= moves[-1].at:
             continue
-        lost = node if reason == "REPAIR" else None if reason == "REFILL" else lost
+        lost = node if reason == "REPAIR" else None if reason == "NEW_SUPERVISOR" else lost
         hot = (moves[-1].places.hot + 1) % spec.nodes
         hot = (hot + 1) % spec.nodes if hot == lost else hot
         moves.append(Move(at, place(shape, spec.nodes, hot, rng, lost), reason))

@@ -122,8 +122,8 @@ class _Topology:
         found = [entry(th.NOISE_RATIO, row, noise, hours, why)]
         text = "" if noise is None else f"3 x the noise of {noise:.3f}"
         floors = (
-            (th.GAIN_RATIO, config.effect.noise_floor_ratio, config.decide.gain_threshold_ratio),
-            (th.NOISE_FLOOR_RATIO, 0.01, config.effect.noise_floor_ratio),
+            (th.GAIN_RATIO, config.verify.noise_floor_ratio, config.decide.gain_threshold_ratio),
+            (th.NOISE_FLOOR_RATIO, 0.01, config.verify.noise_floor_ratio),
         )
         for name, floor, default in floors:
             found.append(entry(name, row, *_above(noise, floor, text, highest=1.0), default=default, why=why))

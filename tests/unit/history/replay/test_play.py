@@ -72,7 +72,7 @@ def test_restart_time_of_a_topology_wins_over_the_configured_one() -> None:
 
 def test_keeps_what_runs_when_the_gain_must_show_more_often() -> None:
     rows = played(play(hours(crossed(), crossed()), ["chains"], Setting(planner="online"), Rules()))
-    assert [p.reason for p in rows] == ["GAIN_NOT_LASTING", ""]
+    assert [p.reason for p in rows] == ["GAIN_NOT_SUSTAINED", ""]
     assert rows[1].inter_node_tps == pytest.approx(400)
 
 
@@ -82,7 +82,7 @@ def test_cool_down_holds_the_next_move() -> None:
         swapped, traffic=builders.traffic("chains", {(1, 4): 100.0, (4, 5): 100.0, (2, 3): 100.0, (3, 6): 100.0})
     )
     steps = hours(crossed(), other, other, other)
-    waits = msgspec.structs.replace(ONLINE, decide={"consecutive_hits": 1, "reschedule_timeout_s": 7201})
+    waits = msgspec.structs.replace(ONLINE, decide={"consecutive_hits": 1, "cool_down_s": 7201})
     reasons = [p.reason for p in played(play(steps, ["chains"], waits, Rules()))]
     assert reasons == ["GAIN", "COOL_DOWN", "COOL_DOWN", ""]
     soon = [p.reason for p in played(play(steps, ["chains"], ONLINE, Rules()))]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import stormpilot.history.mine
+import stormpilot
 from stormpilot.cli.trafficlog_mine import parse_time
 from stormpilot.errors import UsageError
 from stormpilot.history.spark import configuration, settings_of
@@ -60,9 +60,9 @@ def test_times_are_utc_or_ago() -> None:
         parse_time("--until", "yesterday", NOW)
 
 
-def test_as_a_script_the_miner_hides_no_module_of_pythons() -> None:
+def test_as_a_script_the_package_hides_no_module_of_pythons() -> None:
     """`spark-submit` starts it so; what PySpark imports as `profile` was ours then."""
-    script = Path(stormpilot.history.mine.__file__).with_name("__main__.py")
+    script = Path(stormpilot.__file__).with_name("__main__.py")
     look = (
         "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2]); import profile; profile.run"
     )

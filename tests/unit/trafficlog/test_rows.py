@@ -15,7 +15,7 @@ from stormpilot.model.values import Component
 from stormpilot.observe.build import build
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.trafficlog.rows import log_window
 from stormpilot.trafficlog.writer import TrafficLog
 
@@ -40,7 +40,7 @@ def rows(
     rates = {ID: history.rates(ID, T0_MS, now_ms)}
     belief = build(seen, {ID: snapshot}, rates, load, 0.8, now_ms)
     observation = Observation(
-        now_ms, Seen(cluster=seen, topologies={ID: snapshot}), belief, rates, {ID: T0_MS + 60_000}
+        now_ms, StoreSnapshot(cluster=seen, topologies={ID: snapshot}), belief, rates, {ID: T0_MS + 60_000}
     )
     log = TrafficLog(tmp_path, "w")
     log_window(log, observation)

@@ -7,7 +7,7 @@ import json
 from doubles.models import NOW_MS, plan_message
 from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.report import Account
+from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import HistoryEntry, Restart
 from stormpilot.messages.moves import MoveState, Spent
 from stormpilot.trafficlog.schema import TABLES
@@ -15,9 +15,9 @@ from stormpilot.trafficlog.schema import TABLES
 ID = "flights-1"
 
 
-def account(**fields: object) -> Account:
+def account(**fields: object) -> CycleReport:
     decision = Decision(ID, "publish", Reason.GAIN, "falls", 0.5, 0.1, None, 7, (100.0, 50.0))
-    return Account(NOW_MS, names={ID: "flights"}, modes={ID: "act"}, decisions={ID: decision}, **fields)  # type: ignore[arg-type]
+    return CycleReport(NOW_MS, names={ID: "flights"}, modes={ID: "act"}, decisions={ID: decision}, **fields)  # type: ignore[arg-type]
 
 
 def test_published_plan_is_in_the_row_of_its_decision() -> None:
@@ -47,9 +47,11 @@ def test_outcome_has_what_was_won_and_how_long_it_took() -> None:
         moved=[1, 2, 3],
         spent=[Spent(at_ms=NOW_MS - 5, executors=3, workers=2)],
     )
-    took = Restart(plan_id="p-1", topology="flights", at_ms=NOW_MS, applied_s=2.0, back_s=9.0, stood_s=7.0, tasks=5)
+    took = Restart(
+        plan_id="p-1", topology="flights", at_ms=NOW_MS, applied_s=2.0, recovery_s=9.0, downtime_s=7.0, tasks=5
+    )
     row = outcome_row(account(restarts=[took]), move)
     assert set(row) <= set(TABLES["outcomes"].names)
     assert (row["measured"], row["predicted"], row["verdict"]) == (0.25, 0.2, "HELPED")
-    assert (row["stood_s"], row["restarted_tasks"], row["executors"], row["workers"]) == (7.0, 5, 3, 2)
-    assert "stood_s" not in outcome_row(account(), move)
+    assert (row["downtime_s"], row["restarted_tasks"], row["executors"], row["workers"]) == (7.0, 5, 3, 2)
+    assert "downtime_s" not in outcome_row(account(), move)

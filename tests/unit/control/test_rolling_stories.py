@@ -9,7 +9,7 @@ import pytest
 
 from doubles.world import Slots, World, plan_in
 from stormpilot import operate
-from stormpilot.config.rollout import Moves
+from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import PauseSetting, encode
@@ -27,9 +27,9 @@ SOURCE_TOO: Slots = {("b", 6701): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6702): 
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
 
-def world(moves: Moves = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
+def world(moves: MoveStrategyName = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
     """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
-    w = World("a", "b", "c", settings="nonstop: {task_refresh_s: 4, between_s: 2, start_at_most_s: 60}\n")
+    w = World("a", "b", "c", settings="rollout: {task_refresh_s: 4, step_interval_s: 2, start_timeout_s: 60}\n")
     w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
     w.new_leader()
     t = w.submit(APART, routed=True)
@@ -50,13 +50,13 @@ def all_active(w: World, t: str) -> bool:
 
 
 def begun(w: World, t: str, phase: str = "") -> None:
-    """Until a migration runs (in this phase)."""
+    """Until a rollout runs (in this phase)."""
     for _ in range(60):
-        m = w.migration(t)
+        m = w.rollout(t)
         if m is not None and m.running and phase in ("", m.phase):
             return
         w.tell(2)
-    raise AssertionError("no migration began")
+    raise AssertionError("no rollout began")
 
 
 def operator(w: World) -> Operator:
@@ -66,16 +66,16 @@ def operator(w: World) -> Operator:
 def test_a_plan_whose_workers_can_be_emptied_is_carried_out_without_restarts_and_judged_once() -> None:
     w, t = world()
     said = w.tell(300)
-    assert said[:2] == ["GAIN", "MIGRATING"]
+    assert said[:2] == ["GAIN", "ROLLOUT_IN_PROGRESS"]
     assert nodes(w.slots(t)) == nodes(TOGETHER)
     assert all_active(w, t)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert (m.outcome, len(m.steps), m.phase) == ("DONE", 2, "ended")
     first, last = w.history(t)
-    assert (first.interim_of, last.interim_of) == (last.plan.plan_id, "")
+    assert (first.rollout_of, last.rollout_of) == (last.plan.plan_id, "")
     assert last.plan.plan_id == m.entry.plan.plan_id
-    assert "without restarts, in 2 steps" in last.how
+    assert "without restarts, in 2 steps" in last.move_strategy
     assert first.effect is None
     assert last.effect is not None
     assert last.effect.verdict == "HELPED"
@@ -87,8 +87,8 @@ def test_what_the_decision_says_of_it() -> None:
     w, t = world()
     begun(w, t)
     published = next(a for a in w.accounts if a.decisions[t].action == "publish")
-    view = published.views(w.cycle.observer.look(w.now_ms), {})[0]
-    assert view.how == "nonstop: without restarts, in 2 steps"
+    view = published.views(w.cycle.observer.look(w.now_ms).belief.readiness, {})[0]
+    assert view.move_strategy == "rolling: without restarts, in 2 steps"
     assert (view.held_up_by_restarts, view.held_up_by_steps) == (0, 100 * 0.2)
     w.tell(10)
     assert "step 1 of 2" in w.decision(t).text
@@ -97,25 +97,25 @@ def test_what_the_decision_says_of_it() -> None:
 def test_restarts_are_what_is_done_where_they_are_wanted() -> None:
     w, t = world("restart")
     w.tell(30)
-    assert w.migration(t) is None
+    assert w.rollout(t) is None
     (entry,) = w.history(t)
-    assert entry.how == "restart: decide.moves is restart"
+    assert entry.move_strategy == "restart: decide.move_strategy is restart"
     assert w.slots(t) == TOGETHER
 
 
 def test_a_plan_that_moves_a_spout_restarts_and_says_why() -> None:
     w, t = world(wanted=SOURCE_TOO)
     w.tell(30)
-    assert w.migration(t) is None
+    assert w.rollout(t) is None
     (entry,) = w.history(t)
-    assert "its workers restart, since they cannot all be emptied: source [1, 1]: it is a spout" in entry.how
+    assert "its workers restart, since they cannot all be emptied: source [1, 1]: it is a spout" in entry.move_strategy
     assert w.slots(t) == SOURCE_TOO
 
 
 def test_a_plan_that_moves_a_spout_is_held_where_restarts_are_not_wanted() -> None:
-    w, t = world("nonstop", wanted=SOURCE_TOO)
+    w, t = world("rolling", wanted=SOURCE_TOO)
     w.tell(100)
-    assert w.decision(t).reason == "RESTARTS_UNWANTED"
+    assert w.decision(t).reason == "RESTART_NOT_ALLOWED"
     assert "it is a spout" in w.decision(t).text
     assert w.slots(t) == APART
 
@@ -138,8 +138,8 @@ def test_a_plan_that_leaves_what_cannot_be_emptied_wins_where_restarts_cost_more
     closing(w, t, SOURCE_TOO, TOGETHER)
     w.tell(300)
     assert nodes(w.slots(t)) == nodes(TOGETHER)
-    assert "1 workers stay as they are" in w.history(t)[-1].how
-    assert "a:6700: source [1, 1]: it is a spout" in w.history(t)[-1].how
+    assert "1 workers stay as they are" in w.history(t)[-1].move_strategy
+    assert "a:6700: source [1, 1]: it is a spout" in w.history(t)[-1].move_strategy
 
 
 def test_a_plan_that_leaves_what_cannot_be_emptied_loses_where_it_saves_too_little() -> None:
@@ -148,7 +148,7 @@ def test_a_plan_that_leaves_what_cannot_be_emptied_loses_where_it_saves_too_litt
     closing(w, t, SOURCE_TOO, HALF)
     w.tell(30)
     assert w.slots(t) == SOURCE_TOO
-    w, t = world("nonstop")
+    w, t = world("rolling")
     closing(w, t, SOURCE_TOO, HALF)
     w.tell(300)
     assert nodes(w.slots(t)) == nodes(HALF)
@@ -167,12 +167,12 @@ def test_another_controller_goes_on(phase: str) -> None:
 def test_what_an_operator_ended_is_not_begun_again_until_he_asks() -> None:
     w, t = world()
     begun(w, t, "draining")
-    operate.abort_migration(operator(w), t)
+    operate.abort_rollout(operator(w), t)
     w.tell(600)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert m.outcome == "ABORTED"
-    assert (w.decision(t).reason, w.decision(t).until_ms) == ("HELD", m.since_ms + 3_600_000)
+    assert (w.decision(t).reason, w.decision(t).until_ms) == ("OPERATOR_HOLD", m.since_ms + 3_600_000)
     assert w.slots(t) == APART
     operate.plan_now(operator(w), t)
     w.tell(200)
@@ -183,19 +183,19 @@ def test_what_an_operator_ended_is_not_begun_again_until_he_asks() -> None:
 def test_operators_pause_resume_and_abort(phase: str) -> None:
     w, t = world()
     begun(w, t, phase)
-    operate.pause_migration(operator(w), t)
+    operate.pause_rollout(operator(w), t)
     w.tell(100)
     assert all_active(w, t)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert m.running
     assert m.text == "paused: by ops"
-    operate.resume_migration(operator(w), t)
+    operate.resume_rollout(operator(w), t)
     w.tell(4)
-    operate.abort_migration(operator(w), t)
+    operate.abort_rollout(operator(w), t)
     w.wanted = {}
     w.tell(100)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert m.outcome == "ABORTED"
     assert all_active(w, t)
@@ -203,7 +203,7 @@ def test_operators_pause_resume_and_abort(phase: str) -> None:
     if plan is not None:
         assert {(p.supervisor, tuple(s for s, _ in p.executors)) for p in plan.workers} == nodes(w.slots(t))
     with pytest.raises(RefusedError):
-        operate.abort_migration(operator(w), t)
+        operate.abort_rollout(operator(w), t)
 
 
 def test_a_rollback_goes_back_before_the_whole_not_to_a_step_of_it() -> None:
@@ -215,7 +215,7 @@ def test_a_rollback_goes_back_before_the_whole_not_to_a_step_of_it() -> None:
 
 
 def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
-    """It begins a migration of its own, back to where all ran."""
+    """It begins a rollout of its own, back to where all ran."""
     w, t = world(wanted=HALF)
     w.tell(200)
     w.wanted = {t: TOGETHER}
@@ -223,7 +223,7 @@ def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
     w.wanted = {}
     operate.rollback(operator(w), t, 1)
     w.tell(200)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
     assert nodes(w.slots(t)) == nodes(HALF)
@@ -237,7 +237,7 @@ def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6701): (3,)}, state="degraded", code="LOST")
     w.wanted = {}
     w.tell(120)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert m.outcome in ("DISTURBED", "OVERTAKEN")
     assert all_active(w, t)
@@ -251,7 +251,7 @@ def test_a_pause_of_the_topology_gives_tuples_back_and_goes_on_after_it() -> Non
     w.zookeeper.put(w.paths.pause("flights"), encode(PauseSetting()))
     w.tell(60)
     assert all_active(w, t)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert (m.running, m.phase) == (True, "ready")
     w.zookeeper.delete(w.paths.pause("flights"))
@@ -259,14 +259,14 @@ def test_a_pause_of_the_topology_gives_tuples_back_and_goes_on_after_it() -> Non
     assert nodes(w.slots(t)) == nodes(TOGETHER)
 
 
-def test_a_migration_that_cannot_be_read_is_taken_away_and_its_tasks_get_tuples() -> None:
+def test_a_rollout_that_cannot_be_read_is_taken_away_and_its_tasks_get_tuples() -> None:
     w, t = world()
     begun(w, t, "draining")
     w.wanted = {}
-    w.zookeeper.put(w.paths.migration(t), b"{nonsense")
+    w.zookeeper.put(w.paths.rollout(t), b"{nonsense")
     assert not all_active(w, t)
-    w.cycle.migrate(w.cycle.observer.look(w.now_ms))
-    assert w.migration(t) is None
+    w.cycle.advance_rollouts(w.cycle.observer.look(w.now_ms))
+    assert w.rollout(t) is None
     table = w.routes(t)
     assert table is not None
     assert {c.component: c.active for c in table.components} == {"parse": [2, 3]}
@@ -287,10 +287,10 @@ def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
     w, t = world()
     begun(w, t, "ready")
     observation = w.cycle.observer.look(w.now_ms)
-    w.cycle.migrate(observation)
-    after = w.migration(t)
-    w.cycle.migrate(observation)
-    assert w.migration(t) == after
+    w.cycle.advance_rollouts(observation)
+    after = w.rollout(t)
+    w.cycle.advance_rollouts(observation)
+    assert w.rollout(t) == after
     assert after is not None
     assert msgspec.structs.asdict(after)["phase"] == "draining"
 
@@ -316,11 +316,11 @@ def test_a_plan_for_which_a_task_stands_by_moves_tuples_and_no_worker() -> None:
     table = w.routes(t)
     assert table is not None
     assert [(c.component, c.active, c.draining) for c in table.components] == [("parse", [3], [])]
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert (m.outcome, m.steps[0].switches) == ("DONE", [(2, 3)])
     (entry,) = w.history(t)
-    assert entry.how == "nonstop: without restarts, by giving the tuples of 1 task to tasks that stand by"
+    assert entry.move_strategy == "rolling: without restarts, by giving the tuples of 1 task to tasks that stand by"
     assert entry.effect is not None
     assert entry.effect.verdict == "HELPED"
 
@@ -330,9 +330,9 @@ def test_a_switch_that_is_aborted_gives_the_tuples_back(phase: str) -> None:
     w, t = standing_by({("a", 6700): (1, 2, 3, 4, 5, 6)})
     begun(w, t, phase)
     w.wanted = {}
-    operate.abort_migration(operator(w), t)
+    operate.abort_rollout(operator(w), t)
     w.tell(20)
-    m = w.migration(t)
+    m = w.rollout(t)
     assert m is not None
     assert m.outcome == "ABORTED"
     table = w.routes(t)
@@ -348,7 +348,7 @@ def test_a_drained_host_is_left_by_the_executor_not_only_by_its_tuples() -> None
 
 def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
     """Every worker holds something that cannot be routed: with restarts an executor moves, without none does."""
-    for moves, plans in (("auto", 1), ("nonstop", 0)):
+    for moves, plans in (("auto", 1), ("rolling", 0)):
         w = World("a", "b", settings=OTD)
         decide = msgspec.structs.replace(w.config.decide, moves=moves)
         w.config = msgspec.structs.replace(w.config, decide=decide)
@@ -358,8 +358,8 @@ def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
             w.tell(10)
             w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
         assert min(1, len(w.history(t))) == plans
-        held = {d.reason for x in w.accounts for d in x.decisions.values() if d.action == "hold"}
-        assert ("RESTARTS_UNWANTED" in held) == (moves == "nonstop")
+        held = {d.reason for x in w.accounts for d in x.decisions.values() if d.action == "skip"}
+        assert ("RESTART_NOT_ALLOWED" in held) == (moves == "rolling")
 
 
 def stepping(w: World, seconds: float) -> None:
@@ -369,7 +369,7 @@ def stepping(w: World, seconds: float) -> None:
         w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
 
 
-def otd_with_standby(settings: str = "", moves: Moves = "auto") -> tuple[World, str]:
+def otd_with_standby(settings: str = "", moves: MoveStrategyName = "auto") -> tuple[World, str]:
     """`parse` 2 gets all that the source beside 3 sends; only otd may change that."""
     w = World("a", "b", settings=OTD + settings)
     w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
@@ -388,8 +388,8 @@ def test_otd_gives_tuples_to_a_task_that_stands_by_before_it_moves_one() -> None
     (entry,) = w.history(t)
     assert (entry.reason, entry.plan.planner, entry.moved_executors) == ("OTD", "otd", 1)
     assert entry.text == "case 3: executor 2 gives its tuples to 3, which stands by; 200 tuples/s less between nodes"
-    assert entry.how == "nonstop: without restarts, by giving the tuples of 1 task to tasks that stand by"
-    m = w.migration(t)
+    assert entry.move_strategy == "rolling: without restarts, by giving the tuples of 1 task to tasks that stand by"
+    m = w.rollout(t)
     assert m is not None
     assert m.outcome == "DONE"
     assert [(s.executors, s.workers) for s in w.moves(t).spent] == [(1, 0)], "no worker restarted"
@@ -399,15 +399,15 @@ def test_otd_rests_a_short_time_after_a_switch_and_a_long_one_after_a_move() -> 
     w, t = otd_with_standby()
     stepping(w, 60)
     (entry,) = w.history(t)
-    subject = w.cycle._subjects(w.cycle.observer.look(w.now_ms))[t]
+    subject = w.cycle._states(w.cycle.observer.look(w.now_ms))[t]
     assert subject.plan is not None
     assert subject.move is not None
     assert subject.plan.plan_id == entry.plan.plan_id
     section = w.config.otd
-    assert w.cycle.otd._gates(subject).reschedule_timeout_s == section.switch_cool_down_s == 10
+    assert w.cycle.otd._gates(subject).cool_down_s == section.switch_cool_down_s == 10
     (spent,) = subject.move.spent
     restarted = msgspec.structs.replace(subject.move, spent=[msgspec.structs.replace(spent, workers=2)])
-    assert w.cycle.otd._gates(replace(subject, move=restarted)).reschedule_timeout_s == section.cool_down_s == 30
+    assert w.cycle.otd._gates(replace(subject, move=restarted)).cool_down_s == section.cool_down_s == 30
 
 
 def test_otd_restarts_workers_where_all_that_moves_is_to_restart() -> None:

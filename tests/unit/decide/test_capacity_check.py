@@ -55,8 +55,8 @@ def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan
     plans = {p.id: p for p in plan.topologies}
     wanted = {t: Decision(t, "publish", Reason.GAIN, "", moved_executors=1) for t in plans}
     answer = hold_what_does_not_fit(model, wanted, plans, foreseen)
-    moving = {t: plans[t] for t, d in answer.items() if d.action != "hold"}
-    assert all(d.reason is Reason.NODE_FULL for d in answer.values() if d.action == "hold")
+    moving = {t: plans[t] for t, d in answer.items() if d.action != "skip"}
+    assert all(d.reason is Reason.INSUFFICIENT_CPU for d in answer.values() if d.action == "skip")
     if len(moving) < len(plans):
         now_mhz, limit_mhz = node_load_mhz(model), {s.id: s.limit_mhz for s in model.supervisors}
         gone_to = {w.supervisor for p in moving.values() for w in p.workers}

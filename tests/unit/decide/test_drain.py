@@ -6,7 +6,7 @@ from typing import Any
 
 from doubles.models import NOW_MS, PAIRED, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.drain import admit_leaving, decide_leaving, leaving, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
@@ -16,7 +16,9 @@ CONFIG = DecideSection(restart_s=15)
 DRAIN = DrainSetting(host="host-a", since_ms=NOW_MS - 1000)
 
 
-def gate(who: Subject, *, lost: int = 0, asked: DrainSetting | PinSetting | ExcludeSetting = DRAIN) -> Decision | None:
+def gate(
+    who: TopologyState, *, lost: int = 0, asked: DrainSetting | PinSetting | ExcludeSetting = DRAIN
+) -> Decision | None:
     return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, [asked])
 
 
@@ -24,7 +26,7 @@ def test_drained_hosts_and_components_are_named() -> None:
     told = leaving(model(), {"flights-1": [1, 2]}, {"host-a": DRAIN})
     assert told == {"flights-1": (Reason.DRAIN, "leaving host-a, drained: 2 executors (x 2)")}
     told = leaving(model(), {"flights-1": [3]}, {"host-a": DRAIN})
-    assert told == {"flights-1": (Reason.SETTING, "against a pin, an exclusion or a site: 1 executor (y)")}
+    assert told == {"flights-1": (Reason.CONSTRAINT_VIOLATED, "against a pin, an exclusion or a site: 1 executor (y)")}
 
 
 def test_neither_cool_down_nor_thin_data_hold_them() -> None:
@@ -51,7 +53,7 @@ def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
     hold = Hold(topology_id="flights-1", since_ms=NOW_MS - 500, until_ms=NOW_MS + 10**6, cause="rollback", by="ops")
     decision = gate(subject(hold=hold))
     assert decision is not None
-    assert decision.reason is Reason.HELD
+    assert decision.reason is Reason.OPERATOR_HOLD
     since_ms = NOW_MS - 100
     for later in (
         DrainSetting(host="host-a", since_ms=since_ms),
@@ -64,7 +66,7 @@ def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
     assert gate(subject(hold=hold), asked=other) is not None
 
 
-def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN: x") -> dict[str, Subject]:
+def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN: x") -> dict[str, TopologyState]:
     said = status(state)
     said = type(said)(
         **{f: getattr(said, f) for f in said.__struct_fields__} | {"since_ms": NOW_MS - int(since_s * 1000)}
@@ -77,7 +79,7 @@ def test_the_next_waits_until_the_first_is_applied_and_its_workers_had_time_to_s
     assert whose_move(moving("applied", 100, 14), CONFIG, NOW_MS) == "flights-1"
     assert whose_move(moving("applied", 100, 15), CONFIG, NOW_MS) is None
     assert whose_move(moving("rejected", 1, 1), CONFIG, NOW_MS) is None
-    unanswered = {"flights-1": subject(plan=plan_message(age_s=5, reason="SETTING: y"))}
+    unanswered = {"flights-1": subject(plan=plan_message(age_s=5, reason="CONSTRAINT_VIOLATED: y"))}
     assert whose_move(unanswered, CONFIG, NOW_MS) == "flights-1"
     forgotten = {"flights-1": subject(plan=plan_message(age_s=61, reason="DRAIN: y"))}
     assert whose_move(forgotten, CONFIG, NOW_MS) is None
@@ -86,7 +88,7 @@ def test_the_next_waits_until_the_first_is_applied_and_its_workers_had_time_to_s
 
 def test_who_waits_says_for_whom() -> None:
     decision = wait_for("words-1", subject(), "leaving host-a", 15)
-    assert decision.reason is Reason.DRAIN_WAITS
+    assert decision.reason is Reason.WAITING_FOR_DRAIN
     assert "until flights has moved" in decision.text
 
 

@@ -63,7 +63,7 @@ def test_how_much_data_is_enough_is_configured() -> None:
 
 def test_gain_threshold_does_not_fall_below_the_noise_floor_of_the_configuration() -> None:
     entry = found(mined(noise=[noise(0.001)]), th.GAIN_RATIO)
-    assert (entry.value, entry.source) == (Config().effect.noise_floor_ratio, "mined")
+    assert (entry.value, entry.source) == (Config().verify.noise_floor_ratio, "mined")
     assert "raised to the floor" in entry.text
 
 

@@ -64,19 +64,19 @@ class Counting(RollingScene):
         kept = operate.history(self.operator(), self.topology_id)
         now = workers_of(kept[0].entry.plan.workers)
         steps = next(
-            i for i, k in enumerate(kept) if not k.entry.interim_of and workers_of(k.entry.plan.workers) != now
+            i for i, k in enumerate(kept) if not k.entry.rollout_of and workers_of(k.entry.plan.workers) != now
         )
         operate.rollback(self.operator(), self.topology_id, steps)
 
     def migrated(self, after_ms: int) -> int:
-        """Wait for the end of the migration that began after this time; when it began."""
+        """Wait for the end of the rollout that began after this time; when it began."""
 
         def over() -> bool:
-            m = self.migration()
+            m = self.rollout()
             return m is not None and not m.running and m.started_at_ms > after_ms
 
         until(over, 300, "the plan to be carried out")
-        m = self.migration()
+        m = self.rollout()
         assert m is not None
         assert (m.outcome, len(m.steps)) == ("DONE", 2), m.text
         until(self.applied, 30, "the plan to be applied")

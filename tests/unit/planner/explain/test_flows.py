@@ -10,6 +10,7 @@ from builders import supervisor, topology, traffic
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Model
+from stormpilot.planner.explain import flows as explain_flows
 from stormpilot.planner.explain.explain import Explanation, explain
 
 CORE_MHZ = 10_000.0
@@ -59,7 +60,7 @@ def test_cpu_that_follows_the_tuples_forbids_a_move() -> None:
 def test_in_large_topologies_only_the_supervisors_that_promise_most_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(flows, "WORK", 0)
-    monkeypatch.setattr(flows, "LEAST_SUPERVISORS", 0)
+    monkeypatch.setattr(explain_flows, "WORK", 0)
+    monkeypatch.setattr(explain_flows, "LEAST_SUPERVISORS", 0)
     found = explained(1000.0)
     assert (found.second, found.better) == (None, None)

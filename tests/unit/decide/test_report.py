@@ -6,13 +6,13 @@ from typing import Any
 
 from doubles.models import NOW_MS, plan_message
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.report import Account
+from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
 from stormpilot.messages.core import HistoryEntry
 
 
-def account(*decisions: Decision, plans: tuple[str, ...] = (), **fields: Any) -> Account:
-    return Account(
+def account(*decisions: Decision, plans: tuple[str, ...] = (), **fields: Any) -> CycleReport:
+    return CycleReport(
         NOW_MS,
         names={d.topology_id: d.topology_id.removesuffix("-1") for d in decisions},
         modes={},
@@ -23,7 +23,7 @@ def account(*decisions: Decision, plans: tuple[str, ...] = (), **fields: Any) ->
     )
 
 
-def said(a: Account) -> str:
+def said(a: CycleReport) -> str:
     return line(*a.sentence(411.6))
 
 
@@ -39,7 +39,7 @@ def test_several_topologies_are_summed_and_the_others_named() -> None:
     a = account(
         Decision("a-1", "publish", Reason.GAIN, "", moved_executors=2, inter_node_tps=(100.0, 10.0)),
         Decision("b-1", "publish", Reason.FIRST_PLAN, "", moved_executors=3, inter_node_tps=(None, 5.0)),
-        Decision("c-1", "hold", Reason.COOL_DOWN, ""),
+        Decision("c-1", "skip", Reason.COOL_DOWN, ""),
         Decision("d-1", "advise", Reason.GAIN, "", moved_executors=9, inter_node_tps=(1.0, 0.0)),
         plans=("a-1", "b-1"),
     )
@@ -52,7 +52,7 @@ def test_several_topologies_are_summed_and_the_others_named() -> None:
 def test_advice_has_no_plan_id() -> None:
     a = account(Decision("a-1", "advise", Reason.FIRST_PLAN, "", moved_executors=2, inter_node_tps=(None, 5.0)))
     assert said(a) == (
-        "advised plan: topology=a planner=best reason=FIRST_PLAN moves=2 inter_node_tps=?->5 took_ms=412"
+        "proposed plan: topology=a planner=best reason=FIRST_PLAN moves=2 inter_node_tps=?->5 took_ms=412"
     )
 
 
@@ -60,7 +60,7 @@ def test_held_topology_says_the_number_that_decided() -> None:
     a = account(
         Decision(
             "a-1",
-            "hold",
+            "skip",
             Reason.GAIN_BELOW_THRESHOLD,
             "inter-node traffic falls by 4%",
             0.0412345,
@@ -79,7 +79,7 @@ def test_held_topology_says_the_number_that_decided() -> None:
 def test_several_held_topologies_share_a_line() -> None:
     a = account(
         *(
-            Decision(f"{t}-1", "hold", r, "")
+            Decision(f"{t}-1", "skip", r, "")
             for t, r in [("a", Reason.PAUSED), ("b", Reason.COOL_DOWN), ("c", Reason.PAUSED)]
         )
     )

@@ -9,7 +9,7 @@ import pytest
 
 from doubles.rolling import Rolling, worker
 from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, WorkerPart
-from stormpilot.messages.rollouts import StagePart
+from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.rollout.facts import untold
 
 PLACED = {1: ("a", 6700), 2: ("b", 6700), 3: ("c", 6700), 4: ("d", 6700), 5: ("d", 6700)}
@@ -33,7 +33,7 @@ def asked(*workers: WorkerPart, live: str = "abcde") -> list[str]:
             for s, (node, port) in PLACED.items()
         ],
     )
-    m = msgspec.structs.replace(r.migration, steps=[StagePart(workers=list(workers))])
+    m = msgspec.structs.replace(r.rollout, steps=[RolloutStepPart(workers=list(workers))])
     return untold(m, replace(r.facts(), snapshot=seen, supervisors=frozenset(live)))
 
 

@@ -1,4 +1,4 @@
-"""The steps of a migration: what is emptied with what, what has to be taken apart, and why there may be none."""
+"""The steps of a rollout: what is emptied with what, what has to be taken apart, and why there may be none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from builders import supervisor, topology
 from stormpilot.messages.core import WorkerPart
-from stormpilot.messages.rollouts import StagePart, workers_of
+from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
-from stormpilot.rollout.peer_capacity import Routable, Spare
+from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
 
 Places = Mapping[tuple[str, int], Sequence[int]]
@@ -45,13 +45,13 @@ def target(then: Places) -> TopologyPlan:
     return TopologyPlan(id="t", workers=workers)
 
 
-def spare(model: Model, active: set[int] | None = None, peer_limit_ratio: float = 1.0, **why_not: str) -> Spare:
+def spare(model: Model, active: set[int] | None = None, peer_limit_ratio: float = 1.0, **why_not: str) -> PeerCapacity:
     tasks = {e.start for e in model.topologies[0].executors if e.component == "work"}
     can = Routable({"spout": "it is a spout", **why_not}, {} if why_not else {"work": frozenset(active or tasks)})
-    return Spare(model, can, peer_limit_ratio)
+    return PeerCapacity(model, can, peer_limit_ratio)
 
 
-def after(now: Places, steps: Sequence[StagePart]) -> set[tuple[str, frozenset[int]]]:
+def after(now: Places, steps: Sequence[RolloutStepPart]) -> set[tuple[str, frozenset[int]]]:
     """The placement that the steps lead to; each takes the place of whole workers."""
     placed = {(node, frozenset(starts)) for (node, _), starts in now.items()}
     for step in steps:
@@ -239,7 +239,7 @@ def test_every_sequence_ends_at_the_plan_and_takes_away_no_more_than_can_be_spar
     assert len({(w.supervisor, w.port) for w in _last(now, found.steps)}) == len(goal(then))
 
 
-def _last(now: Places, steps: Sequence[StagePart]) -> list[WorkerPart]:
+def _last(now: Places, steps: Sequence[RolloutStepPart]) -> list[WorkerPart]:
     parts = [WorkerPart(supervisor=n, port=p, executors=[(s, s) for s in starts]) for (n, p), starts in now.items()]
     for step in steps:
         arriving = {s for w in step.workers for s, _ in w.executors}

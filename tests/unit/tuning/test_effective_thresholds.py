@@ -13,7 +13,7 @@ from stormpilot.messages.core import ChosenThreshold
 from stormpilot.messages.settings import ThresholdSetting, threshold_of_key
 from stormpilot.messages.thresholds import ThresholdEntry, Thresholds
 from stormpilot.observe.build import build
-from stormpilot.tuning.effective_thresholds import OWNER_KEY, InUse, choose, thresholds_of
+from stormpilot.tuning.effective_thresholds import OWNER_KEY, EffectiveThresholds, choose, thresholds_of
 
 ID = "flights-1-1763690000"
 DAY_MS = 86_400_000
@@ -39,12 +39,12 @@ def chosen(
     owner: object = None,
     config: Config | None = None,
     now_ms: int = T0_MS,
-) -> InUse:
+) -> EffectiveThresholds:
     snapshot = topology(PLACE, config={} if owner is None else {OWNER_KEY: owner})
     return choose(config or Config(), {ID: snapshot}, {m.topology_id: m for m in found}, settings, now_ms)
 
 
-def one(in_use: InUse, name: str = R, *of: str) -> ChosenThreshold:
+def one(in_use: EffectiveThresholds, name: str = R, *of: str) -> ChosenThreshold:
     return in_use.chosen[ID][name, of]
 
 
@@ -55,7 +55,7 @@ def test_mined_number_holds_instead_of_the_configured_one_and_says_its_evidence(
     assert found.text == "1,000 rows of 30.0 days: 3 x the noise"
     config = Config()
     assert in_use.section(ID, "decide", config.decide).gain_threshold_ratio == 0.2
-    assert in_use.section(ID, "effect", config.effect) == config.effect
+    assert in_use.section(ID, "verify", config.verify) == config.verify
     assert in_use.section("another", "decide", config.decide) == config.decide
 
 

@@ -72,7 +72,7 @@ def test_gain_counts_per_tuple_processed_when_the_rate_changes_meanwhile() -> No
 
 def test_move_that_made_it_worse_is_undone_once_and_followed_by_a_pause() -> None:
     """Traffic followed the placement: what was to become local goes the other way."""
-    w, t = world_that_turns("effect: {back_off_s: 300}\n")
+    w, t = world_that_turns("verify: {back_off_s: 300}\n")
     said = w.tell(110)
     assert "ROLLBACK_EFFECT" in said
     assert w.slots(t) == HALF
@@ -89,7 +89,7 @@ def test_move_that_made_it_worse_is_undone_once_and_followed_by_a_pause() -> Non
 
 
 def test_pause_after_a_failed_move_outlives_the_controller_and_doubles() -> None:
-    w, t = world("effect: {back_off_s: 300, rollback: false}\n")
+    w, t = world("verify: {back_off_s: 300, rollback: false}\n")
     w.tell(10)
     w.traffic_when_applied = {(1, 2): 0.0, (1, 3): 150.0, (2, 4): 0.0, (3, 4): 150.0}
     w.tell(60)
@@ -118,11 +118,11 @@ def test_effect_check_goes_on_where_a_controller_ended() -> None:
 
 
 def test_effect_of_a_move_is_awaited_before_the_next_one() -> None:
-    w, t = world("effect: {timeout_s: 500}\n")
+    w, t = world("verify: {timeout_s: 500}\n")
     w.tell(30)
     w.wanted = {t: {("a", 6700): (1, 2, 3, 4), ("b", 6700): (5, 6)}}
     w.traffic.clear()  # nothing can be measured any more
-    assert "EFFECT_AWAITED" in w.tell(100)
+    assert "MOVE_BEING_EVALUATED" in w.tell(100)
 
 
 def test_way_back_that_is_blocked_is_said_and_given_up() -> None:
@@ -156,13 +156,13 @@ def test_restart_time_is_learnt_from_our_moves_and_outlives_the_controller() -> 
     w.tell(110)
     (restart,) = w.state().restarts
     assert restart.applied_s == pytest.approx(8, abs=8)
-    assert restart.stood_s == pytest.approx(16, abs=4)
-    assert restart.back_s > restart.stood_s
+    assert restart.downtime_s == pytest.approx(16, abs=4)
+    assert restart.recovery_s > restart.downtime_s
     w.new_leader()
     w.tell(10)
     view = w.state().topologies[0]
     assert view.restart_moves == 1
-    assert view.restart_s == pytest.approx((15 + restart.stood_s) / 2, abs=0.1)
+    assert view.restart_s == pytest.approx((15 + restart.downtime_s) / 2, abs=0.1)
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_rebalanced_topology_is_planned_anew_at_once_not_after_the_cool_down() -
     assert len(w.applied) == 1
     w.place(t, SPREAD, "fallback", "WORKERS_CHANGED")
     said = w.tell(60)
-    assert said[0] == "DATA_TOO_THIN", "without measurements a plan would be blind"
+    assert said[0] == "INSUFFICIENT_METRICS", "without measurements a plan would be blind"
     assert "REBALANCED" in said
     assert (len(w.applied), w.slots(t)) == (2, NEAR)
     assert w.history(t)[-1].reason == "REBALANCED"
@@ -190,7 +190,7 @@ def test_what_storm_made_of_a_rebalance_becomes_the_plan_when_nothing_is_better(
 
 
 def test_plan_whose_executors_are_not_those_of_the_topology_any_more_counts_as_rebalanced() -> None:
-    """Seen in the snapshot, before the plug-in has said anything of it."""
+    """StoreSnapshot in the snapshot, before the plug-in has said anything of it."""
     same = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
     merged = [WorkerPart(supervisor="a", port=1, executors=[(1, 2), (3, 4)])]
     assert not subject(plan=plan_message(workers=same)).rebalanced
@@ -203,7 +203,7 @@ EASED = {("a", 6700): (1, 2, 4, 5), ("b", 6700): (3, 6)}
 
 def refilling(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[World, str]:
     """Everything runs on a; b comes later. The planner leaves all of it on a for as long as it fits there."""
-    w = World("a", settings=f"refill: {{{settings}}}\n")
+    w = World("a", settings=f"new_supervisors: {{{settings}}}\n")
     w.traffic = {(1, 2): 100.0, (2, 4): 100.0, (1, 3): 5.0, (3, 4): 5.0}
     t = w.submit(BUSY)
 
@@ -221,7 +221,7 @@ def test_supervisor_that_came_is_used_once_it_has_stayed() -> None:
     w, t = refilling()
     w.supervisors("a", "b")
     assert w.tell(30) == ["NO_BETTER_PLAN"], "it may be gone again in a moment"
-    assert w.tell(10) == ["REFILL"]
+    assert w.tell(10) == ["NEW_SUPERVISOR"]
     assert "b came and is used; the busiest node falls from" in w.decision(t).text
     w.tell(60)
     assert w.slots(t) == EASED
@@ -312,15 +312,15 @@ def test_round_of_which_a_leader_wrote_only_a_part_is_replaced_by_the_next_one()
     w.tell(10)
     torn = plan_message(
         plan_id="p-torn",
-        round="r-torn",
+        plan_set="r-torn",
         topology_id=t,
         epoch=1,
         created_at_ms=w.now_ms,
-        round_topologies=[t, "wordcount-1-1763690000"],
+        plan_set_topologies=[t, "wordcount-1-1763690000"],
     )
     torn = msgspec.structs.replace(torn, checksum=torn.expected_checksum())
     w.zookeeper.put(w.paths.plan(t), encode(torn))
-    w.answer(t, "waiting", "ROUND_INCOMPLETE")
+    w.answer(t, "waiting", "PLAN_SET_INCOMPLETE")
     w.submit({("a", 6703): (1, 2, 3), ("b", 6703): (4, 5, 6)}, name="wordcount")
     w.new_leader()
     assert "REPAIR" in w.tell(50)
@@ -406,12 +406,12 @@ def test_otd_says_once_that_resources_lack_and_once_that_they_suffice() -> None:
     w = World("a", "b", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", "cpu_high: 0.05, cpu_low: 0.04"))
     t = w.submit(SPREAD)
     stepped(w, 200)
-    assert kinds(w) == [EventKind.RESOURCES_LACKING]
+    assert kinds(w) == [EventKind.RESOURCES_INSUFFICIENT]
     assert w.history(t) == []
     w.config = msgspec.structs.replace(w.config, otd=msgspec.structs.replace(w.config.otd, cpu_high=0.9, cpu_low=0.8))
     w.cycle.otd.config = w.config
     stepped(w, 20)
-    assert EventKind.RESOURCES_SUFFICE in kinds(w)
+    assert EventKind.RESOURCES_SUFFICIENT in kinds(w)
 
 
 def test_otd_relieves_a_node_step_by_step_though_one_step_is_not_enough() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit.history.test_publishing import Store
 
 import builders
 from stormpilot.history.mine.findings import Mined
@@ -23,7 +24,6 @@ from stormpilot.messages.thresholds import (
     hour_of_week,
 )
 from stormpilot.zookeeper.paths import Paths
-from tests.unit.history.test_publishing import Store
 
 PATHS = Paths("/stormpilot")
 OLD, NEW = "flights-1-1700000000", "flights-7-1800000000"
