@@ -30,7 +30,7 @@ OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20
 def world(moves: MoveStrategyName = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
     """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
     w = World("a", "b", "c", settings="rollout: {task_refresh_s: 4, step_interval_s: 2, start_timeout_s: 60}\n")
-    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, move_strategy=moves))
     w.new_leader()
     t = w.submit(APART, routed=True)
     w.tell(40)
@@ -350,7 +350,7 @@ def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
     """Every worker holds something that cannot be routed: with restarts an executor moves, without none does."""
     for moves, plans in (("auto", 1), ("rolling", 0)):
         w = World("a", "b", settings=OTD)
-        decide = msgspec.structs.replace(w.config.decide, moves=moves)
+        decide = msgspec.structs.replace(w.config.decide, move_strategy=moves)
         w.config = msgspec.structs.replace(w.config, decide=decide)
         w.new_leader()
         t = w.submit({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}, routed=True)
@@ -372,7 +372,7 @@ def stepping(w: World, seconds: float) -> None:
 def otd_with_standby(settings: str = "", moves: MoveStrategyName = "auto") -> tuple[World, str]:
     """`parse` 2 gets all that the source beside 3 sends; only otd may change that."""
     w = World("a", "b", settings=OTD + settings)
-    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, move_strategy=moves))
     w.new_leader()
     w.traffic = {(1, 2): 100.0, (2, 4): 100.0}
     return w, w.submit(STANDS_BY, routed=True, standby=1)

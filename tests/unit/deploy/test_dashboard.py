@@ -9,14 +9,14 @@ from typing import Any
 
 import yaml
 
-from deploy.grafana import dashboard
+from tools import dashboard
 
-DEPLOY = Path(dashboard.__file__).resolve().parents[1]
+DEPLOY = dashboard.OUT.parents[1]
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "stormpilot.json").read_text())
 
 
 def test_the_json_is_what_the_program_writes() -> None:
-    assert dashboard.OUT.read_text() == dashboard.build(), "run: python -m deploy.grafana.dashboard"
+    assert dashboard.OUT.read_text() == dashboard.build(), "run: python -m tools.dashboard"
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.release import audit, parts, sbom
+from tools.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PINS = parts.pinned(REPOSITORY / "constraints.txt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.history.test_publishing import Store
+from tests.unit.history.mine.test_publishing import Store
 
 import builders
 from stormpilot.history.mine.findings import Mined

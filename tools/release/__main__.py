@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import stormpilot
-from deploy.release import audit, parts, sbom
+from tools.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "storm-plugin"
@@ -107,6 +107,6 @@ def _bundle(archive: Path, dist: Path, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
+    options = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
     options.add_argument("--no-audit", action="store_true", help="do not ask for known vulnerabilities (tests)")
     main(REPOSITORY / "dist", audited=not options.parse_args().no_audit)

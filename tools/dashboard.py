@@ -1,4 +1,4 @@
-"""The dashboard as a program: `python -m deploy.grafana.dashboard` writes stormpilot.json beside this file.
+"""The dashboard as a program: `python -m tools.dashboard` writes deploy/grafana/stormpilot.json.
 
 What an operator asks, from top to bottom: does it work, does it help, what moves, why does it not, is its input good.
 """
@@ -21,7 +21,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 
-OUT = Path(__file__).with_name("stormpilot.json")
+OUT = Path(__file__).resolve().parents[1] / "deploy" / "grafana" / "stormpilot.json"
 JOB = 'job="stormpilot"'
 TOPOLOGY = f'{JOB}, topology=~"$topology"'
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")

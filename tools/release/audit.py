@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy.release.parts import Package
+from tools.release.parts import Package
 
 
 def report(requirements: Path | None, python: list[Package], java: list[Package]) -> str:

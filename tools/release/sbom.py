@@ -15,7 +15,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from deploy.release.parts import Package
+from tools.release.parts import Package
 
 
 def write(out: Path, version: str, jars: Mapping[Path, list[Package]], python: list[Package]) -> None:
