@@ -1,4 +1,4 @@
-"""install.md, runbook.md and uninstall.md of docs/guide word for word, on a stock Storm in containers that knows nothing of us.
+"""install.md, runbook.md and uninstall.md of docs/guide, word for word, on a stock Storm in containers.
 
 Blocks below a comment `<!-- run on: HOST -->` are run, in the order of the pages, by bash in the container of that
 host; one with `until it succeeds` is tried again for a while. Restarting Nimbus is what the pages leave to the reader.
