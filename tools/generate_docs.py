@@ -115,7 +115,7 @@ def configuration() -> str:
         HEADER,
         "# Configuration\n",
         "All settings of `controller.yaml`. A setting that you leave out has its default.\n"
-        "`stormpilot config check FILE` checks a file; `stormpilot config explain [KEY]` prints the text of this page.\n"
+        "`stormpilot config check FILE` checks a file; `stormpilot config explain [KEY]` prints this page.\n"
         "The controller reads its file again on `SIGHUP`; settings marked *restart* take effect at its next start.\n",
         "[`controller.example.yaml`](controller.example.yaml) is a complete file.\n",
     ]
