@@ -9,7 +9,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist check format lock tools clean
+.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-faults: build ## parts of a real cluster broken one by one (docs/reliabilit
 
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle
 	@$(BIN)/python -m tools.release
+
+docs: setup ## the documents as a site, in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test-containers: build ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
 	@$(BIN)/python -m tools.release --no-audit >/dev/null

@@ -1,1 +1,1 @@
-"""Programs for developers and for releases: what `make dist`, `make docs` and `make tools` run."""
+"""Programs for people who work on this repository; nothing of them is installed."""

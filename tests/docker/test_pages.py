@@ -1,4 +1,4 @@
-"""docs/install.md, operate.md and uninstall.md word for word, on a stock Storm in containers that knows nothing of us.
+"""install.md, runbook.md and uninstall.md of docs/guide, word for word, on a stock Storm in containers.
 
 Blocks below a comment `<!-- run on: HOST -->` are run, in the order of the pages, by bash in the container of that
 host; one with `until it succeeds` is tried again for a while. Restarting Nimbus is what the pages leave to the reader.
@@ -33,7 +33,7 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    text = (REPOSITORY / "docs" / page).read_text("utf-8")
+    text = (REPOSITORY / "docs" / "guide" / page).read_text("utf-8")
     return [Block(m[1], bool(m[2]), m[3]) for m in BLOCK.finditer(text)]
 
 
@@ -129,7 +129,7 @@ def hosts() -> Iterator[Hosts]:
 def test_the_pages_have_blocks_for_every_host() -> None:
     assert {b.host for b in blocks("install.md")} == {"nimbus", "worker"}
     assert len(blocks("install.md")) >= 7
-    assert blocks("operate.md")
+    assert blocks("runbook.md")
     assert len(blocks("uninstall.md")) >= 4
 
 
@@ -139,7 +139,7 @@ def test_installed_operated_and_taken_out_word_for_word(hosts: Hosts) -> None:
     hosts.restart_nimbus()
     for block in install[1:]:
         hosts.run(block)
-    for block in blocks("operate.md"):
+    for block in blocks("runbook.md"):
         hosts.run(block)
     until(lambda: bool(hosts.workers()), 60, "workers")
     workers = hosts.workers()
