@@ -58,7 +58,7 @@ test-integration: build ## tests on a real ZooKeeper and a real local Storm clus
 	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q --reruns 1 -m smoke tests/e2e/faults
 
-test-faults: build ## parts of a real cluster broken one by one (docs/reliability.md; `test` runs six of them), and what is too long for `test`; 20 minutes
+test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs six of them), and what is too long for `test`; 20 minutes
 	$(BIN)/pytest -v -m "faults or long" tests
 
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle

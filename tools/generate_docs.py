@@ -235,7 +235,7 @@ def _renamed(text: str) -> str:
         ("reschedule_timeout_s", "cool_down_s"),
         ("effect.", "verify."),
         ("restart, nonstop", "restart, rolling"),
-        ("docs/nonstop.md", "docs/concepts/rolling-moves.md"),
+        ("docs/concepts/rolling-moves.md", "docs/concepts/rolling-moves.md"),
         ("migration_ended", "rollout_ended"),
         ("resources_lacking", "resources_insufficient"),
     ):

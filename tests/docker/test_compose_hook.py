@@ -20,8 +20,8 @@ COMMAND = re.compile(r"^    docker compose exec controller (stormpilot submit (?
 
 
 def command_of_the_page() -> list[str]:
-    """What docs/install.md tells to type, after `docker compose exec controller`."""
-    (found,) = COMMAND.findall((REPOSITORY / "docs" / "install.md").read_text("utf-8"))
+    """What docs/guide/install.md tells to type, after `docker compose exec controller`."""
+    (found,) = COMMAND.findall((REPOSITORY / "docs" / "guide" / "install.md").read_text("utf-8"))
     return shlex.split(found.replace("\\\n", ""))
 
 

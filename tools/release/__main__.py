@@ -19,7 +19,7 @@ PLUGIN = REPOSITORY / "storm-plugin"
 JARS = ("scheduler", "worker")
 """Modules whose jar is shipped: for Nimbus, and for workers that are measured or routed by it."""
 EXAMPLES = {
-    "docs/controller.example.yaml": "controller.yaml",
+    "docs/reference/controller.example.yaml": "controller.yaml",
     "deploy/examples/storm.yaml": "storm.yaml",
     "deploy/systemd/stormpilot.service": "stormpilot.service",
     "deploy/prometheus/alerts.yml": "alerts.yml",

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/api.md has the table.
+"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is

@@ -15,7 +15,7 @@ import pytest
 from stormpilot import cli
 
 Run = Callable[..., "Done"]
-EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "controller.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controller.example.yaml"
 
 
 @dataclass(frozen=True)

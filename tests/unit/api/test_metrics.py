@@ -25,7 +25,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot, Versioned
 
 ID = "flights-1-1763690000"
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "api.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md"
 PLACE = everywhere({("a", 6700): (1, 2, 3, 4, 5)})
 
 

@@ -49,11 +49,11 @@ def test_every_alert_has_its_paragraph_in_the_manual() -> None:
     rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
     headings = {
         line.removeprefix("### ").strip().lower()
-        for line in (DEPLOY.parent / "docs" / "operate.md").read_text().splitlines()
+        for line in (DEPLOY.parent / "docs" / "guide" / "runbook.md").read_text().splitlines()
         if line.startswith("### ")
     }
     for rule in rules:
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
-        assert page == "docs/operate.md"
+        assert page == "docs/guide/runbook.md"
         assert anchor == rule["alert"].lower()
-        assert anchor in headings, f"docs/operate.md says nothing of {rule['alert']}"
+        assert anchor in headings, f"docs/guide/runbook.md says nothing of {rule['alert']}"

@@ -42,7 +42,7 @@ def told(watch: EventDetector, *decisions: Decision, **fields: Any) -> list[tupl
 
 
 def test_every_event_is_in_the_document() -> None:
-    table = (Path(__file__).resolve().parents[3] / "docs" / "api.md").read_text()
+    table = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md").read_text()
     for kind in KINDS:
         assert f"`{kind}`" in table, kind
     for field in Event.__struct_fields__:
