@@ -46,7 +46,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }
     sites = ("east", "west", "middle")
     with scene_on(
-        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=100, conf=conf),
+        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=conf),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:

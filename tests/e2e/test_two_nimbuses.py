@@ -29,7 +29,7 @@ ROUNDS = 10
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
     """Two Nimbuses, two supervisors."""
-    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, nimbuses=2))
+    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, cpu_points=400, nimbuses=2))
     try:
         yield running
     finally:

@@ -40,12 +40,6 @@ log: {{format: json}}
 Spawn = Callable[..., "Controller"]
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 class Controller:
     """A process; `get` and `post` speak to it as the holder of a token."""
 
@@ -84,7 +78,7 @@ class Controller:
 
 
 @pytest.fixture
-def spawn(tmp_path: Path) -> Iterator[Spawn]:
+def spawn(free_port: Callable[[], int], tmp_path: Path) -> Iterator[Spawn]:
     started: list[Controller] = []
 
     def start_one(hosts: str, port: int | None = None, login: Path | None = None) -> Controller:

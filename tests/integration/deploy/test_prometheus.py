@@ -6,11 +6,10 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,6 @@ needs_prometheus = pytest.mark.skipif(
 pytestmark = [needs_prometheus, pytest.mark.zookeeper]
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 @dataclass
 class Watched:
     """A controller and the Prometheus that scrapes it every second."""
@@ -76,7 +69,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[Watched]:
+def watched(zookeeper: LocalZooKeeper, free_port: Callable[[], int], tmp_path: Path) -> Iterator[Watched]:
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(everywhere(SLOTS)))
     port, own = free_port(), free_port()
