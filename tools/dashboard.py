@@ -293,7 +293,7 @@ def build() -> str:
         dashboard.Dashboard("stormpilot")
         .uid("stormpilot")
         .tags(["storm"])
-        .description("Placement of Storm topologies by stormpilot; docs/guide/runbook.md tells what to do on each alert.")
+        .description("Placement of Storm topologies by stormpilot; docs/guide/runbook.md has a page for each alert.")
         .readonly()
         .refresh("30s")
         .time("now-3h", "now")

@@ -106,7 +106,7 @@ def _reports(e: Evidence) -> Iterator[Finding]:
         elif i not in e.reports:
             new_s = (e.now_ms - t.launched_at_ms) / 1000
             text = f"{t.name}: no load reports, so it is placed without any measurement"
-            mend = "submit it with stormpilot submit (docs/guide/instrument.md), or install the hook (docs/guide/hook.md)"
+            mend = "submit it with stormpilot submit, or install the hook (docs/guide/instrument.md, hook.md)"
             if new_s < OLD_REPORT_S:
                 text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
                 mend = f"wait until its workers run; if none come: {mend}"

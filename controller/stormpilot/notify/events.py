@@ -1,4 +1,4 @@
-"""What is worth telling, found by comparing each cycle with the one before. docs/reference/api.md describes the message.
+"""Events for the webhook, found by comparing each cycle with the one before (docs/reference/api.md).
 
 What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
 once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.

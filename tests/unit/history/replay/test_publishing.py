@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.history.mine.test_publishing import Store
 
 import builders
 from stormpilot.history.mine.findings import Mined
@@ -24,6 +23,7 @@ from stormpilot.messages.thresholds import (
     hour_of_week,
 )
 from stormpilot.zookeeper.paths import Paths
+from tests.unit.history.mine.test_publishing import Store
 
 PATHS = Paths("/stormpilot")
 OLD, NEW = "flights-1-1700000000", "flights-7-1800000000"
