@@ -37,8 +37,8 @@ public final class Proc {
   }
 
   /**
-   * The processes that a thread of this JVM started and that live; empty where they cannot be told
-   * from those of another thread: the kernel knows the first 15 bytes of a thread's name.
+   * The processes that a thread of this JVM started and that live; empty where another thread may
+   * have started them: the kernel knows the first 15 bytes of a thread's name.
    *
    * <p>A thread bears the name of the thread that created it until it sets its own, so several may
    * have the name for a moment (one that starts a process also starts a thread that waits for it).
