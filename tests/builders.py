@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Plan, Supervisor, Topology
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Edge,
+    Executor,
+    Input,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+)
 
 
 def supervisor(

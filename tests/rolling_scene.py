@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from scene import PATHS, Scene, until
-from stormpilot.model.messages import TopologySnapshot
-from stormpilot.model.migrations import Migration
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.operate import Operator
 
 SETTINGS: dict[str, Any] = {
@@ -20,12 +20,12 @@ SETTINGS: dict[str, Any] = {
     "load": {"window_s": 6, "settle_s": 2},
     "decide": {
         "mode": "act",
-        "moves": "nonstop",
+        "move_strategy": "rolling",
         "consecutive_hits": 1,
-        "reschedule_timeout_s": 5,
+        "cool_down_s": 5,
         "overload_s": 3600,
     },
-    "nonstop": {"task_refresh_s": 3, "between_s": 1, "peer_limit_ratio": 1},
+    "rollout": {"task_refresh_s": 3, "step_interval_s": 1, "peer_limit_ratio": 1},
     "api": {"enabled": False},
 }
 """Of a cluster with quick timings."""
@@ -58,8 +58,8 @@ class RollingScene(Scene):
     def operator(self) -> Operator:
         return Operator(self.zookeeper, PATHS, "test")
 
-    def migration(self) -> Migration | None:
-        found: Migration | None = self.message(PATHS.migration(self.topology_id), Migration)
+    def rollout(self) -> Rollout | None:
+        found: Rollout | None = self.message(PATHS.rollout(self.topology_id), Rollout)
         return found
 
     def loads(self) -> list[TaskLoad]:

@@ -22,7 +22,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ControllerState,
     PlanMessage,
@@ -31,12 +31,12 @@ from stormpilot.model.messages import (
     decode,
 )
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
-from stormpilot.paths import Paths
-from stormpilot.planner.check import violations
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

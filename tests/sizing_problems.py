@@ -1,4 +1,4 @@
-"""Sizing problems for tests: the paper's linear micro topology (docs/sizing.example.yaml), and small ones."""
+"""Sizing problems for tests: the paper's linear micro topology (docs/reference/sizing.example.yaml), and small ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, VmSize, parse
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "sizing.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sizing.example.yaml"
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from kazoo.client import KazooClient
 
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
@@ -23,10 +23,10 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     encode,
 )
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.build import LOAD_STREAM
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
 REPORTERS = 4

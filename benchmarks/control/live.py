@@ -16,9 +16,9 @@ import msgspec
 
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import HistoryEntry, decode
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import connect
+from stormpilot.messages.core import HistoryEntry, decode
+from stormpilot.zookeeper.client import connect
+from stormpilot.zookeeper.paths import Paths
 
 ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

@@ -102,7 +102,7 @@ def _react(rows: list[dict[str, Any]]) -> list[Table]:
     for r in rows:
         steps = [(str(i), s) for i, s in enumerate(r["steps"], 1)]
         for label, s in [*steps, ("median", r["median"])]:
-            times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "stood_s")]
+            times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "downtime_s")]
             busy = f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-"
             cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{s['storm_share']:.0%}", busy))
     return [_table("Seconds after the step", columns, cells)]

@@ -20,7 +20,7 @@ from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 from stormpilot.submit import submit_topology
 
 PROJECT = Path(__file__).with_name("step")
@@ -46,7 +46,7 @@ SETTINGS = (
         {
             "cycle": {"period_s": 5, "poll_s": 1},
             "load": {"window_s": 20, "settle_s": 5},
-            "decide": {"reschedule_timeout_s": 30},
+            "decide": {"cool_down_s": 30},
         },
     ),
 )
@@ -128,7 +128,7 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
         state, plan = seen.controller, _plan(watcher)
         if seen_s is None and state is not None and state.topologies:
             view = state.topologies[0]
-            if view.reason == "GAIN_NOT_LASTING" and state.written_at_ms / 1000 > step_s:
+            if view.reason == "GAIN_NOT_SUSTAINED" and state.written_at_ms / 1000 > step_s:
                 seen_s = state.written_at_ms / 1000 - step_s
         if published_s is None and plan is not None and plan.plan_id != before:
             published_s = plan.created_at_ms / 1000 - step_s
@@ -138,9 +138,9 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
                 "gain_seen_s": round(seen_s if seen_s is not None else published_s, 1),
                 "published_s": round(published_s, 1),
                 "applied_s": round(published_s + timed.applied_s, 1),
-                "running_s": round(published_s + timed.back_s, 1),
-                "stood_s": round(timed.stood_s, 1),
-                "storm_share": round(timed.back_s / (published_s + timed.back_s), 3),
+                "running_s": round(published_s + timed.recovery_s, 1),
+                "downtime_s": round(timed.downtime_s, 1),
+                "storm_share": round(timed.recovery_s / (published_s + timed.recovery_s), 3),
             }
         time.sleep(TICK_S)
     reason = "" if watcher.seen is None or watcher.seen.controller is None else watcher.seen.controller.sentence

@@ -1,7 +1,7 @@
 """A cluster of any size, played through a real ZooKeeper to a real controller process that only advises.
 
 Everything is real but the cluster: the controller reads the snapshots and load reports of all topologies, plans them
-all, judges the plan and writes its advice.
+all, judges the plan and writes its proposal.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from stormpilot.generate.models.loaded import Loaded, loaded
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.flow import flow_model
-from stormpilot.model.generate.loaded import Loaded, loaded
-from stormpilot.model.part import with_plans
+from stormpilot.model.flow.model import flow_model
+from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planning import cpu_s
+from stormpilot.planner_process import cpu_s
 
 ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 REPORT_S = 10.0
 PERIOD_S = 30.0
-WITHOUT_PLAN = {"None", "DATA_TOO_THIN", "NOT_INSTRUMENTED"}
+WITHOUT_PLAN = {"None", "INSUFFICIENT_METRICS", "NOT_INSTRUMENTED"}
 """What is decided for all topologies in a cycle that plans none."""
 
 

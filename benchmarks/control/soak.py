@@ -22,7 +22,7 @@ from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.submit import submit_topology
 
 SAMPLE_S = 10.0

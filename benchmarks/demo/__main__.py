@@ -23,14 +23,14 @@ from stormpilot.cli.compute import read_model
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
+from stormpilot.messages.core import PlanMessage, TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
-from stormpilot.model.flow import predicted
-from stormpilot.model.messages import PlanMessage, TopologySnapshot
+from stormpilot.model.flow.model import predicted
 from stormpilot.model.values import Plan, TopologyPlan, Worker
-from stormpilot.observe import planmodels
-from stormpilot.planner.exact import optimum
+from stormpilot.planner.methods.exact import optimum
 from stormpilot.submit import submit_topology
+from stormpilot.trafficlog import models
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUT = REPOSITORY / "build" / "demo"
@@ -45,7 +45,7 @@ zookeeper: {{hosts: "{hosts}"}}
 cycle: {{period_s: 3, poll_s: 1}}
 load: {{window_s: 20, settle_s: 5}}
 planner: {{budget_s: 5, seed: 1}}
-decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, reschedule_timeout_s: 600}}
+decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, cool_down_s: 600}}
 traffic_log: {{dir: {log_dir}}}
 """
 
@@ -125,7 +125,7 @@ def main() -> int:
             progress = watcher.progress()
         finally:
             watcher.close()
-        planned_on = read_model(OUT / "traffic" / planmodels.FOLDER / f"{plan.plan_id}.json")
+        planned_on = read_model(OUT / "traffic" / models.FOLDER / f"{plan.plan_id}.json")
         foreseen = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
         best = optimum(foreseen, OPTIMUM_BUDGET_S)
         compiled = compile_model(foreseen)

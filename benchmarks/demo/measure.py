@@ -20,15 +20,16 @@ from stormpilot.config import LoadSection
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.instrument.latency import ABOVE_MS, quantile_ms
 from stormpilot.local.cluster import LocalCluster
+from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
-from stormpilot.model.messages import TopologySnapshot
+from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
-from stormpilot.observe.build import Readiness, build
+from stormpilot.observe.build import build
 from stormpilot.observe.load import LoadHistory
-from stormpilot.observe.reader import Reader, Seen
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 PERIOD_S = 1.0
 WINDOW_S = 40.0
@@ -76,7 +77,7 @@ class Watcher:
         self.cluster = cluster
         self.topology_id = topology_id
         self.ticks: list[Tick] = []
-        self.seen: Seen | None = None
+        self.seen: StoreSnapshot | None = None
         self._load = load
         self._ratio = cpu_limit_ratio
         self._history = LoadHistory(WINDOW_S)

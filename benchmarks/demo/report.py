@@ -12,7 +12,7 @@ import stormpilot
 from benchmarks.demo.measure import Tick, Window, quantile
 from benchmarks.demo.page import ROWS, metric
 from stormpilot.cli.output import print_table
-from stormpilot.model.messages import PlanMessage, TopologySnapshot
+from stormpilot.messages.core import PlanMessage, TopologySnapshot
 
 DOWN_BELOW = 0.5
 """A second counts as lost throughput when fewer than this part of the tuples before are acked in it."""

@@ -16,14 +16,14 @@ from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import BasedOn
+from stormpilot.messages.core import BasedOn
 from stormpilot.model.values import Model, Plan
-from stormpilot.paths import Paths
 from stormpilot.publish.epoch import raise_epoch
-from stormpilot.publish.message import Round, history_entry, plan_message
+from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 PROJECT = Path(__file__).resolve().parents[2] / "topologies"
 WORKERS = 4
@@ -115,11 +115,11 @@ class Placer:
     def publish(self, plans: Mapping[str, Plan]) -> dict[str, str]:
         """Publish; topology id -> plan id."""
         now_ms = time.time_ns() // 1_000_000
-        round_ = Round(f"r-{uuid.uuid4().hex[:8]}", self._publisher.epoch.number, now_ms, list(plans), "bench-flow")
+        plan_set = PlanSet(f"r-{uuid.uuid4().hex[:8]}", self._publisher.epoch.number, now_ms, list(plans), "bench-flow")
         entries = []
         for topology_id, plan in plans.items():
             decision = Decision(topology_id, "publish", Reason.GAIN, "a placement of the benchmark")
-            message = plan_message(plan.topologies[0], plan, decision, round_, f"p-{uuid.uuid4().hex[:8]}", BasedOn())
+            message = plan_message(plan.topologies[0], plan, decision, plan_set, f"p-{uuid.uuid4().hex[:8]}", BasedOn())
             entries.append(history_entry(message, decision, "bench-flow"))
         found = self._zookeeper.read([self._paths.plan(t) for t in plans])
         versions = {t: node.version for t, node in zip(plans, found, strict=True) if node is not None}

@@ -10,7 +10,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner.flowplan import Traffic
+from stormpilot.planner.flow.planning import Traffic
 
 Maker = Callable[[Model, int], Plan]
 Place = Callable[[Compiled, np.random.Generator], Ints]

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics, node_load_mhz
-from stormpilot.model.flow import flow_model
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Model, Plan
 
 LIMIT = 0.10

@@ -6,7 +6,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stormpilot.history.generate import Spec, generate
+from stormpilot.generate.logs import Spec, generate
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "bench" / "history-logs"

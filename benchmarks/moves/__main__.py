@@ -27,7 +27,7 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit.jar import build_jar
 from stormpilot.submit.submission import prepare, send
-from stormpilot.zookeeper import connect
+from stormpilot.zookeeper.client import connect
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECT = Path(__file__).with_name("project")

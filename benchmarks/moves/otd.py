@@ -104,12 +104,12 @@ def run(form_name: str, arguments: argparse.Namespace, say: Callable[[str], None
                 "load": {"window_s": 10, "settle_s": 3},
                 "decide": {
                     "mode": "act",
-                    "moves": "nonstop",
+                    "move_strategy": "rolling",
                     "consecutive_hits": 1,
-                    "reschedule_timeout_s": 0,
+                    "cool_down_s": 0,
                     "cpu_limit_ratio": 1,
                 },
-                "nonstop": {"task_refresh_s": 3, "between_s": 1, "peer_limit_ratio": 1},
+                "rollout": {"task_refresh_s": 3, "step_interval_s": 1, "peer_limit_ratio": 1},
                 "otd": {
                     "enabled": True,
                     "period_s": 2,
@@ -154,11 +154,11 @@ def plans(cluster: LocalCluster, topology_id: str, known: int) -> tuple[int, str
     """Wait for the next plan of the loop; how many there are now, and how it was carried out. None: no more came."""
     deadline = time.monotonic() + STEP_S
     while time.monotonic() < deadline:
-        entries = [e for e in history(cluster.zookeeper_hosts, topology_id) if not e.interim_of]
+        entries = [e for e in history(cluster.zookeeper_hosts, topology_id) if not e.rollout_of]
         newest = max((e.plan.created_at_ms for e in entries), default=0)
         if newest > known:
             entry = max(entries, key=lambda e: e.plan.created_at_ms)
-            return newest, f"{entry.text}; {entry.how}" if entry.how else entry.text
+            return newest, f"{entry.text}; {entry.move_strategy}" if entry.move_strategy else entry.text
         time.sleep(0.5)
     return None
 
@@ -239,7 +239,7 @@ def markdown(result: Mapping[str, Any]) -> list[str]:
         "",
         f"Four supervisors of {form.cpu_points:g}% of a core each, `-e standby --standby "
         + " --standby ".join(f"{c}={n}" for c, n in form.standby.items())
-        + "`, one acker, `decide.moves: nonstop`.",
+        + "`, one acker, `decide.move_strategy: rolling`.",
         "Sentences/s and failed count from one step to the next, the move included; the rest is measured after it.",
         "Nodes are those on which tuples flow, CPU is that of their processes.",
         "",

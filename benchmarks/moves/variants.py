@@ -19,13 +19,13 @@ from benchmarks.moves.measured import Move
 from stormpilot import operate
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import ControllerState, StatusMessage, TopologySnapshot
-from stormpilot.model.migrations import Migration, workers_of
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.core import ControllerState, StatusMessage, TopologySnapshot
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.rollouts import Rollout, workers_of
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = Paths()
@@ -65,7 +65,7 @@ class Bench:
         return {e.start: (e.supervisor, e.port) for e in executors if e.supervisor and e.port is not None}
 
     def start(self, moves: str) -> None:
-        """Start a controller that puts executors where `placement.json` says, as `decide.moves` has it."""
+        """Start a controller that puts executors where `placement.json` says, as `decide.move_strategy` has it."""
         config = self.folder / "controller.yaml"
         settings = {
             "zookeeper": {"hosts": self.cluster.zookeeper_hosts},
@@ -73,12 +73,12 @@ class Bench:
             "load": {"window_s": 10, "settle_s": 3},
             "decide": {
                 "mode": "act",
-                "moves": moves,
+                "move_strategy": moves,
                 "consecutive_hits": 1,
-                "reschedule_timeout_s": 0,
+                "cool_down_s": 0,
                 "overload_s": 3600,
             },
-            "nonstop": {"task_refresh_s": 3, "between_s": 1, "peer_limit_ratio": 1},
+            "rollout": {"task_refresh_s": 3, "step_interval_s": 1, "peer_limit_ratio": 1},
             "api": {"enabled": False},
         }
         config.write_bytes(msgspec.json.encode(settings))
@@ -182,7 +182,7 @@ class Switch(Variant):
 
 @dataclass
 class Planned(Variant):
-    """A plan for all that can be routed, from Storm's placement to one node and back; `moves` as `decide.moves`."""
+    """Everything that can be routed goes to one node and back; `moves` as `decide.move_strategy`."""
 
     title: str = ""
     moves: str = "restart"
@@ -212,9 +212,9 @@ class Planned(Variant):
             operate.rollback(bench.operator(), bench.topology_id, self._steps_back(bench))
         until("the plan to be applied", lambda: self._applied(bench, begun_s))
         after = bench.placed()
-        m: Migration | None = bench.read(PATHS.migration(bench.topology_id), Migration)
+        m: Rollout | None = bench.read(PATHS.rollout(bench.topology_id), Rollout)
         note = f"{len(m.steps)} steps, {m.outcome}" if m is not None and m.started_at_ms >= begun_s * 1000 else ""
-        if self.moves == "nonstop" and not note.endswith("DONE"):
+        if self.moves == "rolling" and not note.endswith("DONE"):
             raise UnreachableError(f"the rolling move ended as {note or 'a restart'}: {m.text if m else ''}")
         return Move(begun_s, time.time(), changed(before, after), note)
 
@@ -223,12 +223,12 @@ class Planned(Variant):
         kept = operate.history(bench.operator(), bench.topology_id)
         now = workers_of(kept[0].entry.plan.workers)
         for back, step in enumerate(kept):
-            if step.entry.interim_of == "" and workers_of(step.entry.plan.workers) != now:
+            if step.entry.rollout_of == "" and workers_of(step.entry.plan.workers) != now:
                 return back
         raise UnreachableError("the history has no other placement")
 
     def _applied(self, bench: Bench, begun_s: float) -> bool:
-        m: Migration | None = bench.read(PATHS.migration(bench.topology_id), Migration)
+        m: Rollout | None = bench.read(PATHS.rollout(bench.topology_id), Rollout)
         if m is not None and m.running:
             return False
         kept = operate.history(bench.operator(), bench.topology_id)
@@ -239,7 +239,7 @@ class Planned(Variant):
         return (
             status is not None
             and newest.plan.created_at_ms >= begun_s * 1000
-            and newest.interim_of == ""
+            and newest.rollout_of == ""
             and (status.plan_id, status.state) == (newest.plan.plan_id, "applied")
         )
 
@@ -250,7 +250,7 @@ def variants() -> dict[str, Callable[[], Variant]]:
         "rebalance": Rebalance,
         "assignment": lambda: Planned("assignment change (restarts)", "restart"),
         "switch": Switch,
-        "rolling": lambda: Planned("rolling moves", "nonstop"),
+        "rolling": lambda: Planned("rolling moves", "rolling"),
     }
 
 

@@ -20,14 +20,16 @@ import numpy as np
 from numba import njit
 
 from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
-from stormpilot.model.flow import FlowModel, flow_model
+from stormpilot.model.flow.model import FlowModel, flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner.anneal import no_limits
-from stormpilot.planner.flowsearch import FlowSearch
-from stormpilot.planner.layout import Frame, Layout, empty_layout, frame_of, relabel
-from stormpilot.planner.objective import objective_of
+from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, frame_of, relabel
+from stormpilot.planner.placement.objective import objective_of
+from stormpilot.planner.placement.problem import (
+    no_limits,
+)
+from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.repair import repaired
-from stormpilot.planner.slots import to_slots
 
 UNITS = 1_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2

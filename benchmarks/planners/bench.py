@@ -19,8 +19,8 @@ from benchmarks.planners.targets import COST
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner.flowplan import Traffic
-from stormpilot.planner.semidefinite import inter_node_bound
+from stormpilot.planner.bounds.semidefinite import inter_node_bound
+from stormpilot.planner.flow.planning import Traffic
 
 LIMIT_S = 900.0  # of one process
 PYTHON = ROOT / ".venv" / "bin" / "python"

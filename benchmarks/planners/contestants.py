@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from stormpilot.errors import UsageError
 from stormpilot.planner import PLANNERS, planner_named
-from stormpilot.planner.best import default_iterations
-from stormpilot.planner.flowplan import Traffic
+from stormpilot.planner.flow.planning import Traffic
+from stormpilot.planner.methods.best import default_iterations
 from stormpilot.planner.registry import params_of
 
 
@@ -54,7 +54,7 @@ def best_for(budget_s: float, executors: int) -> Ours:
 
 
 def best_moving(budget_s: float, restart: float, tps: float) -> Ours:
-    """Migration-aware: the restart of a worker costs `restart` times the traffic of a mean executor, `tps`."""
+    """Rollout-aware: the restart of a worker costs `restart` times the traffic of a mean executor, `tps`."""
     return Ours(f"best, restart {restart:g} x", "best", budget_s, {"restart_tps": restart * tps})
 
 

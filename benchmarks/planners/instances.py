@@ -12,7 +12,16 @@ import numpy as np
 
 from benchmarks.planners import storm
 from benchmarks.planners.rows import fingerprint
-from stormpilot.model.generate import Loaded, Planted, Production, Small, loaded, planted, small, with_traffic
+from stormpilot.generate.models import (
+    Loaded,
+    Planted,
+    Production,
+    Small,
+    loaded,
+    planted,
+    small,
+    with_traffic,
+)
 from stormpilot.model.values import Assigned, Model, Plan
 
 GENERATORS = ("controller/stormpilot/model/generate", "storm-plugin/storm-schedulers/src/main")

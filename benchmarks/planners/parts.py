@@ -114,7 +114,7 @@ def budget(bench: Bench) -> None:
 
 
 def moves(bench: Bench) -> None:
-    """Migration-aware plans of running topologies: restarts against the traffic that is left."""
+    """Rollout-aware plans of running topologies: restarts against the traffic that is left."""
     chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[4::4]
     for base in chosen:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from stormpilot.model.cost import evaluate
-from stormpilot.model.flow import flow_model
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner.check import violations
-from stormpilot.planner.flowplan import Traffic
+from stormpilot.model.violations import violations
+from stormpilot.planner.flow.planning import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDING_MHZ = 1e-3  # what a prediction may be above a limit

@@ -328,7 +328,7 @@ def losses(table: Table, *, climbers: bool = False, parts: Sequence[tuple[str, s
 
 def _moves(table: Table) -> Target:
     curves = [c for c in table.contestants("moves") if c.startswith("best")]
-    what = "moves of a migration-aware plan against the cost that it leaves"
+    what = "moves of a rollout-aware plan against the cost that it leaves"
     return Target(
         what, "a curve", "see the table and planners-moves.svg" if curves else "", bool(curves) or None, len(curves)
     )

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from stormpilot.errors import UsageError
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     GZIP_ABOVE_BYTES,
     MAX_BYTES,
     ClusterSnapshot,
@@ -27,10 +26,11 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
-from stormpilot.model.migrations import Migration
-from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import Routes
-from stormpilot.model.settings import (
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.routes import Routes
+from stormpilot.messages.settings import (
     AuditRecord,
     DrainSetting,
     ExcludeSetting,
@@ -39,7 +39,7 @@ from stormpilot.model.settings import (
     Request,
     ThresholdSetting,
 )
-from stormpilot.model.thresholds import Profile, Thresholds
+from stormpilot.messages.thresholds import Profile, Thresholds
 
 HERE = Path(__file__).parent
 KINDS: dict[str, type[Message]] = {
@@ -52,7 +52,7 @@ KINDS: dict[str, type[Message]] = {
     "hold": Hold,
     "keyed": KeyedTask,
     "load": LoadReport,
-    "migration": Migration,
+    "rollout": Rollout,
     "mode": ModeSetting,
     "pause": PauseSetting,
     "pin": PinSetting,
@@ -132,7 +132,7 @@ def test_checksum_of_the_example_is_right_and_covers_the_placement() -> None:
     assert plan.checksum == plan.expected_checksum()
     changes: list[dict[str, Any]] = [
         {"plan_id": "p-2"},
-        {"round": "r-2"},
+        {"plan_set": "r-2"},
         {"topology_id": "other"},
         {"epoch": 8},
         {"workers": plan.workers[:1]},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stormpilot.instrument import partitions as ours
-from stormpilot.model import routes
+from stormpilot.messages import routes
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "partitions.json").read_text())
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from contract.test_messages import KINDS
-from stormpilot.model.messages import Message, PlanMessage, decode, encode
+from stormpilot.messages.core import Message, PlanMessage, decode, encode
 
 HERE = Path(__file__).parent
 EARLIER = sorted((HERE / "earlier").glob("*.json"))

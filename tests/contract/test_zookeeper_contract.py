@@ -9,7 +9,7 @@ import pytest
 from contract.zookeeper_contract import ZooKeeperContract
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
 
 
 class TestInMemory(ZooKeeperContract):

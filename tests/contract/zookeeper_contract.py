@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stormpilot.zookeeper import Append, Check, ConflictError, Delete, Put
+from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Put
 
 
 class ZooKeeperContract:

@@ -14,14 +14,14 @@ from scene import REPOSITORY, until
 
 pytestmark = pytest.mark.timeout(1200)
 NAME = "wordcount_comm"
-UNMEASURED = ("NOT_INSTRUMENTED", "DATA_TOO_THIN", "INFEASIBLE")
+UNMEASURED = ("NOT_INSTRUMENTED", "INSUFFICIENT_METRICS", "INFEASIBLE")
 """Why no plan is made of it."""
 COMMAND = re.compile(r"^    docker compose exec controller (stormpilot submit (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
 def command_of_the_page() -> list[str]:
-    """What docs/install.md tells to type, after `docker compose exec controller`."""
-    (found,) = COMMAND.findall((REPOSITORY / "docs" / "install.md").read_text("utf-8"))
+    """What docs/guide/install.md tells to type, after `docker compose exec controller`."""
+    (found,) = COMMAND.findall((REPOSITORY / "docs" / "guide" / "install.md").read_text("utf-8"))
     return shlex.split(found.replace("\\\n", ""))
 
 

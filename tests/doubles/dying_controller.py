@@ -11,10 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stormpilot import foreground, logs
+from stormpilot import logs
 from stormpilot.config import load
-from stormpilot.daemon import Daemon
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.control import signals
+from stormpilot.control.daemon import Daemon
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.planner import compute
 from stormpilot.publish.publisher import Publisher
 
@@ -30,7 +31,7 @@ def main() -> None:
 
     Publisher.publish = dying  # type: ignore[method-assign, assignment]
     logs.configure("info")
-    foreground.run(Daemon(load(config), compute, "online", "default"))
+    signals.run(Daemon(load(config), compute, "online", "default"))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import structlog
 
-from stormpilot import foreground, logs
+from stormpilot import logs
 from stormpilot.config import load
-from stormpilot.daemon import Daemon
+from stormpilot.control import signals
+from stormpilot.control.daemon import Daemon
 from stormpilot.planner import compute
 
 
@@ -32,7 +33,7 @@ def main() -> None:
     time.time = lambda: real() + offset_s
     signal.signal(signal.SIGUSR1, jump)
     logs.configure("info")
-    foreground.run(Daemon(load(config), compute, "online", "default"))
+    signals.run(Daemon(load(config), compute, "online", "default"))
 
 
 if __name__ == "__main__":

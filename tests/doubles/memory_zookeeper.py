@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper import Append, Check, ConflictError, Delete, Node, Put, Step
+from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Node, Put, Step
 
 
 class MemoryZooKeeper:

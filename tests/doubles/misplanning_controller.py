@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from doubles.planners import misbehaving
-from stormpilot import foreground, logs
+from stormpilot import logs
 from stormpilot.config import load
-from stormpilot.daemon import Daemon
-from stormpilot.planning import PlannerProcess
+from stormpilot.control import signals
+from stormpilot.control.daemon import Daemon
+from stormpilot.planner_process import PlannerProcess
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
     compute = PlannerProcess(functools.partial(misbehaving, kind), grace_s=2.0, cold_s=5.0)
     logs.configure("info")
     try:
-        foreground.run(Daemon(load(config), compute, "online", "default"))
+        signals.run(Daemon(load(config), compute, "online", "default"))
     finally:
         compute.close()
 

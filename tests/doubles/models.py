@@ -1,4 +1,4 @@
-"""Small planning models, plans and subjects of decisions.
+"""Small planning models, plans and states of decisions.
 
 The model: three supervisors `a`, `b`, `c` with two slots each and 1000 MHz to fill; topologies of four executors (1 to
 4, 200 MHz each) in two workers. Executors 1 and 3 talk (800 tuples/s), 2 and 4 talk (200).
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stormpilot.decide.admit import Subject
-from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.decide.admit import TopologyState
+from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -90,7 +90,7 @@ def plan_message(age_s: float = 0.0, **fields: Any) -> PlanMessage:
     return PlanMessage(
         **{
             "plan_id": "p-1",
-            "round": "r-1",
+            "plan_set": "r-1",
             "topology_id": "flights-1",
             "epoch": 1,
             "created_at_ms": NOW_MS - int(age_s * 1000),
@@ -117,7 +117,7 @@ def status(state: str, code: str = "OK", text: str = "", plan_id: str | None = "
 
 def subject(
     of: Topology | None = None, *, placed: bool = True, missing_slots: int = 0, mode: str = "act", **fields: Any
-) -> Subject:
+) -> TopologyState:
     """A topology as the gates see it: in mode `act`, running, measured, without a plan of ours."""
     of = of or topology(SPREAD if placed else {})
     if missing_slots:
@@ -129,4 +129,4 @@ def subject(
             executors=of.executors,
             assignment=of.assignment[missing_slots:],
         )
-    return Subject(topology=of, mode=mode, **fields)  # type: ignore[arg-type]
+    return TopologyState(topology=of, mode=mode, **fields)  # type: ignore[arg-type]

@@ -14,9 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from stormpilot import foreground, logs
+from stormpilot import logs
 from stormpilot.config import load
-from stormpilot.daemon import Daemon
+from stormpilot.control import signals
+from stormpilot.control.daemon import Daemon
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
 
@@ -45,7 +46,7 @@ def main() -> None:
         return Plan(planner=planner, topologies=[placed(t, wanted) for t in model.topologies])
 
     logs.configure("info")
-    foreground.run(Daemon(load(config), compute, "online", "default"))
+    signals.run(Daemon(load(config), compute, "online", "default"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A topology under a migration, the plug-in and its workers in a few lines, on a clock of one look a second.
+"""A topology under a rollout, the plug-in and its workers in a few lines, on a clock of one look a second.
 
 spout (task 1) alone in worker a:6700; `work` (tasks 2 to 5), by key, two each in b:6700 and c:6700; they are to change
 nodes. What is promised is checked at every look: a task whose worker restarts gets no tuples.
@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stormpilot.config.nonstop import NonstopSection
-from stormpilot.migrate.facts import Facts, as_it_runs, placement, processes_of
-from stormpilot.migrate.machine import Next, next_of
-from stormpilot.model.messages import (
+from stormpilot.config.rollout import RolloutSection
+from stormpilot.messages.core import (
     ComponentPart,
     ExecutorPart,
     HistoryEntry,
@@ -24,15 +22,22 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     WorkerPart,
 )
-from stormpilot.model.migrations import Migration, StagePart
-from stormpilot.model.reports import TaskLoad
-from stormpilot.model.routes import Routes
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart
+from stormpilot.messages.routes import Routes
+from stormpilot.rollout.facts import Facts, as_it_runs, placement, processes_of
+from stormpilot.rollout.state_machine import Next, next_of
 
 REFRESH_S = 3
 SYNC_S = 10
 """Workers ask their supervisor where tasks run; it asks Nimbus, unless its own executors change: then it is told."""
-CONFIG = NonstopSection(
-    task_refresh_s=REFRESH_S, connect_s=2, start_at_most_s=40, between_s=2, wait_at_most_s=30, drain_at_most_s=6
+CONFIG = RolloutSection(
+    task_refresh_s=REFRESH_S,
+    connect_s=2,
+    start_timeout_s=40,
+    step_interval_s=2,
+    capacity_timeout_s=30,
+    drain_timeout_s=6,
 )
 T = "words-1-1"
 NODES = ("a", "b", "c", "d")
@@ -47,7 +52,7 @@ def worker(node: str, port: int, *starts: int) -> WorkerPart:
 
 BEFORE = [worker("a", 6700, 1), worker("b", 6700, 2, 3), worker("c", 6700, 4, 5)]
 AFTER = [worker("a", 6700, 1), worker("c", 6701, 2, 3), worker("b", 6701, 4, 5)]
-STEPS = [StagePart(workers=[AFTER[1]], away=[2, 3]), StagePart(workers=[AFTER[2]], away=[4, 5])]
+STEPS = [RolloutStepPart(workers=[AFTER[1]], away=[2, 3]), RolloutStepPart(workers=[AFTER[2]], away=[4, 5])]
 
 
 def snapshot(workers: list[WorkerPart]) -> TopologySnapshot:
@@ -72,19 +77,19 @@ def snapshot(workers: list[WorkerPart]) -> TopologySnapshot:
     )
 
 
-def begun() -> Migration:
+def begun() -> Rollout:
     plan = PlanMessage(
-        plan_id="p-1", round="r", topology_id=T, epoch=1, created_at_ms=0, planner="best", workers=AFTER, checksum=""
+        plan_id="p-1", plan_set="r", topology_id=T, epoch=1, created_at_ms=0, planner="best", workers=AFTER, checksum=""
     )
     entry = HistoryEntry(plan=plan, reason="GAIN", text="less between nodes", moved_executors=4)
-    return Migration(topology_id=T, entry=entry, steps=STEPS, since_ms=0, started_at_ms=0, standing_plan_id="p-0")
+    return Rollout(topology_id=T, entry=entry, steps=STEPS, since_ms=0, started_at_ms=0, standing_plan_id="p-0")
 
 
 @dataclass
 class Rolling:
     """`look` lets a second pass. `before_write` may drop what would be written (a leader that ends just then)."""
 
-    migration: Migration = field(default_factory=begun)
+    rollout: Rollout = field(default_factory=begun)
     workers: list[WorkerPart] = field(default_factory=lambda: list(BEFORE))
     routes: Routes | None = None
     plan_id: str = "p-0"
@@ -122,19 +127,19 @@ class Rolling:
         if self.checked:
             self.check()
         facts = self.facts()
-        found = next_of(self.migration, facts, CONFIG)
+        found = next_of(self.rollout, facts, CONFIG)
         if found is None or not self.before_write(found):
             return None
         self.write(found, facts)
         return found
 
-    def until_ended(self, at_most_s: int = 400) -> Migration:
+    def until_ended(self, at_most_s: int = 400) -> Rollout:
         """Look until it is over."""
         for _ in range(at_most_s):
-            if not self.migration.running:
-                return self.migration
+            if not self.rollout.running:
+                return self.rollout
             self.look()
-        raise AssertionError(f"it goes on for ever: {self.migration.sentence(self.now_s * 1000)}")
+        raise AssertionError(f"it goes on for ever: {self.rollout.sentence(self.now_s * 1000)}")
 
     def new_leader(self) -> None:
         """Whoever leads now remembers nothing of what tasks did."""
@@ -166,10 +171,10 @@ class Rolling:
 
     def facts(self) -> Facts:
         running = self.reporting()
-        phase = (self.migration.step, self.migration.phase, self.migration.since_ms)
+        phase = (self.rollout.step, self.rollout.phase, self.rollout.since_ms)
         if phase != self._phase:
             self._phase, self._first = phase, dict.fromkeys(running, (self.now_s, 0))
-        m = self.migration
+        m = self.rollout
         self._heard |= {t: self._process[t] for t in running}
         loads = {
             (t, False): TaskLoad(
@@ -213,16 +218,16 @@ class Rolling:
     def write(self, found: Next, facts: Facts) -> None:
         """All of it at once, as the one transaction does."""
         self.written.append(found)
-        m = found.migration
+        m = found.rollout
         if found.routes is not None:
             self.routes = found.routes
         if found.publish or found.withdraw:
             number = f"p-1-{len(self.written)}"
             ports = {n: [6700, 6701, 6702, 6703] for n in NODES}
-            workers = placement(self.migration, facts, ports) if found.publish else as_it_runs(facts)
+            workers = placement(self.rollout, facts, ports) if found.publish else as_it_runs(facts)
             self.publish(number, workers)
             m = msgspec.structs.replace(m, standing_plan_id=number, withdrawn=m.withdrawn + int(found.withdraw))
-        self.migration = m
+        self.rollout = m
 
     def _shim(self) -> None:
         if self._published_s is None or self.now_s - self._published_s < self.apply_s or self.shim == "silent":

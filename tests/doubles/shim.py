@@ -17,7 +17,7 @@ from kazoo.exceptions import KazooException
 
 from doubles import snapshots
 from stormpilot.errors import UsageError
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     Message,
     PlanMessage,
@@ -26,7 +26,7 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 
 class ShimDouble:
@@ -148,8 +148,8 @@ class ShimDouble:
                 continue
             if plan is None or plan.plan_id in self.applied or plan.plan_id in self.refused:
                 continue
-            members = [self._read_plan(t) for t in plan.round_topologies]
-            if any(m is None or m.round != plan.round for m in members):
+            members = [self._read_plan(t) for t in plan.plan_set_topologies]
+            if any(m is None or m.plan_set != plan.plan_set for m in members):
                 continue  # the rest of the round is still to come
             refusal = next((r for m in members if m and (r := self._refusal(m))), None)
             for member in (m for m in members if m is not None):
@@ -173,7 +173,7 @@ class ShimDouble:
             if w.port not in ports.get(w.supervisor, set()):
                 return "PORT_UNKNOWN", f"{w.supervisor}:{w.port} is no slot"
             for other in self._topologies.values():
-                if other.id not in plan.round_topologies and any(
+                if other.id not in plan.plan_set_topologies and any(
                     (e.supervisor, e.port) == (w.supervisor, w.port) for e in other.executors
                 ):
                     return "SLOT_OCCUPIED", f"{w.supervisor}:{w.port} is held by {other.id}"
@@ -200,7 +200,7 @@ class ShimDouble:
             StatusMessage(
                 topology_id=topology_id,
                 plan_id=None if plan is None else plan.plan_id,
-                round=None if plan is None else plan.round,
+                plan_set=None if plan is None else plan.plan_set,
                 state=state,  # type: ignore[arg-type]
                 code=code,
                 text=text,

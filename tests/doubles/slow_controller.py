@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from stormpilot import foreground, logs
+from stormpilot import logs
 from stormpilot.config import load
-from stormpilot.daemon import Daemon
+from stormpilot.control import signals
+from stormpilot.control.daemon import Daemon
+from stormpilot.control.planner_client import TINY
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planners import TINY
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def main() -> None:
         return compute(model, planner, params, seed=seed, left_s=left_s)
 
     logs.configure("info")
-    foreground.run(Daemon(load(config), stuck, "online", "default"))
+    signals.run(Daemon(load(config), stuck, "online", "default"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
@@ -18,7 +18,7 @@ from stormpilot.model.messages import (
     SupervisorPart,
     TopologySnapshot,
 )
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 
 T0_MS = 1_763_690_000_000
 LOAD = "stormpilot_load"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from doubles import snapshots
 from doubles.world import SETTINGS, World
-from stormpilot.account import Account
-from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
 from stormpilot.planner import compute
 
 SOURCE, PARSERS, SINKS, ACKER = 1, (2, 3, 4, 5), (6, 7), 8
@@ -162,7 +162,7 @@ class Weather(World):
     def _nodes(self, topology_id: str) -> dict[int, str]:
         return {e.start: e.supervisor for e in self._topologies[topology_id].executors if e.supervisor is not None}
 
-    def _take_down(self, account: Account, before: Mapping[str, Mapping[int, str]]) -> None:
+    def _take_down(self, account: CycleReport, before: Mapping[str, Mapping[int, str]]) -> None:
         for move in account.ended:
             for made in self.made[move.topology_id]:
                 if made.at_s == (move.published_at_ms - self._began_ms) / 1000 and move.judged_at_ms is not None:

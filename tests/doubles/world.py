@@ -14,11 +14,12 @@ import msgspec
 
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.account import Account
 from stormpilot.config import Config, parse
-from stormpilot.cycle import Cycle
+from stormpilot.control.cycle import Cycle
+from stormpilot.control.recorder import Recorder
 from stormpilot.decide.events import Event
-from stormpilot.model.messages import (
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import (
     ComponentPart,
     ControllerState,
     ExecutorPart,
@@ -30,22 +31,21 @@ from stormpilot.model.messages import (
     decode,
     encode,
 )
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
-from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import STANDBY_KEY, Routes
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
-from stormpilot.paths import Paths
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.recorder import Recorder
+from stormpilot.zookeeper.paths import Paths
 
 SETTINGS = """\
 cycle: {period_s: 10, poll_s: 2}
 load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4}
-decide: {mode: act, consecutive_hits: 1, reschedule_timeout_s: 120}
+decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 """
 Slots = Mapping[tuple[str, int], tuple[int, ...]]
 POLL_S = 2
@@ -86,7 +86,7 @@ class World:
         self.apply_after_s = 4.0
         self.applied: list[str] = []
         self.events: list[Event] = []
-        self.accounts: list[Account] = []
+        self.accounts: list[CycleReport] = []
         self._ids = itertools.count(1)
         self._topologies: dict[str, TopologySnapshot] = {}
         self._counted: dict[tuple[str, int], dict[int, float]] = {}
@@ -171,8 +171,8 @@ class World:
             self._work()
             self._plug_in()
             observation = self.cycle.observer.look(self.now_ms)
-            if self.cycle.migrator.wanted(observation):
-                self.cycle.migrate(observation)
+            if self.cycle.rollout_runner.wanted(observation):
+                self.cycle.advance_rollouts(observation)
                 observation = self.cycle.observer.look(self.now_ms)
             if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
                 account = self.cycle.run(observation)
@@ -209,9 +209,9 @@ class World:
         (node,) = self.zookeeper.read([self.paths.routes(topology_id)])
         return None if node is None else decode(node.data, Routes, "routes")
 
-    def migration(self, topology_id: str) -> Migration | None:
-        (node,) = self.zookeeper.read([self.paths.migration(topology_id)])
-        return None if node is None else decode(node.data, Migration, "migration")
+    def rollout(self, topology_id: str) -> Rollout | None:
+        (node,) = self.zookeeper.read([self.paths.rollout(topology_id)])
+        return None if node is None else decode(node.data, Rollout, "rollout")
 
     def history(self, topology_id: str) -> list[HistoryEntry]:
         (names,) = self.zookeeper.children([self.paths.plan_history(topology_id)])
@@ -295,7 +295,9 @@ class World:
             plan = self.plan(t)
             if plan is None or plan.plan_id in self.applied:
                 continue
-            whole = all((p := self.plan(m)) is not None and p.round == plan.round for m in plan.round_topologies)
+            whole = all(
+                (p := self.plan(m)) is not None and p.plan_set == plan.plan_set for m in plan.plan_set_topologies
+            )
             if whole and self.now_ms - plan.created_at_ms >= self.apply_after_s * 1000:
                 self.applied.append(plan.plan_id)
                 self.place(t, {(w.supervisor, w.port): tuple(s for s, _ in w.executors) for w in plan.workers})

@@ -19,14 +19,14 @@ from stormpilot.local.spec import ClusterSpec
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
 
 NAME, WORDS = "wordcount_comm", 7
-R, FLOOR = "decide.gain_threshold_ratio", "effect.noise_floor_ratio"
+R, FLOOR = "decide.gain_threshold_ratio", "verify.noise_floor_ratio"
 WINDOWS = 8
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     """A controller that advises and keeps windows of five seconds; half a minute of them is to be enough."""
-    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2), tmp_path, Scene) as scene:
+    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2, cpu_points=400), tmp_path, Scene) as scene:
         scene.config.write_text(
             f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 1, poll_s: 1}\n"
@@ -78,7 +78,7 @@ def judged_by(scene: Scene, source: str) -> bool:
 
 
 def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene) -> None:
-    until(lambda: judged_by(scene, ""), 120, "a plan to be advised")
+    until(lambda: judged_by(scene, ""), 120, "a plan to be proposed")
     assert (decision(scene).threshold, decision(scene).threshold_from) == (0.03, "")
     until(lambda: steady(scene) >= WINDOWS, 120, "a log that is long enough")
     controller = scene.controller
@@ -91,7 +91,7 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
     entries = {(e["name"], *e["of"]): e for e in mined["thresholds"]["entries"]}
     gain = entries[R,]
     assert gain["source"] == "mined" and gain["rows"] >= 5, gain["text"]
-    assert gain["value"] >= 0.05, "never below the floor of effect.noise_floor_ratio"
+    assert gain["value"] >= 0.05, "never below the floor of verify.noise_floor_ratio"
     assert [x["text"] for (name, *_), x in entries.items() if name == "decide.overload_s"] == [
         "no overloads that ended by themselves"
     ], "what the log does not tell keeps its default, and says so"

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.control.live import lose_host
 from scene import PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry, TopologyView
+from stormpilot.messages.core import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
@@ -28,8 +28,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cycle": {"period_s": 2, "poll_s": 1},
     "load": {"window_s": 10, "settle_s": 5},
     "planner": {"budget_s": 2, "first_plan": "default"},
-    "decide": {"mode": "act", "consecutive_hits": 1, "reschedule_timeout_s": 0, "payback_s": 3600},
-    "refill": {"enabled": False},
+    "decide": {"mode": "act", "consecutive_hits": 1, "cool_down_s": 0, "payback_s": 3600},
+    "new_supervisors": {"enabled": False},
     "api": {"enabled": False},
 }
 
@@ -46,7 +46,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }
     sites = ("east", "west", "middle")
     with scene_on(
-        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=100, conf=conf),
+        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=conf),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:
@@ -145,7 +145,7 @@ def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: 
         "relief_ratio": 0.1,
         "traffic_rise_ratio": 1.0,
     }
-    control(scene, decide={"gain_threshold_ratio": 1.0}, refill=refill)
+    control(scene, decide={"gain_threshold_ratio": 1.0}, new_supervisors=refill)
     assert MIDDLE in where(scene).values()
     lose_host(scene.cluster, MIDDLE)
     everyone = len(where(scene))
@@ -157,7 +157,7 @@ def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: 
     scene.cluster.start_daemon(MIDDLE)
     until(lambda: len(history(scene)) > plans, 90, "a plan after the host's return")
     (entry,) = history(scene)[plans:]
-    assert (entry.reason, f"{MIDDLE} came and is used" in entry.text) == ("REFILL", True), entry.text
+    assert (entry.reason, f"{MIDDLE} came and is used" in entry.text) == ("NEW_SUPERVISOR", True), entry.text
     until(lambda: scene.applied() and MIDDLE in where(scene).values(), 60, "the host to be used")
 
 
@@ -170,7 +170,7 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     turn(scene, 0.35)
     plans = len(history(scene))
     log = scene.log.stat().st_size
-    control(scene, effect={"back_off_s": 600})
+    control(scene, verify={"back_off_s": 600})
     until(lambda: len(history(scene)) > plans, 120, "the move to the west")  # many plans in the hour: it must last
     turn(scene, 1.0)
     assert history(scene)[-1].reason == "GAIN"

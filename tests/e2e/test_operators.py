@@ -10,8 +10,8 @@ import pytest
 
 from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.moves import MoveState
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.moves import MoveState
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -138,7 +138,7 @@ def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(
     settled(scene, "ROLLBACK")
     assert groups(scene.placed()) == groups(first)  # a port that was just left may be another one
     assert stay.items() <= scene.workers().items()
-    until(lambda: view(scene).reason == "HELD", 30, "the hold")
+    until(lambda: view(scene).reason == "OPERATOR_HOLD", 30, "the hold")
     assert "disk is in" in view(scene).text
 
 
@@ -155,7 +155,7 @@ def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(sce
     scene.cycles(2)
     assert scene.placed() == before
     done(scene, "resume", NAME)
-    settled(scene, "SETTING")
+    settled(scene, "CONSTRAINT_VIOLATED")
     assert scene.placed()[task][0] == target
     (left,) = {before[task]}
     moved = {e for e, slot in scene.placed().items() if slot != before[e]}

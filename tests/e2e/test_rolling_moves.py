@@ -10,8 +10,8 @@ import pytest
 from rolling_scene import RollingScene
 from scene import PATHS, REPOSITORY, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.routes import Routes
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.routes import Routes
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -52,7 +52,7 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
     rolling.place(a0=[], a1=["forward:0", "tally:0"], a2=["forward:1", "tally:1"])
 
     def in_the_middle() -> bool:
-        m = rolling.migration()
+        m = rolling.rollout()
         return m is not None and m.phase == "moving"
 
     until(in_the_middle, 90, "a step to be under way")
@@ -62,11 +62,11 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
     rolling.lead()
 
     def over() -> bool:
-        m = rolling.migration()
+        m = rolling.rollout()
         return m is not None and not m.running
 
-    until(over, 180, "the migration to end")
-    m = rolling.migration()
+    until(over, 180, "the rollout to end")
+    m = rolling.rollout()
     assert m is not None
     assert (m.outcome, m.step + 1, len(m.steps)) == ("DONE", 2, 2), m.text
     until(rolling.applied, 30, "the plan to be applied")
@@ -83,7 +83,7 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
     folder = PATHS.plan_history(rolling.topology_id)
     names = rolling.zookeeper.children([folder])[0]
     entries = [rolling.message(f"{folder}/{n}", HistoryEntry) for n in names]
-    assert [(e.reason, e.interim_of) for e in entries[-2:]] == [("GAIN", m.entry.plan.plan_id), ("GAIN", "")]
+    assert [(e.reason, e.rollout_of) for e in entries[-2:]] == [("GAIN", m.entry.plan.plan_id), ("GAIN", "")]
 
     rolling.stop_file.touch()
     until(lambda: rolling.of("keys").completed == rolling.of("keys").emitted, 60, "every tuple to be acked")

@@ -13,10 +13,10 @@ import pytest
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import ClusterSnapshot, StatusMessage, decode
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, StatusMessage, decode
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
 
@@ -29,7 +29,7 @@ ROUNDS = 10
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
     """Two Nimbuses, two supervisors."""
-    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, nimbuses=2))
+    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, cpu_points=400, nimbuses=2))
     try:
         yield running
     finally:
@@ -44,7 +44,7 @@ def controller(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Pop
         f'zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}}\n'
         "cycle: {period_s: 2, poll_s: 1}\n"
         "planner: {name: online, first_plan: default}\n"
-        "decide: {mode: act, reschedule_timeout_s: 3600}\n"
+        "decide: {mode: act, cool_down_s: 3600}\n"
         "api: {enabled: false}\n"
     )
     with (tmp_path / "controller.log").open("wb") as log:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from benchmarks.planners import storm
-from stormpilot.model.generate import Loaded, loaded
+from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.values import Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 pytestmark = pytest.mark.cluster
 

@@ -6,6 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
+import networkx
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "controller" / "stormpilot"
@@ -13,24 +14,32 @@ IMPURE = {
     *("kazoo", "requests", "pyspark", "thriftpy2", "streamparse", "pystorm", "urllib", "http", "socket"),
     *("time", "datetime", "random", "secrets", "uuid", "threading", "subprocess", "multiprocessing", "asyncio"),
 }
-PURE_FOLDERS = ("model", "planner", "decide", "migrate", "sizing")
+PURE_FOLDERS = ("messages", "model", "planner", "decide", "rollout", "sizing")
 PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
-STAGES_ABOVE = {
-    "model": {"observe", "planner", "sizing", "decide", "publish", "cli", "local", "instrument", "submit"},
-    "planner": {"observe", "sizing", "decide", "publish", "cli", "local", "instrument", "submit"},
-    "sizing": {"observe", "decide", "publish", "cli", "local", "instrument", "submit"},
-    "decide": {"observe", "planner", "publish", "cli", "local", "instrument", "submit"},
-    "observe": {"planner", "decide", "publish", "cli", "local", "instrument", "submit"},
-    "publish": {"observe", "planner", "cli", "local", "instrument", "submit"},
-    "instrument": {"observe", "planner", "decide", "publish", "cli", "local", "model", "submit"},
-    "migrate": {"observe", "publish", "cli", "local", "instrument", "submit"},
-    "notify": {"planner", "publish", "cli", "local", "instrument", "submit"},
-}
-for _above in STAGES_ABOVE.values():
-    _above |= {"api"}  # what looks at the whole from outside
-for _before in ("model", "planner", "sizing", "decide", "observe", "publish", "instrument"):
-    STAGES_ABOVE[_before] |= {"migrate"}
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "logs"),
+    ("messages", "zookeeper", "nimbus"),
+    ("model", "config", "instrument"),
+    ("decide", "planner"),
+    ("rollout", "tuning", "publish", "sizing", "planner_process", "submit", "local"),
+    ("observe",),
+    ("operate", "trafficlog", "notify"),
+    ("api", "doctor", "history", "generate"),
+    ("control",),
+    ("cli",),
+    ("__main__",),
+)
+"""From the bottom up: a folder (or a module beside the folders) imports only from the layers below its own."""
+PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("placement",),
+    ("search", "heuristics"),
+    ("bounds",),
+    ("admission", "registry", "repair", "explain"),
+    ("methods",),
+    ("flow",),
+    ("__init__",),
+)
 
 
 def modules(folder: str) -> list[Path]:
@@ -106,11 +115,44 @@ def test_instrument_imports_only_streamparse_kazoo_and_the_standard_library() ->
             assert top in INSTRUMENT_MAY_IMPORT or top in sys.stdlib_module_names, f"{path}: {name}"
 
 
-@pytest.mark.parametrize("folder", sorted(STAGES_ABOVE))
-def test_stages_import_only_stages_before_them(folder: str) -> None:
-    for path in modules(folder):
-        stages = {n.split(".")[1] for n in imported(path) if n.startswith("stormpilot.") and n.count(".") >= 2}
-        assert not stages & STAGES_ABOVE[folder], path.relative_to(PACKAGE)
+def _layer(name: str, layers: tuple[tuple[str, ...], ...]) -> int:
+    found = [i for i, members in enumerate(layers) if name in members]
+    assert found, f"{name} stands in no layer: add it to the list of this test"
+    return found[0]
+
+
+def _upwards(folder: Path, package: str, layers: tuple[tuple[str, ...], ...]) -> list[str]:
+    """Imports of a module of `folder` from its own layer (but its own folder) or from one above it."""
+    wrong = []
+    for path in sorted(folder.rglob("*.py")):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        if own == "__init__" and own not in layers[-1]:
+            continue
+        for name in imported(path):
+            other = name.removeprefix(f"{package}.").split(".")[0] if name.startswith(f"{package}.") else own
+            if (
+                other != own
+                and _file_of(f"{package}.{other}") is not None
+                and _layer(other, layers) >= _layer(own, layers)
+            ):
+                wrong.append(f"{path.relative_to(PACKAGE)} imports {name}")
+    return wrong
+
+
+def test_a_folder_imports_only_from_layers_below_it() -> None:
+    assert not _upwards(PACKAGE, "stormpilot", LAYERS)
+
+
+def test_within_the_planner_too() -> None:
+    assert not _upwards(PACKAGE / "planner", "stormpilot.planner", PLANNER_LAYERS)
+
+
+def test_no_circle_of_files() -> None:
+    """Imports inside functions count: a circle that is hidden there is one all the same."""
+    files = {p: {f for n in imported(p) if (f := _file_of(n)) is not None and f != p} for p in PACKAGE.rglob("*.py")}
+    graph = networkx.DiGraph([(a, b) for a, others in files.items() for b in others])
+    circles = [c for c in networkx.strongly_connected_components(graph) if len(c) > 1]
+    assert not [sorted(str(p.relative_to(PACKAGE)) for p in c) for c in circles]
 
 
 def test_only_history_imports_pyspark() -> None:

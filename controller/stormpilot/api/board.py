@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stormpilot.account import Account
-from stormpilot.model.messages import ControllerState
-from stormpilot.model.moves import MoveState
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import ControllerState
+from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 
@@ -20,10 +20,10 @@ Part = Literal["starting", "standby", "leading", "stopping"]
 
 
 @dataclass(frozen=True)
-class Looked:
+class CompletedCycle:
     """One cycle, when it is over; `moves` is what became of the last move of each topology."""
 
-    account: Account
+    account: CycleReport
     observation: Observation
     state: ControllerState | None
     took_s: float
@@ -40,7 +40,7 @@ class Looked:
 
 
 @dataclass
-class Board:
+class ProcessStatus:
     """`part` is what this process plays; `leader` who leads, where that is another one; `epoch` ours while we lead.
 
     `beat_s` is when the controller's thread was last seen to go on, by `clock_s`.
@@ -55,7 +55,7 @@ class Board:
     epoch: int = 0
     cycles: int = 0
     failed_cycles: int = 0
-    last: Looked | None = None
+    last: CompletedCycle | None = None
     cycle_s: float | None = None
     beat_s: float = field(init=False)
 
@@ -73,7 +73,7 @@ class Board:
         self.part = part
         self.beat()
 
-    def cycle_done(self, looked: Looked) -> None:
+    def cycle_done(self, looked: CompletedCycle) -> None:
         """A cycle is over."""
         self.last = looked
         self.cycles += 1

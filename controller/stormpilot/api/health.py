@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.api.board import Board
+from stormpilot.api.board import ProcessStatus
 from stormpilot.config import Config
-from stormpilot.status import stuck_after_s
+from stormpilot.operate.status import stuck_after_s
 
 GROUPS = 4
 """A cycle plans at most so many groups of topologies, each within the planner's budget."""
@@ -25,7 +25,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     part: Literal["starting", "standby", "leading", "stopping"]
 
 
-def alive(board: Board, config: Config) -> Health:
+def alive(board: ProcessStatus, config: Config) -> Health:
     """Whether the thread that runs the cycles has been seen lately; one that stands by waits without a sign of life."""
     silent_s = board.clock_s() - board.beat_s
     limit_s = stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s + CALLS_S
@@ -34,7 +34,7 @@ def alive(board: Board, config: Config) -> Health:
     return _health(board, True, "alive")
 
 
-def ready(board: Board, config: Config, leaders_age_s: float | None) -> Health:
+def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> Health:
     """Whether ZooKeeper is connected, and we lead with a fresh cycle or stand by behind a leader with a fresh one.
 
     `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
@@ -56,5 +56,5 @@ def ready(board: Board, config: Config, leaders_age_s: float | None) -> Health:
     return _health(board, False, board.part)
 
 
-def _health(board: Board, ok: bool, text: str) -> Health:
+def _health(board: ProcessStatus, ok: bool, text: str) -> Health:
     return Health(ok=ok, text=text, controller=board.name, part=board.part)

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/api.md has the table.
+"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
@@ -24,9 +24,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import stormpilot
-from stormpilot.account import Account
-from stormpilot.api.board import Board, Looked
-from stormpilot.model.messages import TopologySnapshot, TopologyView
+from stormpilot.api.board import CompletedCycle, ProcessStatus
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import TopologySnapshot, TopologyView
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -46,7 +46,7 @@ class Metrics:
 
     def __init__(
         self,
-        board: Board,
+        board: ProcessStatus,
         *,
         notifications: Callable[[], tuple[Mapping[str, int], int]] = lambda: ({}, 0),
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
@@ -60,8 +60,8 @@ class Metrics:
             r, "plan_answers", "What the scheduler plug-in said to plans, when it changed.", "topology", "state", "code"
         )
         self.events = _counter(r, "events", "What moves did when measured afterwards, and alerts.", "topology", "kind")
-        self.migrations = _counter(
-            r, "migrations_ended", "Plans carried out step by step, by how that ended.", "topology", "outcome"
+        self.rollouts = _counter(
+            r, "rollouts_ended", "Plans carried out step by step, by how that ended.", "topology", "outcome"
         )
         self.requests = _counter(r, "api_requests", "HTTP requests answered.", "method", "route", "status")
         self.duration = Histogram(
@@ -72,21 +72,21 @@ class Metrics:
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
 
-    def cycle_done(self, looked: Looked) -> None:
+    def cycle_done(self, looked: CompletedCycle) -> None:
         """Count a cycle."""
         account = looked.account
         self.duration.observe(looked.took_s)
         for d in account.decisions.values():
             self.decisions.labels(d.action, d.reason.value).inc()
-            if d.action == "hold":
+            if d.action == "skip":
                 self.refusals.labels(d.reason.value).inc()
         self.published_plans(account)
         for event in account.events:
             self.events.labels(event.topology, event.kind.value).inc()
         self._answers(looked)
-        self._migrations(looked)
+        self._rollouts(looked)
 
-    def published_plans(self, account: Account) -> None:
+    def published_plans(self, account: CycleReport) -> None:
         """Count the plans that were published."""
         for topology_id, entry in account.plans.items():
             name = account.names[topology_id]
@@ -97,7 +97,7 @@ class Metrics:
         """The answer to a scrape."""
         return generate_latest(self.registry)
 
-    def _answers(self, looked: Looked) -> None:
+    def _answers(self, looked: CompletedCycle) -> None:
         seen = looked.observation.seen
         for topology_id, status in seen.statuses.items():
             now = (status.plan_id, status.state, status.code)
@@ -106,17 +106,17 @@ class Metrics:
             self._said[topology_id] = now
         self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
 
-    def _migrations(self, looked: Looked) -> None:
+    def _rollouts(self, looked: CompletedCycle) -> None:
         """Count those that ended since the cycle before; what ended before the first cycle was counted then."""
         seen, before = looked.observation.seen, self._ended
         self._ended = {}
-        for t, kept in seen.migrations.items():
+        for t, kept in seen.rollouts.items():
             m = kept.message
             if m is None or m.running:
                 continue
             now = self._ended[t] = (m.entry.plan.plan_id, m.started_at_ms)
             if before is not None and before.get(t) != now and t in seen.topologies:
-                self.migrations.labels(seen.topologies[t].name, m.outcome).inc()
+                self.rollouts.labels(seen.topologies[t].name, m.outcome).inc()
 
 
 def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
@@ -128,7 +128,7 @@ class _OnScrape(Collector):
 
     def __init__(
         self,
-        board: Board,
+        board: ProcessStatus,
         notifications: Callable[[], tuple[Mapping[str, int], int]],
         now_ms: Callable[[], int],
     ):
@@ -165,7 +165,7 @@ class _OnScrape(Collector):
         yield _total("notifications", "Events for the webhook, by what became of them.", ["outcome"], by_outcome)
         yield _one("notifications_waiting", "Events that are not delivered yet.", waiting)
 
-    def _cluster(self, last: Looked) -> Iterator[Metric]:
+    def _cluster(self, last: CompletedCycle) -> Iterator[Metric]:
         seen, now_ms = last.observation.seen, self._now_ms()
         if seen.cluster is not None:
             age_s = (now_ms - seen.cluster.written_at_ms) / 1000
@@ -184,7 +184,7 @@ class _OnScrape(Collector):
         doubts = {(k.removeprefix("load_"),): n for k, n in counters.items() if k.startswith("load_")}
         yield _total("load_counts_not_used", "What load reports said and was not used, by why.", ["reason"], doubts)
 
-    def _topologies(self, last: Looked) -> Iterator[Metric]:
+    def _topologies(self, last: CompletedCycle) -> Iterator[Metric]:
         seen, now_ms = last.observation.seen, self._now_ms()
         since_s = (now_ms - last.observation.at_ms) / 1000
         snapshots: dict[str, TopologySnapshot] = {s.name: s for _, s in sorted(seen.topologies.items())}
@@ -224,7 +224,7 @@ class _OnScrape(Collector):
         labels = ["topology", "placement"]
         yield _gauge("inter_node_tuples_per_second", f"{text}.", labels, tps)
         yield _gauge("inter_node_ratio", f"{text}: the part of all tuples.", labels, share)
-        yield from self._migrations(last, now_ms)
+        yield from self._rollouts(last, now_ms)
         moves = {last.account.names.get(t, t): m for t, m in sorted(last.moves.items()) if m.before}
         yield per(
             "gain_predicted_ratio",
@@ -237,22 +237,22 @@ class _OnScrape(Collector):
             {t: _gain(m.before, m.measured) for t, m in moves.items()},
         )
 
-    def _migrations(self, last: Looked, now_ms: int) -> Iterator[Metric]:
+    def _rollouts(self, last: CompletedCycle, now_ms: int) -> Iterator[Metric]:
         """How far plans are that are carried out step by step; topologies without one are not listed."""
         seen = last.observation.seen
         running = {
             seen.topologies[t].name: kept.message
-            for t, kept in sorted(seen.migrations.items())
+            for t, kept in sorted(seen.rollouts.items())
             if t in seen.topologies and kept.message is not None and kept.message.running
         }
         labels = ["topology"]
         steps = {(t,): float(len(m.steps)) for t, m in running.items()}
-        yield _gauge("migration_steps", "Steps of the plan that is being carried out step by step.", labels, steps)
+        yield _gauge("rollout_steps", "Steps of the plan that is being carried out step by step.", labels, steps)
         done = {(t,): float(m.step) for t, m in running.items()}
-        yield _gauge("migration_steps_done", "How many of them are done.", labels, done)
+        yield _gauge("rollout_steps_done", "How many of them are done.", labels, done)
         ages_s = {(t, m.phase): (now_ms - m.since_ms) / 1000 for t, m in running.items()}
         yield _gauge(
-            "migration_phase_age_seconds", "How long the present step is in its phase.", ["topology", "phase"], ages_s
+            "rollout_phase_age_seconds", "How long the present step is in its phase.", ["topology", "phase"], ages_s
         )
 
 

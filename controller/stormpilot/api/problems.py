@@ -10,8 +10,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
-from stormpilot.lookup import UnknownTopologyError
-from stormpilot.zookeeper import ConflictError
+from stormpilot.operate.plans import UnknownTopologyError
+from stormpilot.zookeeper.client import ConflictError
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"

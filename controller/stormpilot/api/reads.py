@@ -10,7 +10,6 @@ from litestar import Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
-from stormpilot import lookup
 from stormpilot.api.guard import needs
 from stormpilot.api.problems import ProblemError
 from stormpilot.api.source import Source
@@ -18,12 +17,22 @@ from stormpilot.api.tokens import Role
 from stormpilot.config import describe
 from stormpilot.decide.gates import GateState, gates
 from stormpilot.errors import RefusedError
-from stormpilot.model.messages import PlanMessage
-from stormpilot.model.part import with_headroom
-from stormpilot.model.settings import AuditRecord
+from stormpilot.messages.core import PlanMessage
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.model.subset import with_headroom
 from stormpilot.model.values import Model
-from stormpilot.operate import HistoryStep, MigrationView, Remaining, audit, draining, history, migration, outcome
-from stormpilot.planner.explain import Explanation
+from stormpilot.operate import (
+    HistoryStep,
+    Remaining,
+    RolloutView,
+    audit,
+    draining,
+    history,
+    outcome,
+    plans,
+    rollout,
+)
+from stormpilot.planner.explain.explain import Explanation
 
 From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
@@ -31,9 +40,9 @@ SECRET = "..."
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan; `advice` where nobody applies it, because the mode is `advise`."""
+    """A plan; `proposal` where nobody applies it, because the mode is `advise`."""
 
-    advice: bool
+    proposal: bool
     plan: PlanMessage
 
 
@@ -50,7 +59,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan moves against where executors run now."""
 
-    advice: bool
+    proposal: bool
     plan: str
     moves: list[Move]
 
@@ -71,7 +80,7 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     topology: dict[str, Any]
     reason: str = ""
-    advice: bool = False
+    proposal: bool = False
     plan: str | None = None
     planner: str | None = None
     before: dict[str, float] = {}
@@ -111,16 +120,16 @@ def topology(source: From, topology: FromPath[str]) -> dict[str, Any]:
 
 @get("/topologies/{topology:str}/plan", sync_to_thread=True)
 def plan(source: From, topology: FromPath[str]) -> PlanAnswer:
-    """The plan that is published, or the advice where that is newer: what `plan show` prints."""
-    found = lookup.published_plan(source.zookeeper, source.paths, topology)
-    return PlanAnswer(advice=found.advice, plan=found.plan)
+    """The plan that is published, or the proposal where that is newer: what `plan show` prints."""
+    found = plans.published_plan(source.zookeeper, source.paths, topology)
+    return PlanAnswer(proposal=found.proposal, plan=found.plan)
 
 
 @get("/topologies/{topology:str}/plan/diff", sync_to_thread=True)
 def plan_diff(source: From, topology: FromPath[str]) -> DiffAnswer:
     """What the plan moves: what `plan diff` prints."""
-    found = lookup.published_plan(source.zookeeper, source.paths, topology)
-    return DiffAnswer(advice=found.advice, plan=found.plan.plan_id, moves=_moves(found))
+    found = plans.published_plan(source.zookeeper, source.paths, topology)
+    return DiffAnswer(proposal=found.proposal, plan=found.plan.plan_id, moves=_moves(found))
 
 
 @get("/topologies/{topology:str}/explain", sync_to_thread=True)
@@ -139,14 +148,14 @@ def explain(
         answer = msgspec.structs.replace(answer, reason=reason, gates=passed)
     if executors:
         model = with_headroom(source.model(), source.config.decide.fill_ratio)
-        answer = msgspec.structs.replace(answer, executors=lookup.explained(model, row["id"]))
+        answer = msgspec.structs.replace(answer, executors=plans.explained(model, row["id"]))
     try:
-        found = lookup.published_plan(source.zookeeper, source.paths, row["id"])
+        found = plans.published_plan(source.zookeeper, source.paths, row["id"])
     except RefusedError as e:
         return msgspec.structs.replace(answer, no_plan=str(e))
     return msgspec.structs.replace(
         answer,
-        advice=found.advice,
+        proposal=found.proposal,
         plan=found.plan.plan_id,
         planner=found.plan.planner,
         before=found.plan.expected.before,
@@ -159,13 +168,13 @@ def explain(
 def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]:
     """The plans that were published, newest first, each with the decision that led to it; `back` is for rollback."""
     operator = source.operator()
-    return history(operator, lookup.topology_id(source.seen(), topology))
+    return history(operator, plans.topology_id(source.seen(), topology))
 
 
-@get("/topologies/{topology:str}/migration", sync_to_thread=True)
-def topology_migration(source: From, topology: FromPath[str]) -> MigrationView:
+@get("/topologies/{topology:str}/rollout", sync_to_thread=True)
+def topology_rollout(source: From, topology: FromPath[str]) -> RolloutView:
     """How far the plan is that is carried out without restarts, or how the last one ended; 404 where there was none."""
-    found = migration(source.operator(), lookup.topology_id(source.seen(), topology))
+    found = rollout(source.operator(), plans.topology_id(source.seen(), topology))
     if found is None:
         raise ProblemError(404, "NO_MIGRATION", f"no plan of {topology} was carried out step by step")
     return found
@@ -232,7 +241,7 @@ def model(source: From) -> Response[Model]:
 def router() -> Router:
     """All of them."""
     handlers = [
-        *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_migration),
+        *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_rollout),
         *(audit_records, request_outcome, remaining, planners, config, model),
     ]
     return Router("/api/v1", route_handlers=handlers, guards=list(READS), tags=["reading"], security=[{"token": []}])
@@ -244,8 +253,8 @@ def _row(source: Source, topology: str) -> dict[str, Any]:
     for row in found:
         return row
     names = ", ".join(sorted({r["name"] for r in rows})) or "none"
-    raise lookup.UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
+    raise plans.UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
 
 
-def _moves(found: lookup.PublishedPlan) -> list[Move]:
-    return [Move(**m) for m in lookup.moved(found)]
+def _moves(found: plans.PublishedPlan) -> list[Move]:
+    return [Move(**m) for m in plans.moved(found)]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import structlog
 
-from stormpilot.account import Account
-from stormpilot.api.board import Board, Looked
+from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, zookeeper_auth
-from stormpilot.model.messages import ControllerState
-from stormpilot.notify.events import Event, Status, Watch
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import ControllerState
+from stormpilot.notify.events import Event, EventDetector, Status
 from stormpilot.observe.observer import Observation
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
 
 if TYPE_CHECKING:
     from stormpilot.api.metrics import Metrics
@@ -68,9 +68,9 @@ class Service:
         reload: Callable[[], None] | None = None,
     ):
         self._config = config
-        self.board = Board(name, connected, sessions_lost)
+        self.board = ProcessStatus(name, connected, sessions_lost)
         self.failing: set[str] = set()
-        self._watch = Watch()
+        self._watch = EventDetector()
         self._webhook: Webhook | None = None
         self._metrics: Metrics | None = None
         self._source: Source | None = None
@@ -130,7 +130,7 @@ class Service:
     @_guarded
     def leading(self, epoch: int) -> None:
         """We lead."""
-        self._watch = Watch()
+        self._watch = EventDetector()
         before = self.board.leader
         self.board.become("leading", epoch=epoch)
         after = f" after {before}" if before else ""
@@ -149,13 +149,13 @@ class Service:
     @_guarded
     def cycle_done(
         self,
-        account: Account,
+        account: CycleReport,
         observation: Observation,
         state: ControllerState | None,
         took_ms: float,
     ) -> None:
         """A cycle is over; `state` is what was written of it."""
-        looked = Looked(account, observation, state, took_ms / 1000)
+        looked = CompletedCycle(account, observation, state, took_ms / 1000)
         self.board.cycle_done(looked)
         if self._metrics is not None:
             self._metrics.cycle_done(looked)
@@ -164,7 +164,7 @@ class Service:
                 self._webhook.offer(event)
 
     @_guarded
-    def step_done(self, account: Account) -> None:
+    def step_done(self, account: CycleReport) -> None:
         """Something was moved between two cycles."""
         if self._metrics is not None:
             self._metrics.published_plans(account)

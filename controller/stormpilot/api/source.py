@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stormpilot.api.board import Board
+from stormpilot.api.board import ProcessStatus
 from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.model.values import Model
-from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
-from stormpilot.status import gather
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.operate.status import gather
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 FRESH_S = 1.0
 """However many ask, ZooKeeper is read as a whole at most once in this time."""
@@ -35,7 +35,7 @@ class Source:
     def __init__(
         self,
         config: Config,
-        board: Board,
+        board: ProcessStatus,
         zookeeper: ZooKeeper,
         reload: Callable[[], None] | None = None,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
@@ -89,7 +89,7 @@ class Source:
         with self._lock:
             self._kept = None
 
-    def seen(self) -> Seen:
+    def seen(self) -> StoreSnapshot:
         """One reading of everything but load reports."""
         return Reader(self.zookeeper, self.paths).read()
 

@@ -133,13 +133,13 @@ def mode(request: Asked, source: From, data: JSONBody[ModeBody]) -> Answer:
 
 @post("/approve", sync_to_thread=True)
 def approve(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
-    """Ask the leading controller to publish the plan that is advised now."""
+    """Ask the leading controller to publish the plan that is proposed now."""
     return _do(request, source, data, lambda o: operate.approve(o, data.topology))
 
 
 @post("/discard", sync_to_thread=True)
 def discard(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
-    """Ask the leading controller to drop the plan that is advised now."""
+    """Ask the leading controller to drop the plan that is proposed now."""
     return _do(request, source, data, lambda o: operate.discard(o, data.topology))
 
 
@@ -229,22 +229,22 @@ def threshold_unset(request: Asked, source: From, data: JSONBody[ThresholdBody])
     return _do(request, source, data, lambda o: operate.unset_threshold(o, data.topology, data.name, data.of))
 
 
-@post("/migration/pause", sync_to_thread=True)
-def migration_pause(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+@post("/rollout/pause", sync_to_thread=True)
+def rollout_pause(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """Begin no further step of the plan that is carried out step by step; a step that moves comes to its end."""
-    return _do(request, source, data, lambda o: operate.pause_migration(o, data.topology))
+    return _do(request, source, data, lambda o: operate.pause_rollout(o, data.topology))
 
 
-@post("/migration/resume", sync_to_thread=True)
-def migration_resume(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+@post("/rollout/resume", sync_to_thread=True)
+def rollout_resume(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """Go on with it."""
-    return _do(request, source, data, lambda o: operate.resume_migration(o, data.topology))
+    return _do(request, source, data, lambda o: operate.resume_rollout(o, data.topology))
 
 
-@post("/migration/abort", sync_to_thread=True)
-def migration_abort(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
+@post("/rollout/abort", sync_to_thread=True)
+def rollout_abort(request: Asked, source: From, data: JSONBody[ForTopology]) -> Answer:
     """End it: all tasks get tuples again, and executors stay where they are then."""
-    return _do(request, source, data, lambda o: operate.abort_migration(o, data.topology))
+    return _do(request, source, data, lambda o: operate.abort_rollout(o, data.topology))
 
 
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
@@ -263,7 +263,7 @@ def router() -> Router:
         *(pause, resume, mode, approve, discard, rollback, plan_now),
         *(drain, undrain, pin, unpin, exclude, include, config_reload),
         *(threshold_set, threshold_freeze, threshold_unset),
-        *(migration_pause, migration_resume, migration_abort),
+        *(rollout_pause, rollout_resume, rollout_abort),
     ]
     return Router(
         "/api/v1",

@@ -15,11 +15,11 @@ from stormpilot.api.guard import needs
 from stormpilot.api.problems import ProblemError
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
-from stormpilot.model.change import Changes, NewNode
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.what_if import Changes, NewNode
 from stormpilot.operate.whatif import WhatIf
 from stormpilot.operate.whatif import what_if as compare
-from stormpilot.planning import PlannerProcess
+from stormpilot.planner_process import PlannerProcess
 
 BODY_BYTES = 16 * 1024 * 1024
 """A model of new topologies may be large."""

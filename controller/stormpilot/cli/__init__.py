@@ -17,15 +17,15 @@ from stormpilot.cli import (
     compute,
     control,
     doctor,
-    history,
     local,
-    migration,
     model,
     plan,
+    rollout,
     routes,
     size,
     submit,
     thresholds,
+    trafficlog,
 )
 from stormpilot.cli.output import console_err
 from stormpilot.errors import StormpilotError
@@ -40,7 +40,7 @@ app = typer.Typer(
 control.register(app)
 submit.register(app)
 routes.register(app)
-migration.register(app)
+rollout.register(app)
 app.command()(doctor.doctor)
 app.command("planners")(compute.planners)
 app.command("size")(size.size)
@@ -48,7 +48,7 @@ app.command("predict")(size.predict)
 app.add_typer(plan.app, name="plan")
 app.add_typer(model.app, name="model")
 app.add_typer(local.app, name="local")
-app.add_typer(history.app, name="history")
+app.add_typer(trafficlog.app, name="history")
 app.add_typer(thresholds.app, name="thresholds")
 
 

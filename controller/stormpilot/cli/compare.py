@@ -21,7 +21,7 @@ from stormpilot.errors import StormpilotError
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
-    from stormpilot.model.flow import FlowModel
+    from stormpilot.model.flow.model import FlowModel
     from stormpilot.model.values import Infeasible, Model, Plan
 
 PRESENT = "present"
@@ -150,7 +150,7 @@ def run_one(
 ) -> tuple[Run, Bound | None]:
     """One planner, one seed; nothing that it does wrong ends the comparison. `exact` returns what it proved too."""
     from stormpilot.model.values import Infeasible
-    from stormpilot.planner.check import violations
+    from stormpilot.model.violations import violations
 
     started = time.monotonic()
     proof: Bound | None = None
@@ -183,8 +183,9 @@ def run_one(
 def _planned(
     model: Model, name: str, seed: int, budget_s: float, traffic: Traffic, partial: bool
 ) -> tuple[Plan | Infeasible, Bound | None]:
-    from stormpilot.planner import compute, exact, planner_named
-    from stormpilot.planner.result import Result
+    from stormpilot.planner import compute, planner_named
+    from stormpilot.planner.methods import exact
+    from stormpilot.planner.placement.result import Result
 
     deadline = time.monotonic() + budget_s
     proofs: list[Bound] = []
@@ -209,7 +210,7 @@ def _planned(
 
 def relaxed(compiled: Compiled, proofs: Sequence[Bound], budget_s: float) -> list[Bound]:
     """What semidefinite programming proves of any plan in such a time, where no optimum was proved."""
-    from stormpilot.planner.semidefinite import inter_node_bound
+    from stormpilot.planner.bounds.semidefinite import inter_node_bound
 
     if any(p.kind == "proved optimum" for p in proofs):
         return []
@@ -233,7 +234,7 @@ def summed_up(
     measured pairs where plans are judged by flows.
     """
     from stormpilot.model.cost import metrics
-    from stormpilot.planner.check import violations
+    from stormpilot.model.violations import violations
 
     rows = []
     if len(compiled.current) and (compiled.current >= 0).all():
@@ -303,8 +304,8 @@ def _strength(bound: Bound) -> tuple[bool, float]:
 
 def _warm_up(names: list[str], traffic: Traffic) -> None:
     """What planners compile at their first use is no part of their time."""
+    from stormpilot.control.planner_client import TINY
     from stormpilot.planner import compute
-    from stormpilot.planners import TINY
 
     for name in names:
         try:

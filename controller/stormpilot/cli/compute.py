@@ -16,7 +16,7 @@ from stormpilot.cli.traffic import FORESEEN, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.options import Option
+    from stormpilot.config.options import Option
     from stormpilot.planner import Planner
 
 __all__ = ["compute", "planners", "read_model"]
@@ -66,12 +66,12 @@ def compute(
     """
     started = time.monotonic()
     from stormpilot.model.cost import METRICS, metrics
-    from stormpilot.model.flow import flow_model, follows_placement
+    from stormpilot.model.flow.model import flow_model, follows_placement
     from stormpilot.model.values import Infeasible
+    from stormpilot.model.violations import violations
     from stormpilot.planner import compute as plan_model
     from stormpilot.planner import planner_named
-    from stormpilot.planner.check import violations
-    from stormpilot.planner.flowplan import PREFIX
+    from stormpilot.planner.flow.planning import PREFIX
 
     params = _params(param or [])
     if exact_workers:
@@ -131,12 +131,12 @@ def planners(
     ] = False,
 ) -> None:
     """List the planners with their parameters: default, range, unit and meaning."""
-    from stormpilot.options import options_of
+    from stormpilot.config.options import options_of
     from stormpilot.planner import PLANNERS, planner_named
     from stormpilot.planner import compute as plan_model
 
     if compile:
-        from stormpilot.planners import TINY
+        from stormpilot.control.planner_client import TINY
 
         _forget_compiled()
         for each in PLANNERS:
@@ -184,7 +184,7 @@ def _default(value: object) -> str:
 
 def _exact_workers(planner: Planner) -> dict[str, str]:
     """The parameter that asks for exactly min(W, E) workers; nothing for a planner that always uses them."""
-    from stormpilot.options import options_of
+    from stormpilot.config.options import options_of
 
     if planner.exact_workers:
         return {}

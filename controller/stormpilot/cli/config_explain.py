@@ -13,7 +13,7 @@ from stormpilot.cli.output import Format, FormatOption, console, print_json, say
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.options import Option
+    from stormpilot.config.options import Option
 
 WIDEST = 100
 
@@ -60,7 +60,7 @@ def about(section: str) -> str:
 def settings() -> list[Setting]:
     """All of them, in the order of the file; those of a blackout after the list that they are in."""
     from stormpilot.config import BlackoutWindow, Config
-    from stormpilot.options import options_of
+    from stormpilot.config.options import options_of
 
     config, found = Config(), []
     for section in config.__struct_fields__:
@@ -90,7 +90,7 @@ def matching(known: list[Setting], key: str | None) -> list[Setting]:
 
 
 def _setting(key: str, o: Option) -> Setting:
-    from stormpilot.reload import needs_restart
+    from stormpilot.config.reload import needs_restart
 
     required = o.default is msgspec.NODEFAULT
     return Setting(

@@ -13,7 +13,7 @@ from stormpilot.cli.status import status
 
 if TYPE_CHECKING:
     from stormpilot.config import Config, PlannerSection
-    from stormpilot.reload import Loaded
+    from stormpilot.config.reload import Loaded
 
 config_app = typer.Typer(no_args_is_help=True, help="The configuration of the controller.")
 
@@ -36,19 +36,20 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Measure for one window, run one cycle, and end.")] = False,
 ) -> None:
     """Run the controller: observe, plan, decide, publish, until SIGTERM or Ctrl-C; SIGHUP reads the file anew."""
-    from stormpilot import foreground, logs
+    from stormpilot import logs
     from stormpilot.config import load
-    from stormpilot.daemon import Daemon
+    from stormpilot.control import signals
+    from stormpilot.control.daemon import Daemon
     from stormpilot.planner import compute as on_pairs
     from stormpilot.planner import compute_on_flows
-    from stormpilot.planning import PlannerProcess
+    from stormpilot.planner_process import PlannerProcess
 
     settings = load(config)
     planner, first = _planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
     compute = PlannerProcess(compute_on_flows if settings.planner.traffic == "flow" else on_pairs)
     try:
-        foreground.run(Daemon(settings, compute, planner, first, lambda: _checked(config)), once=once)
+        signals.run(Daemon(settings, compute, planner, first, lambda: _checked(config)), once=once)
     finally:
         compute.close()
 
@@ -71,7 +72,7 @@ def config_check(
 def _checked(file: Path) -> Loaded:
     """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
     from stormpilot.config import load, zookeeper_auth
-    from stormpilot.reload import Loaded
+    from stormpilot.config.reload import Loaded
 
     settings = load(file)
     zookeeper_auth(settings.zookeeper)

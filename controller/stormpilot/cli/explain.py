@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from stormpilot.model.compiled import Compiled
-    from stormpilot.planner.explain import Choice, Explanation
+    from stormpilot.planner.explain.explain import Choice, Explanation
 
 TOP = 20
 FORESEEN_HERE = "what shuffles will make of them under this placement"
@@ -48,7 +48,7 @@ def explain(
     with --traffic flow by what all shuffles would send then. Topologies that a partial plan
     leaves out are named.
     """
-    from stormpilot.planner.explain import explain as explained
+    from stormpilot.planner.explain.explain import explain as explained
 
     compiled = compiled_model(model)
     lacking: list[str] = []
@@ -161,7 +161,7 @@ def _delta(choice: Choice) -> str:
 
 
 def _whole(e: Explanation) -> None:
-    from stormpilot.planner.explain import VERDICTS
+    from stormpilot.planner.explain.explain import VERDICTS
 
     say(
         f"{e.topology}: {e.component} [{e.start},{e.end}] on {e.supervisor} ({e.host}) port {e.port}, "

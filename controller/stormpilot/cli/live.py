@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stormpilot.errors import UsageError
-from stormpilot.paths import DEFAULT_ROOT, Paths
+from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 if TYPE_CHECKING:
-    from stormpilot.lookup import PublishedPlan
-    from stormpilot.observe.reader import Reader, Seen
-    from stormpilot.zookeeper import ZooKeeper
+    from stormpilot.observe.reader import Reader, StoreSnapshot
+    from stormpilot.operate.plans import PublishedPlan
+    from stormpilot.zookeeper.client import ZooKeeper
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
 ZooKeeperOption = Annotated[
@@ -57,7 +57,7 @@ def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place
 @contextmanager
 def connected(where: Place) -> Iterator[ZooKeeper]:
     """A session for one command; `UnreachableError` when ZooKeeper does not answer."""
-    from stormpilot.zookeeper import connect
+    from stormpilot.zookeeper.client import connect
 
     zookeeper = connect(where.hosts, auth=where.auth)
     try:
@@ -67,7 +67,7 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
 
 
 @contextmanager
-def reading(where: Place) -> Iterator[tuple[Reader, Seen]]:
+def reading(where: Place) -> Iterator[tuple[Reader, StoreSnapshot]]:
     """One reading of everything but load reports."""
     from stormpilot.observe.reader import Reader
 
@@ -77,8 +77,8 @@ def reading(where: Place) -> Iterator[tuple[Reader, Seen]]:
 
 
 def published_plan(where: Place, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, or else advised) with the model of what runs."""
-    from stormpilot import lookup
+    """The newest plan of a topology (published, or else proposed) with the model of what runs."""
+    from stormpilot.operate import plans
 
     with connected(where) as zookeeper:
-        return lookup.published_plan(zookeeper, where.paths, topology)
+        return plans.published_plan(zookeeper, where.paths, topology)

@@ -11,8 +11,8 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import PlanMessage, TopologySnapshot, TopologyView
-    from stormpilot.planner.explain import Explanation
+    from stormpilot.messages.core import PlanMessage, TopologySnapshot, TopologyView
+    from stormpilot.planner.explain.explain import Explanation
 
 SHOWN = 40
 
@@ -39,11 +39,11 @@ def explain(
     from stormpilot.cli.steer import user
     from stormpilot.config import Config, load
     from stormpilot.decide.gates import gates
-    from stormpilot.lookup import advised, explained, topology_id
-    from stormpilot.model.part import with_headroom
+    from stormpilot.model.subset import with_headroom
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
+    from stormpilot.operate.plans import explained, proposed, topology_id
 
     settings = None if config is None else load(config)
     where = place(zookeeper, root, config)
@@ -64,7 +64,7 @@ def explain(
             belief = live_model(operator, measure, used.load, ratio, config=used)
             readiness = belief.readiness.get(i)
             unmeasured = "" if readiness is None or readiness.ready else readiness.text
-            planned = advised(connection, where.paths, i)
+            planned = proposed(connection, where.paths, i)
             fill_ratio = used.decide.fill_ratio
             executors = explained(with_headroom(belief.model, fill_ratio), i, planned)
     found = [] if view is None else gates(view.action, view.reason)
@@ -92,7 +92,7 @@ def explain(
         say("")
         now = {}
         if planned is not None:
-            say(f"as plan {planned.plan_id} wants it, which is advice and not applied:")
+            say(f"as plan {planned.plan_id} wants it, which is proposal and not applied:")
             now = {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
         if fill_ratio < 1:
             say(f"moved by choice, executors fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
@@ -106,8 +106,8 @@ def _decision(view: TopologyView) -> None:
     say(f"{view.action}: {view.reason}: {view.text}{number}")
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
-    if view.how:
-        say(f"how: {view.how}")
+    if view.move_strategy:
+        say(f"how: {view.move_strategy}")
         held_up = view.held_up_by_restarts + view.held_up_by_steps
         by = "restarts" if view.held_up_by_restarts else "steps without restarts"
         say(f"that holds up {held_up:,.0f} tuples by {by}")
@@ -132,7 +132,7 @@ def _number(x: float) -> str:
 
 def _routes(snapshot: TopologySnapshot | None) -> None:
     """Where a part of the topology can be routed: which part cannot, and why."""
-    from stormpilot.model.routable import why_not_routable
+    from stormpilot.messages.routable import why_not_routable
 
     parts = [] if snapshot is None else [(c.id, why_not_routable(c)) for c in snapshot.components]
     if all(why for _, why in parts):
@@ -170,7 +170,7 @@ def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tup
 
 
 def _why(e: Explanation) -> str:
-    from stormpilot.planner.explain import VERDICTS
+    from stormpilot.planner.explain.explain import VERDICTS
 
     better: Any = e.better
     if better is None:

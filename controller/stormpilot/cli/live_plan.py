@@ -12,8 +12,8 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place
 from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from stormpilot.lookup import PublishedPlan
     from stormpilot.model.values import Model
+    from stormpilot.operate.plans import PublishedPlan
 
 TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Name or id of a running topology.")]
 
@@ -25,10 +25,10 @@ def show(
     root: RootOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Show the plan that is published for a topology, or the advice where its mode is `advise`."""
+    """Show the plan that is published for a topology, or the proposal where its mode is `advise`."""
     found = published_plan(place(zookeeper, root, config), topology)
     if output is Format.json:
-        print_json({"advice": found.advice, "plan": found.plan})
+        print_json({"proposal": found.proposal, "plan": found.plan})
         return
     _head(found)
     components, hosts = _components(found.model), _hosts(found.model)
@@ -48,12 +48,12 @@ def diff(
     config: ConfigOption = None,
 ) -> None:
     """Show what a topology's plan moves against where its executors run now."""
-    from stormpilot.lookup import moved
+    from stormpilot.operate.plans import moved
 
     found = published_plan(place(zookeeper, root, config), topology)
     moves = moved(found)
     if output is Format.json:
-        print_json({"advice": found.advice, "plan": found.plan.plan_id, "moves": moves})
+        print_json({"proposal": found.proposal, "plan": found.plan.plan_id, "moves": moves})
         return
     _head(found)
     if not moves:
@@ -69,7 +69,7 @@ def diff(
 def _head(found: PublishedPlan) -> None:
     p = found.plan
     age_s = time.time() - p.created_at_ms / 1000
-    kind = "advice, nobody applies it" if found.advice else "published"
+    kind = "proposal, nobody applies it" if found.proposal else "published"
     console.print(
         f"{p.plan_id} ({kind}) of planner {p.planner}, {age_s:.0f} s old, epoch {p.epoch}: {p.reason}",
         soft_wrap=True,

@@ -93,8 +93,8 @@ def generate(
         raise UsageError("expected a kind: small, loaded, planted or production (--list says more)")
     import numpy as np
 
-    from stormpilot.model.generate.clusters import Asked
-    from stormpilot.model.generate.clusters import generate as made
+    from stormpilot.generate.models.clusters import Asked
+    from stormpilot.generate.models.clusters import generate as made
 
     asked = Asked(
         executors, nodes, racks, topologies, load, tuple(shape or ()), read_model(structure) if structure else None
@@ -139,8 +139,8 @@ def show(model: FileArgument, format: FormatOption = Format.table) -> None:
 
 
 def _kinds() -> None:
-    from stormpilot.model.generate.clusters import KINDS, TAKES
-    from stormpilot.model.generate.shapes import SHAPES
+    from stormpilot.generate.models.clusters import KINDS, TAKES
+    from stormpilot.generate.models.shapes import SHAPES
 
     names = {"structure": "--from", "shapes": "--shape"}
     print_table(["kind", "what it is"], list(KINDS.items()))
@@ -156,7 +156,7 @@ def _kinds() -> None:
 
 
 def _placed(model: Model, planner: str, seed: int) -> Model:
-    from stormpilot.model.part import with_plans
+    from stormpilot.model.subset import with_plans
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute
 

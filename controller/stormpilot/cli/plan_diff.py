@@ -18,7 +18,7 @@ from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.difference import Difference
+    from stormpilot.model.diff import Difference
 
 METRICS_SHOWN = (
     "inter_node_tps",
@@ -73,7 +73,7 @@ def diff(
 
 
 def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | None, output: Format) -> None:
-    from stormpilot.model.difference import difference
+    from stormpilot.model.diff import difference
 
     whole = compiled_model(model)
     plan, compiled, after = placement(whole, plans[-1])
@@ -109,7 +109,7 @@ def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | 
 
 
 def _metrics(found: Difference) -> None:
-    from stormpilot.planner.flowplan import PREFIX
+    from stormpilot.planner.flow.planning import PREFIX
 
     rows = []
     for name in (*METRICS_SHOWN, *(PREFIX + n for n in METRICS_SHOWN if PREFIX + n in found.after)):

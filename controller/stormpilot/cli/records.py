@@ -15,7 +15,7 @@ from stormpilot.cli.output import Format, FormatOption, print_json, print_table,
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.messages import HistoryEntry
+    from stormpilot.messages.core import HistoryEntry
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -82,7 +82,7 @@ def audit(
     """Show who did what and why, oldest first: the newest; with --config all that the controller of this host kept."""
     from stormpilot import operate
     from stormpilot.cli.steer import looking
-    from stormpilot.observe import auditlog
+    from stormpilot.trafficlog import audit
 
     since_ms = 0 if since is None else moment_ms(since, time.time())
     with looking(zookeeper, root, config) as operator:
@@ -90,10 +90,10 @@ def audit(
     if config is not None:
         from stormpilot.config import load
 
-        kept = auditlog.path_in(load(config).traffic_log.dir)
+        kept = audit.path_in(load(config).traffic_log.dir)
         if kept is not None:
             known = {r.id for r in records}
-            old = [r for r in auditlog.read(kept) if r.id not in known and r.at_ms >= since_ms]
+            old = [r for r in audit.read(kept) if r.id not in known and r.at_ms >= since_ms]
             records = sorted([*old, *records], key=lambda r: r.at_ms)
     if output is Format.json:
         print_json(records)

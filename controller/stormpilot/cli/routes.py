@@ -9,10 +9,10 @@ import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
-from stormpilot.cli.steer import How, do, looking, user, verb
+from stormpilot.cli.steer import CommonOptions, do, looking, user, verb
 
 if TYPE_CHECKING:
-    from stormpilot.model.reports import TaskLoad
+    from stormpilot.messages.load import TaskLoad
 
 DRAIN_AT_MOST_S = 10.0
 LOOK_S = 0.5
@@ -67,7 +67,7 @@ def routes(
 
 
 @verb(asks=True)
-def unroute(how: How, topology: Topology) -> None:
+def unroute(how: CommonOptions, topology: Topology) -> None:
     """Take the routes of a topology away: tuples go as Storm's own groupings send them."""
     from stormpilot import operate
 
@@ -76,7 +76,7 @@ def unroute(how: How, topology: Topology) -> None:
 
 @verb()
 def move(
-    how: How,
+    how: CommonOptions,
     topology: Topology,
     component: Component,
     from_: Annotated[int, typer.Option("--from", help="The task that is to get no more tuples.")],
@@ -92,7 +92,11 @@ def move(
 
 @verb()
 def set_aside(
-    how: How, topology: Topology, component: Component, task: Task, drain_at_most: DrainOption = DRAIN_AT_MOST_S
+    how: CommonOptions,
+    topology: Topology,
+    component: Component,
+    task: Task,
+    drain_at_most: DrainOption = DRAIN_AT_MOST_S,
 ) -> None:
     """Send a task no more tuples, the others take its share; wait until it is empty."""
     from stormpilot import operate
@@ -102,7 +106,7 @@ def set_aside(
 
 
 @verb()
-def bring_back(how: How, topology: Topology, component: Component, task: Task) -> None:
+def bring_back(how: CommonOptions, topology: Topology, component: Component, task: Task) -> None:
     """Send a task tuples again; it takes its share from the others, and the state of its keys where that is kept."""
     from stormpilot import operate
 
@@ -110,7 +114,7 @@ def bring_back(how: How, topology: Topology, component: Component, task: Task) -
     _hand_over(how, topology)
 
 
-def _drain(how: How, topology: str, task: int, at_most_s: float) -> None:
+def _drain(how: CommonOptions, topology: str, task: int, at_most_s: float) -> None:
     """Wait until a task that was left does nothing any more, at most so long, and its keyed state has moved."""
     if how.dry_run:
         return
@@ -122,13 +126,13 @@ def _drain(how: How, topology: str, task: int, at_most_s: float) -> None:
         )
 
 
-def _hand_over(how: How, topology: str) -> None:
+def _hand_over(how: CommonOptions, topology: str) -> None:
     """Wait until keyed state has moved, where there is any."""
     if not how.dry_run:
         _drive(how, topology, None, DRAIN_AT_MOST_S)
 
 
-def _drive(how: How, topology: str, task: int | None, at_most_s: float) -> tuple[bool, float]:
+def _drive(how: CommonOptions, topology: str, task: int | None, at_most_s: float) -> tuple[bool, float]:
     """Drive what a move left open to its end; whether `task` was seen idle, and the seconds that it took."""
     from stormpilot import operate
     from stormpilot.errors import RefusedError

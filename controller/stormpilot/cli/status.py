@@ -18,7 +18,7 @@ def status(
     config: ConfigOption = None,
 ) -> None:
     """Show the controller, the scheduler plug-in, and every topology with its plan and the last decision."""
-    from stormpilot.status import gather
+    from stormpilot.operate.status import gather
 
     where = place(zookeeper, root, config)
     with reading(where) as (reader, seen):
@@ -31,7 +31,7 @@ def status(
 
 
 def _print(shown: dict[str, Any]) -> None:
-    from stormpilot.status import age, settings_lines
+    from stormpilot.operate.status import age, settings_lines
 
     controller, scheduler = shown["controller"], shown["scheduler"]
     colour = "green" if controller["up"] else "red"
@@ -69,7 +69,7 @@ def _print(shown: dict[str, Any]) -> None:
 
 
 def _print_topologies(topologies: list[dict[str, Any]]) -> None:
-    from stormpilot.status import age
+    from stormpilot.operate.status import age
 
     print_table(
         ["topology", "mode", "set by", "plan", "state", "inter-node", "share", "reports"],
@@ -91,7 +91,7 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
     for t in topologies:
         if t["text"]:
             _line(t["name"], f"plug-in: {t['text']}")
-        if (m := t["migration"]) is not None and (m["running"] is not False or m["since_s"] < ENDED_SHOWN_S):
+        if (m := t["rollout"]) is not None and (m["running"] is not False or m["since_s"] < ENDED_SHOWN_S):
             _line(t["name"], f"step by step: {m['text']}")
         if t["mode_from"] and "; " in t["mode_from"]:
             _line(t["name"], f"mode: {t['mode_from'].partition('; ')[2]}")
@@ -112,7 +112,7 @@ def _print_topologies(topologies: list[dict[str, Any]]) -> None:
 
 
 ENDED_SHOWN_S = 3600
-"""So long `status` tells how a migration ended; `migration show` always does."""
+"""So long `status` tells how a rollout ended; `rollout show` always does."""
 
 
 def _thresholds(found: list[dict[str, Any]]) -> str:

@@ -32,7 +32,7 @@ LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
-class How:
+class CommonOptions:
     """The options that every verb has."""
 
     where: Place
@@ -50,17 +50,17 @@ def _common(
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
     config: ConfigOption = None,
-) -> How:
-    return How(place(zookeeper, root, config), why, dry_run, yes, output)
+) -> CommonOptions:
+    return CommonOptions(place(zookeeper, root, config), why, dry_run, yes, output)
 
 
-def verb(*, asks: bool = False) -> Callable[[Callable[Concatenate[How, Own], None]], Callable[..., None]]:
-    """Make a command of a function: its own parameters, then those of `_common`, which it gets as `How`.
+def verb(*, asks: bool = False) -> Callable[[Callable[Concatenate[CommonOptions, Own], None]], Callable[..., None]]:
+    """Make a command of a function: its own parameters, then those of `_common`, which it gets as `CommonOptions`.
 
     Without `asks` there is no `--yes`: nothing of it is dangerous.
     """
 
-    def wrap(body: Callable[Concatenate[How, Own], None]) -> Callable[..., None]:
+    def wrap(body: Callable[Concatenate[CommonOptions, Own], None]) -> Callable[..., None]:
         shared = _parameters(_common)
         if not asks:
             del shared["yes"]
@@ -95,13 +95,13 @@ def looking(zookeeper: str | None, root: str | None, config: Path | None) -> Ite
         yield Operator(connection, where.paths, user())
 
 
-def do(how: How, verb: Callable[[Operator], Change]) -> None:
+def do(how: CommonOptions, verb: Callable[[Operator], Change]) -> None:
     """Look, ask, act, show."""
     with connected(how.where) as connection:
         _act(how, connection, verb, show=True)
 
 
-def ask(how: How, wait: bool, verb: Callable[[Operator], Change]) -> None:
+def ask(how: CommonOptions, wait: bool, verb: Callable[[Operator], Change]) -> None:
     """The same for what the leading controller carries out; waits for its answer."""
     from stormpilot.operate import Operator, outcome
 
@@ -125,7 +125,7 @@ def ask(how: How, wait: bool, verb: Callable[[Operator], Change]) -> None:
         say(f"{change.target}: {found.result}")
 
 
-def _act(how: How, connection: Any, verb: Callable[[Operator], Change], *, show: bool) -> Change:
+def _act(how: CommonOptions, connection: Any, verb: Callable[[Operator], Change], *, show: bool) -> Change:
     from stormpilot.operate import Operator
 
     def operator(dry_run: bool) -> Operator:
@@ -196,7 +196,7 @@ def _number(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}"
 
 
-def wait_until_empty(how: How, host: str, timeout_s: float | None) -> None:
+def wait_until_empty(how: CommonOptions, host: str, timeout_s: float | None) -> None:
     """Tell what is left on a host whenever that changes."""
     from stormpilot.operate import Operator, draining
 

@@ -8,11 +8,11 @@ import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import How, do, verb
+from stormpilot.cli.steer import CommonOptions, do, verb
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.thresholds import Thresholds
+    from stormpilot.messages.thresholds import Thresholds
 
 app = typer.Typer(no_args_is_help=True, help="Thresholds: which hold for a topology, where they come from, others.")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As in controller.yaml: decide.overload_s.")]
@@ -69,7 +69,7 @@ def show(
 
 
 def _all(mined: Thresholds) -> None:
-    from stormpilot.model.thresholds import CONTROLS
+    from stormpilot.messages.thresholds import CONTROLS
 
     found = [e for e in mined.entries if e.name not in CONTROLS]
     if found:
@@ -87,7 +87,7 @@ def _all(mined: Thresholds) -> None:
 
 @verb(asks=True)
 def set_(
-    how: How,
+    how: CommonOptions,
     topology: AnyTopology,
     name: NameArgument,
     value: Annotated[float, typer.Argument(help="The number, in the unit of the setting.")],
@@ -101,7 +101,7 @@ def set_(
 
 @verb()
 def freeze(
-    how: How,
+    how: CommonOptions,
     topology: Annotated[str, typer.Argument(help="Name of a topology.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="[default: all that were mined]")] = None,
     of: OfOption = None,
@@ -122,7 +122,7 @@ def freeze(
 
 
 @verb()
-def unset(how: How, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
+def unset(how: CommonOptions, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
     """Take back what was set or frozen: what is mined holds again, else what is configured."""
     from stormpilot import operate
 

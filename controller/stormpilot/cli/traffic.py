@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled, Ints
-    from stormpilot.model.flow import FlowModel
+    from stormpilot.model.flow.model import FlowModel
 
 Traffic = Literal["measured", "flow"]
 TrafficOption = Annotated[
@@ -20,7 +20,7 @@ FORESEEN = "as shuffles will send it"
 
 def flow_of(compiled: Compiled, traffic: Traffic | None) -> FlowModel | None:
     """The flow model where it is what plans are judged by: asked for, or by default where any shuffle follows."""
-    from stormpilot.model.flow import flow_model, follows_placement
+    from stormpilot.model.flow.model import flow_model, follows_placement
 
     if traffic == "measured" or (traffic is None and not follows_placement(compiled.model)):
         return None
@@ -29,7 +29,7 @@ def flow_of(compiled: Compiled, traffic: Traffic | None) -> FlowModel | None:
 
 def flow_metrics(flow: FlowModel | None, placement: Ints) -> dict[str, float]:
     """The figures that the flow model predicts for a placement, named `flow_...`; none where it is not complete."""
-    from stormpilot.planner.flowplan import PREFIX
+    from stormpilot.planner.flow.planning import PREFIX
 
     if flow is None or (placement < 0).any():
         return {}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from stormpilot.cli.steer import OUTCOME_S, How, ask, do, verb, wait_until_empty
+from stormpilot.cli.steer import OUTCOME_S, CommonOptions, ask, do, verb, wait_until_empty
 from stormpilot.errors import UsageError
 
 WaitOption = Annotated[
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 @verb(asks=True)
 def mode(
-    how: How,
+    how: CommonOptions,
     mode: Annotated[str, typer.Argument(help="off, advise or act; `default` takes the setting back.")],
     topology: Annotated[str | None, typer.Argument(help="Name of a topology, which need not run now.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Of all that have no mode of their own.")] = False,
@@ -49,7 +49,7 @@ def mode(
 
 
 @verb()
-def pause(how: How, topology: AnyTopology = None) -> None:
+def pause(how: CommonOptions, topology: AnyTopology = None) -> None:
     """Publish and apply nothing new, until `resume`; what runs goes on."""
     from stormpilot import operate
 
@@ -58,7 +58,7 @@ def pause(how: How, topology: AnyTopology = None) -> None:
 
 
 @verb()
-def resume(how: How, topology: AnyTopology = None) -> None:
+def resume(how: CommonOptions, topology: AnyTopology = None) -> None:
     """End a pause."""
     from stormpilot import operate
 
@@ -68,7 +68,7 @@ def resume(how: How, topology: AnyTopology = None) -> None:
 
 @verb(asks=True)
 def drain(
-    how: How,
+    how: CommonOptions,
     host: Annotated[str, typer.Argument(help="Host of one or more supervisors.")],
     wait: Annotated[bool, typer.Option("--wait", help="Until it is empty; tells what is left.")] = False,
     timeout: Annotated[
@@ -85,7 +85,7 @@ def drain(
 
 
 @verb()
-def undrain(how: How, host: Annotated[str, typer.Argument(help="A drained host.")]) -> None:
+def undrain(how: CommonOptions, host: Annotated[str, typer.Argument(help="A drained host.")]) -> None:
     """Let executors come to a host again; nothing moves there for that alone."""
     from stormpilot import operate
 
@@ -94,7 +94,7 @@ def undrain(how: How, host: Annotated[str, typer.Argument(help="A drained host."
 
 @verb(asks=True)
 def pin(
-    how: How,
+    how: CommonOptions,
     topology: Annotated[str, typer.Argument(help="Name of the topology.")],
     what: WhatArgument,
     supervisor: Annotated[str, typer.Argument(help="Id of a supervisor, or its host if it is the only one there.")],
@@ -107,7 +107,9 @@ def pin(
 
 
 @verb()
-def unpin(how: How, topology: Annotated[str, typer.Argument(help="Name of the topology.")], what: WhatArgument) -> None:
+def unpin(
+    how: CommonOptions, topology: Annotated[str, typer.Argument(help="Name of the topology.")], what: WhatArgument
+) -> None:
     """Let it run anywhere again; nothing moves for that alone."""
     from stormpilot import operate
 
@@ -117,7 +119,7 @@ def unpin(how: How, topology: Annotated[str, typer.Argument(help="Name of the to
 
 @verb(asks=True)
 def exclude(
-    how: How,
+    how: CommonOptions,
     where: Annotated[str, typer.Argument(help="A host, or the id of a supervisor.")],
     topology: TheTopology = None,
     component: TheComponent = None,
@@ -130,7 +132,7 @@ def exclude(
 
 @verb()
 def include(
-    how: How,
+    how: CommonOptions,
     where: Annotated[str, typer.Argument(help="A host, or the id of a supervisor.")],
     topology: TheTopology = None,
     component: TheComponent = None,
@@ -145,16 +147,16 @@ def include(
 
 
 @verb(asks=True)
-def approve(how: How, topology: ATopology, wait: WaitOption = True) -> None:
-    """Publish exactly the plan that is advised now, if it still fits what runs."""
+def approve(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
+    """Publish exactly the plan that is proposed now, if it still fits what runs."""
     from stormpilot import operate
 
     ask(how, wait, lambda o: operate.approve(o, topology))
 
 
 @verb()
-def discard(how: How, topology: ATopology, wait: WaitOption = True) -> None:
-    """Drop the plan that is advised now, and leave the topology alone for `decide.discard_hold_s`."""
+def discard(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
+    """Drop the plan that is proposed now, and leave the topology alone for `decide.discard_hold_s`."""
     from stormpilot import operate
 
     ask(how, wait, lambda o: operate.discard(o, topology))
@@ -162,7 +164,7 @@ def discard(how: How, topology: ATopology, wait: WaitOption = True) -> None:
 
 @verb(asks=True)
 def rollback(
-    how: How,
+    how: CommonOptions,
     topology: ATopology,
     steps: Annotated[int, typer.Argument(min=1, help="How far back: see `stormpilot history`.")] = 1,
     wait: WaitOption = True,
@@ -174,7 +176,7 @@ def rollback(
 
 
 @verb(asks=True)
-def plan_now(how: How, topology: ATopology, wait: WaitOption = True) -> None:
+def plan_now(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
     """Plan a topology at once, whatever cool-down, hold, or smallness of the gain."""
     from stormpilot import operate
 

@@ -15,8 +15,8 @@ from stormpilot.cli.output import Format, FormatOption, console_err, print_json,
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.model.change import NewNode
     from stormpilot.model.values import Model
+    from stormpilot.model.what_if import NewNode
 
 LIVE = "live"
 SHOWN = (
@@ -62,7 +62,7 @@ def what_if(
 ) -> None:
     """Plan on a changed model, and show it beside what runs; nothing is touched. Exit code 1: there is no plan."""
     from stormpilot.cli.files import read_model, write
-    from stormpilot.model.change import Changes
+    from stormpilot.model.what_if import Changes
     from stormpilot.operate.whatif import what_if as compare
     from stormpilot.planner import compute, planner_named
 
@@ -124,7 +124,7 @@ def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_
 
 
 def _node(text: str) -> NewNode:
-    from stormpilot.model.change import NewNode
+    from stormpilot.model.what_if import NewNode
 
     known = NewNode.__struct_fields__
     values: dict[str, str] = {}

@@ -12,8 +12,8 @@ from stormpilot.config.deciding import (
     BlackoutWindow,
     BudgetSection,
     DecideSection,
-    EffectSection,
-    RefillSection,
+    NewSupervisorsSection,
+    VerifySection,
 )
 from stormpilot.config.mined import HistorySection
 from stormpilot.config.reading import describe, load, parse, zookeeper_auth
@@ -37,14 +37,14 @@ __all__ = [
     "Config",
     "CycleSection",
     "DecideSection",
-    "EffectSection",
     "EventKind",
     "HistorySection",
     "LoadSection",
     "Mode",
+    "NewSupervisorsSection",
     "NotifySection",
     "PlannerSection",
-    "RefillSection",
+    "VerifySection",
     "ZooKeeperSection",
     "describe",
     "is_loopback",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from stormpilot.config.nonstop import Moves
+from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.config.section import Mode, Ratio, Seconds, SecondsOrZero, Section
 
 
@@ -51,7 +51,9 @@ class DecideSection(Section, frozen=True, kw_only=True):
     approve: Annotated[
         list[str], Meta(description="shell patterns of topology names: their moves wait for `stormpilot approve`")
     ] = field(default_factory=list)
-    approval_max_age_s: Annotated[Seconds, Meta(description="older advice cannot be approved; it is made anew")] = 900.0
+    approval_max_age_s: Annotated[Seconds, Meta(description="older proposal cannot be approved; it is made anew")] = (
+        900.0
+    )
     request_max_age_s: Annotated[
         Seconds, Meta(description="a request that no leader acted on is void after so long")
     ] = 600.0
@@ -85,10 +87,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=100, description="cycles in a row in which a gain must show, times the plans of the last hour"),
     ] = 2
-    reschedule_timeout_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
+    cool_down_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
     repair_cool_down_s: Annotated[
         SecondsOrZero | None,
-        Meta(description="cool-down after a repair; none: reschedule_timeout_s; 0: bettered as soon as it is measured"),
+        Meta(description="cool-down after a repair; none: cool_down_s; 0: bettered as soon as it is measured"),
     ] = None
     restart_s: Annotated[
         SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
@@ -96,8 +98,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
     payback_s: Annotated[
         Seconds, Meta(description="tuples saved between nodes in this time must outnumber those that restarts hold up")
     ] = 300.0
-    moves: Annotated[
-        Moves,
+    move_strategy: Annotated[
+        MoveStrategyName,
         Meta(description="auto: plans are carried out without restarts where that can be; restart, nonstop: always so"),
     ] = "auto"
     rejected_retry_s: Annotated[
@@ -115,7 +117,7 @@ class DecideSection(Section, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
-class EffectSection(Section, frozen=True, kw_only=True):
+class VerifySection(Section, frozen=True, kw_only=True):
     """What happens after a move: it is measured as long as before it, per tuple processed."""
 
     rollback: Annotated[bool, Meta(description="a move that made it worse is undone, once")] = True
@@ -158,7 +160,7 @@ class BudgetSection(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class RefillSection(Section, frozen=True, kw_only=True):
+class NewSupervisorsSection(Section, frozen=True, kw_only=True):
     """What a new or returned supervisor changes, once it has stayed."""
 
     enabled: Annotated[bool, Meta(description="use supervisors that are new or came back")] = True

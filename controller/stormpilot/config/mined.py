@@ -15,7 +15,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "decide.overload_s": (10.0, 3600.0),
     "decide.cpu_limit_ratio": (0.3, 0.95),
     "decide.restart_s": (1.0, 600.0),
-    "effect.noise_floor_ratio": (0.01, 0.5),
+    "verify.noise_floor_ratio": (0.01, 0.5),
     "otd.cpu_high": (0.4, 1.0),
     "otd.cpu_low": (0.1, 0.9),
     "otd.queue_high_tuples": (10.0, 1e7),

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from stormpilot.config.deciding import BudgetSection, DecideSection, EffectSection, OtdSection, RefillSection
+from stormpilot.config.deciding import BudgetSection, DecideSection, NewSupervisorsSection, OtdSection, VerifySection
 from stormpilot.config.mined import HistorySection
-from stormpilot.config.nonstop import NonstopSection
+from stormpilot.config.rollout import RolloutSection
 from stormpilot.config.section import Seconds, SecondsOrZero, Section
-from stormpilot.paths import DEFAULT_ROOT
+from stormpilot.zookeeper.paths import DEFAULT_ROOT
 
 
 def is_loopback(host: str) -> bool:
@@ -167,8 +167,8 @@ EventKind = Literal[
     "mass_failure",
     "infeasible",
     "planner_failed",
-    "resources_lacking",
-    "migration_ended",
+    "resources_insufficient",
+    "rollout_ended",
 ]
 
 
@@ -207,11 +207,11 @@ class Config(Section, frozen=True, kw_only=True):
     load: LoadSection = LoadSection()
     planner: PlannerSection = PlannerSection()
     decide: DecideSection = DecideSection()
-    effect: EffectSection = EffectSection()
-    refill: RefillSection = RefillSection()
+    verify: VerifySection = VerifySection()
+    new_supervisors: NewSupervisorsSection = NewSupervisorsSection()
     budget: BudgetSection = BudgetSection()
     otd: OtdSection = OtdSection()
-    nonstop: NonstopSection = NonstopSection()
+    rollout: RolloutSection = RolloutSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     history: HistorySection = HistorySection()
     api: ApiSection = ApiSection()

@@ -6,38 +6,43 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, hold
+from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.decide.requests import Wrong, unfit
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
 
-def with_approval(verdict: Verdict, subjects: Mapping[str, Subject]) -> Verdict:
-    """Plans that would move running executors of a topology with approval become advice.
+def with_approval(verdict: Verdict, states: Mapping[str, TopologyState]) -> Verdict:
+    """Plans that would move running executors of a topology with approval become proposal.
 
     A first plan, a repair, and what moves nothing go through.
     """
     decisions = dict(verdict.decisions)
     for t, d in decisions.items():
         free = d.reason in (Reason.FIRST_PLAN, Reason.REPAIR) or not d.moved_executors
-        if d.action == "publish" and subjects[t].approval and not free:
+        if d.action == "publish" and states[t].approval and not free:
             text = f"{d.reason}: {d.text}"
             decisions[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
     return replace(verdict, decisions=decisions)
 
 
 def still_waiting(
-    advice: HistoryEntry | None, subject: Subject, model: Model, wrong: Wrong, config: DecideSection, now_ms: int
+    proposal: HistoryEntry | None,
+    subject: TopologyState,
+    model: Model,
+    wrong: Wrong,
+    config: DecideSection,
+    now_ms: int,
 ) -> Decision | None:
     """Whether a plan waits for approval already: then no other is made as long as it is young and still fits."""
-    if advice is None or advice.reason != Reason.APPROVAL_NEEDED or not subject.approval:
+    if proposal is None or proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
-    until_ms = advice.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-    if now_ms >= until_ms or unfit(advice, subject, model, wrong):
+    until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
+    if now_ms >= until_ms or unfit(proposal, subject, model, wrong):
         return None
-    text = f"plan {advice.plan.plan_id} ({advice.text}) waits for `stormpilot approve {subject.topology.name}`"
-    return hold(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
+    text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
+    return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from stormpilot.config import BudgetSection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.moves import Spent
+from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 
 HOUR_MS = 3_600_000
-VOLUNTARY = frozenset({Reason.GAIN, Reason.OVERLOAD, Reason.REFILL, Reason.REBALANCED, Reason.OTD})
+VOLUNTARY = frozenset({Reason.GAIN, Reason.OVERLOAD, Reason.NEW_SUPERVISOR, Reason.REBALANCED, Reason.OTD})
 """Reasons that the budget can hold."""
 
 
@@ -56,7 +56,7 @@ def hold_what_is_over_budget(
     own = {t: _within_the_hour(moves, now_ms) for t, moves in spent.items()}
     cluster = [s for moves in own.values() for s in moves]
     for t, d in sorted(decisions.items()):
-        if d.action == "hold" or not d.moved_executors:
+        if d.action == "skip" or not d.moved_executors:
             continue
         cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
         if d.reason in VOLUNTARY and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
@@ -88,7 +88,7 @@ def _refusal(
             until_ms = min((s.at_ms for s in moves), default=None)
             return replace(
                 decision,
-                action="hold",
+                action="skip",
                 reason=Reason.MOVE_BUDGET,
                 text=text,
                 value=already + more,

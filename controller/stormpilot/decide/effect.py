@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stormpilot.config import EffectSection
+from stormpilot.config import VerifySection
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.model.messages import StatusMessage, WorkerPart
-from stormpilot.model.moves import Metric, MoveState, Spent
+from stormpilot.messages.core import StatusMessage, WorkerPart
+from stormpilot.messages.moves import Metric, MoveState, Spent
 
 MAD_TO_SIGMA = 1.4826
 NOISE_SIGMAS = 3.0
@@ -129,7 +129,7 @@ def published(
     )
 
 
-def step(state: MoveState, facts: Facts, config: EffectSection) -> tuple[MoveState, list[Event]]:
+def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveState, list[Event]]:
     """One cycle later; the very same state when nothing happened."""
     if state.phase == "none":
         return state, []
@@ -181,7 +181,7 @@ def give_up_rollback(state: MoveState, facts: Facts, why: str) -> tuple[MoveStat
     return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]
 
 
-def _judged(state: MoveState, facts: Facts, config: EffectSection) -> tuple[MoveState, list[Event]]:
+def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveState, list[Event]]:
     assert state.before is not None
     assert state.predicted is not None
     assert facts.measured is not None
@@ -235,7 +235,7 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
     return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
 
 
-def _back_off_ms(failures: int, config: EffectSection) -> int:
+def _back_off_ms(failures: int, config: VerifySection) -> int:
     return int(1000 * min(config.max_back_off_s, config.back_off_s * 2.0 ** min(failures, 40)))
 
 

@@ -1,8 +1,9 @@
 """Which topologies of a plan move, and does what would be published fit what stands still?
 
-The paper decides for the cluster as a whole [A13 3.3]; here each topology of a plan is decided for itself (`worth.py`),
-so that one with nothing to win does not restart because another one has. What is held then keeps its slots and its
-load, so a plan that wants those is held too (`fit.py`), and what is over the move budget as well (`budget.py`).
+The paper decides for the cluster as a whole [A13 3.3]; here each topology of a plan is decided for itself
+(`evaluate.py`), so that one with nothing to win does not restart because another one has. A topology that stays keeps
+its slots and its load, so a plan that wants those stays too (`capacity_check.py`), as does what is over the move budget
+(`budget.py`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
-from stormpilot.decide.fit import hold_what_does_not_fit
-from stormpilot.decide.foresee import outlook
+from stormpilot.decide.capacity_check import hold_what_does_not_fit
+from stormpilot.decide.evaluate import Criteria, as_it_runs, evaluate
 from stormpilot.decide.memory import Memory
+from stormpilot.decide.predict import outlook
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.worth import Terms, as_it_runs, worth
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
@@ -31,13 +32,13 @@ class Verdict:
     memory: Memory
 
 
-def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Memory, terms: Terms) -> Verdict:
+def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory: Memory, terms: Criteria) -> Verdict:
     """Decide for every topology of `plan`, which is a complete plan of `model`."""
     decisions: dict[str, Decision] = {}
     plans = {tp.id: tp for tp in plan.topologies}
     ahead = outlook(model, plan, terms.traffic)
     for topology in model.topologies:
-        decision, memory = worth(model, subjects[topology.id], plan, memory, terms, ahead)
+        decision, memory = evaluate(model, states[topology.id], plan, memory, terms, ahead)
         if decision.reason in (Reason.REPAIR, Reason.REBALANCED) and decision.moved_executors == 0:
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
@@ -45,14 +46,16 @@ def judge(model: Model, subjects: Mapping[str, Subject], plan: Plan, memory: Mem
         decisions = _as_measured(decisions, terms.measured, plan, terms)
     decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen, terms.room_mhz)
     decisions = hold_what_is_over_budget(model, decisions, plans, terms.spent, terms.budget, terms.now_ms)
-    acted = {t: d for t, d in decisions.items() if d.action != "hold"}
+    acted = {t: d for t, d in decisions.items() if d.action != "skip"}
     for t, d in acted.items():
         if d.action == "publish":
             memory = memory.missed(t)
     return Verdict(decisions, {t: plans[t] for t in acted}, plan, memory)
 
 
-def _as_measured(decisions: Mapping[str, Decision], measured: Model, plan: Plan, terms: Terms) -> dict[str, Decision]:
+def _as_measured(
+    decisions: Mapping[str, Decision], measured: Model, plan: Plan, terms: Criteria
+) -> dict[str, Decision]:
     """The decisions with promises for the load and traffic that were measured.
 
     Whether a move helped is judged soon after it, at about the rates before it. CPU is no multiple of the rate (threads

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stormpilot.decide.effect import Promise
-from stormpilot.decide.manner import Manner
+from stormpilot.decide.move_strategy import MoveStrategy
 
-Action = Literal["publish", "advise", "hold"]
+Action = Literal["publish", "advise", "skip"]
 
 
 class Reason(enum.StrEnum):
-    """Why a plan is published (or advised), or why not."""
+    """Why a plan is published (or proposed), or why not."""
 
     FIRST_PLAN = "FIRST_PLAN"
     GAIN = "GAIN"
     OVERLOAD = "OVERLOAD"
     REPAIR = "REPAIR"
     DRAIN = "DRAIN"
-    SETTING = "SETTING"
+    CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
     APPROVED = "APPROVED"
     ROLLBACK = "ROLLBACK"
-    REFILL = "REFILL"
+    NEW_SUPERVISOR = "NEW_SUPERVISOR"
     REBALANCED = "REBALANCED"
     ROLLBACK_EFFECT = "ROLLBACK_EFFECT"
     OTD = "OTD"
@@ -33,33 +33,33 @@ class Reason(enum.StrEnum):
     EXCLUDED = "EXCLUDED"
     PAUSED = "PAUSED"
     SETTING_UNREADABLE = "SETTING_UNREADABLE"
-    HELD = "HELD"
-    DRAIN_WAITS = "DRAIN_WAITS"
+    OPERATOR_HOLD = "OPERATOR_HOLD"
+    WAITING_FOR_DRAIN = "WAITING_FOR_DRAIN"
     APPROVAL_NEEDED = "APPROVAL_NEEDED"
     CLUSTER_UNKNOWN = "CLUSTER_UNKNOWN"
     MASS_FAILURE = "MASS_FAILURE"
-    REPAIR_AWAITED = "REPAIR_AWAITED"
+    WAITING_FOR_REPAIR = "WAITING_FOR_REPAIR"
     BLACKOUT = "BLACKOUT"
     BACK_OFF = "BACK_OFF"
-    EFFECT_AWAITED = "EFFECT_AWAITED"
+    MOVE_BEING_EVALUATED = "MOVE_BEING_EVALUATED"
     PLAN_MOVING = "PLAN_MOVING"
     PLAN_REJECTED = "PLAN_REJECTED"
-    MIGRATING = "MIGRATING"
+    ROLLOUT_IN_PROGRESS = "ROLLOUT_IN_PROGRESS"
     COOL_DOWN = "COOL_DOWN"
     NOT_INSTRUMENTED = "NOT_INSTRUMENTED"
-    DATA_TOO_THIN = "DATA_TOO_THIN"
+    INSUFFICIENT_METRICS = "INSUFFICIENT_METRICS"
     INFEASIBLE = "INFEASIBLE"
     PLANNER_FAILED = "PLANNER_FAILED"
     NO_BETTER_PLAN = "NO_BETTER_PLAN"
     GAIN_BELOW_THRESHOLD = "GAIN_BELOW_THRESHOLD"
     GAIN_BELOW_COST = "GAIN_BELOW_COST"
-    GAIN_NOT_LASTING = "GAIN_NOT_LASTING"
-    SLOT_HELD = "SLOT_HELD"
-    NODE_FULL = "NODE_FULL"
+    GAIN_NOT_SUSTAINED = "GAIN_NOT_SUSTAINED"
+    SLOT_OCCUPIED = "SLOT_OCCUPIED"
+    INSUFFICIENT_CPU = "INSUFFICIENT_CPU"
     HEADROOM = "HEADROOM"
-    RESTARTS_UNWANTED = "RESTARTS_UNWANTED"
+    RESTART_NOT_ALLOWED = "RESTART_NOT_ALLOWED"
     MOVE_BUDGET = "MOVE_BUDGET"
-    RESOURCES_LACKING = "RESOURCES_LACKING"
+    RESOURCES_INSUFFICIENT = "RESOURCES_INSUFFICIENT"
     NOT_PUBLISHED = "NOT_PUBLISHED"
 
 
@@ -84,11 +84,11 @@ class Decision:
     inter_node_tps: tuple[float | None, float | None] = (None, None)
     promise: Promise | None = None
     threshold_from: str = ""
-    manner: Manner | None = None
+    manner: MoveStrategy | None = None
     held_up: tuple[float, float] = (0.0, 0.0)
 
 
-def hold(
+def skip(
     topology_id: str,
     reason: Reason,
     text: str,
@@ -98,4 +98,4 @@ def hold(
     until_ms: int | None = None,
 ) -> Decision:
     """A decision to leave a topology as it is."""
-    return Decision(topology_id, "hold", reason, text, value=value, threshold=threshold, until_ms=until_ms)
+    return Decision(topology_id, "skip", reason, text, value=value, threshold=threshold, until_ms=until_ms)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject, forbidden, on_its_way
-from stormpilot.decide.foresee import Traffic, foresee
+from stormpilot.decide.admit import TopologyState, forbidden, on_its_way
+from stormpilot.decide.predict import Traffic, predict
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import HistoryEntry
-from stormpilot.model.part import part
-from stormpilot.model.settings import Hold, Request
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.settings import Hold, Request
+from stormpilot.model.subset import part
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 
 Wrong = Callable[[Model, Plan], list[str]]
@@ -22,12 +22,12 @@ CPU = "cpu: "
 
 
 @dataclass(frozen=True)
-class Answer:
+class RequestOutcome:
     """What to do about a request.
 
     `done`: it is over, and `result` says how; else it waits for the next cycle. `plan` with `decision` is to be
-    published; `hold` is to be set, `lift_hold`: one that stands is over. `drop_advice`: the advice goes. `note`: what
-    whoever asked should know about the plan.
+    published; `hold` is to be set, `lift_hold`: one that stands is over. `drop_proposal`: the proposal goes. `note`:
+    what whoever asked should know about the plan.
     """
 
     done: bool
@@ -36,13 +36,13 @@ class Answer:
     plan: Plan | None = None
     hold: Hold | None = None
     lift_hold: bool = False
-    drop_advice: bool = False
+    drop_proposal: bool = False
     note: str = ""
 
 
 def answer(
     request: Request | None,
-    subject: Subject,
+    subject: TopologyState,
     model: Model,
     wrong: Wrong,
     lost: list[str],
@@ -50,7 +50,7 @@ def answer(
     config: DecideSection,
     now_ms: int,
     traffic: Traffic = "measured",
-) -> Answer:
+) -> RequestOutcome:
     """Decide about the request for the topology of `subject` (None: one that cannot be read)."""
     if request is None:
         return _refused("the request cannot be read")
@@ -64,13 +64,13 @@ def answer(
         return _refused(f"{closed.reason}: {closed.text}")
     waiting = on_its_way(subject, config, now_ms)
     if waiting is not None:
-        return Answer(done=False, decision=waiting)
+        return RequestOutcome(done=False, decision=waiting)
     if request.verb == "plan":
-        return Answer(done=False, lift_hold=subject.hold is not None)
+        return RequestOutcome(done=False, lift_hold=subject.hold is not None)
     return _publish(request, subject, model, wrong, config, now_ms, traffic)
 
 
-def unfit(entry: HistoryEntry, subject: Subject, model: Model, wrong: Wrong) -> list[str]:
+def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, wrong: Wrong) -> list[str]:
     """Why a plan made earlier cannot be applied to what runs now; empty when it can."""
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
@@ -106,13 +106,13 @@ def plan_of_entry(entry: HistoryEntry) -> Plan:
 
 def _publish(
     request: Request,
-    subject: Subject,
+    subject: TopologyState,
     model: Model,
     wrong: Wrong,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic,
-) -> Answer:
+) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
     if entry is None:
@@ -133,7 +133,7 @@ def _publish(
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return _refused(f"plan {plan_id} does not fit any more: {'; '.join(problems[:SHOWN_PROBLEMS])}{more}")
     plan = plan_of_entry(entry)
-    seen = foresee(part(model, {t.id}), plan, traffic)
+    seen = predict(part(model, {t.id}), plan, traffic)
     moved = seen.moved
     if not moved:
         return _refused(f"plan {plan_id} is what runs now")
@@ -148,23 +148,23 @@ def _publish(
         )
         result = f"published what {plan_id} was, {moved} executors move"
     decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=seen.inter_node_tps)
-    return Answer(
+    return RequestOutcome(
         done=True,
         result=result,
         decision=decision,
         plan=plan,
         hold=_hold(request, now_ms, config.rollback_hold_s) if request.verb == "rollback" else None,
         lift_hold=request.verb == "approve" and subject.hold is not None,
-        drop_advice=True,
+        drop_proposal=True,
         note=note,
     )
 
 
-def _discard(request: Request, config: DecideSection, now_ms: int) -> Answer:
+def _discard(request: Request, config: DecideSection, now_ms: int) -> RequestOutcome:
     plan_id = "" if request.entry is None else request.entry.plan.plan_id
     hold = _hold(request, now_ms, config.discard_hold_s)
     result = f"discarded {plan_id}; nothing moves for {config.discard_hold_s:.0f} s"
-    return Answer(done=True, result=result, hold=hold, drop_advice=True)
+    return RequestOutcome(done=True, result=result, hold=hold, drop_proposal=True)
 
 
 def _hold(request: Request, now_ms: int, for_s: float) -> Hold:
@@ -179,5 +179,5 @@ def _hold(request: Request, now_ms: int, for_s: float) -> Hold:
     )
 
 
-def _refused(why: str) -> Answer:
-    return Answer(done=True, result=f"refused: {why}")
+def _refused(why: str) -> RequestOutcome:
+    return RequestOutcome(done=True, result=f"refused: {why}")

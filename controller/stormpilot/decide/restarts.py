@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 
 KEPT_RESTARTS = 50
 OWN_MOVES = 3
@@ -37,9 +37,9 @@ def restart_time(
     restarts: Sequence[Restart], topology: str, prior_s: float, prior_from: str = "configured"
 ) -> RestartTime:
     """The median over the topology's own moves, else over all; few are weighed with `prior_s` as one more."""
-    own = [r.stood_s for r in restarts if r.topology == topology]
+    own = [r.downtime_s for r in restarts if r.topology == topology]
     if len(own) >= OWN_MOVES:
         return RestartTime(statistics.median(own), len(own), own=True)
-    known = [r.stood_s for r in restarts]
+    known = [r.downtime_s for r in restarts]
     prior = [prior_s] if len(known) < WEIGHTLESS_PRIOR else []
     return RestartTime(statistics.median([*known, *prior]), len(known), prior_from=prior_from)

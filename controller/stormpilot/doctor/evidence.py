@@ -15,9 +15,9 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from stormpilot.doctor import ensemble
 from stormpilot.errors import RefusedError, StormpilotError
 from stormpilot.nimbus import Address, Nimbus
-from stormpilot.observe.reader import Reader, Seen
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 NIMBUS_TIMEOUT_S = 5.0
 STORM_ROOT = "/storm"
@@ -63,7 +63,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     auth_id: str = ""
     servers: list[ensemble.Server] = []
     error: str = ""
-    seen: Seen = Seen()
+    seen: StoreSnapshot = StoreSnapshot()
     problems: Mapping[str, str] = {}
     access: list[Access] = []
     written: list[Written] = []
@@ -124,7 +124,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
     )
 
 
-def _written(zookeeper: ZooKeeper, paths: Paths, seen: Seen, reporters: Mapping[str, str]) -> list[Written]:
+def _written(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot, reporters: Mapping[str, str]) -> list[Written]:
     """Messages whose writer stamped them: the stamp against the time at which ZooKeeper got them."""
     wanted = [("the controller's host", paths.controller), ("the Nimbus host", paths.cluster)]
     wanted += [("the Nimbus host", paths.topology(i)) for i in sorted(seen.topologies)]

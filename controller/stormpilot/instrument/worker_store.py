@@ -18,7 +18,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions, make_acl
 
-from stormpilot.paths import DEFAULT_ROOT, Paths
+from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 ROOT_KEY = "stormpilot.zookeeper.root"
 SESSION_TIMEOUT_S = 10.0

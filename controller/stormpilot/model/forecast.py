@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stormpilot.messages.thresholds import (
+    CPU_MHZ_PER_TPS,
+    HOURS_OF_WEEK,
+    EdgeProfile,
+    Profile,
+    Thresholds,
+    hour_of_week,
+)
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.thresholds import CPU_MHZ_PER_TPS, HOURS_OF_WEEK, EdgeProfile, Profile, Thresholds, hour_of_week
 from stormpilot.model.values import Edge, Executor, Model, Topology
 
 HOUR_MS = 3_600_000

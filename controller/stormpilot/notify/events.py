@@ -1,4 +1,4 @@
-"""What is worth telling, found by comparing each cycle with the one before. docs/api.md describes the message.
+"""Events for the webhook, found by comparing each cycle with the one before (docs/reference/api.md).
 
 What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
 once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.
@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 import msgspec
 
-from stormpilot.account import Account
 from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Decision
-from stormpilot.observe.reader import Seen
+from stormpilot.decide.report import CycleReport
+from stormpilot.observe.reader import StoreSnapshot
 
 Status = Literal["info", "firing", "resolved"]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
@@ -29,9 +29,9 @@ BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.MOVE_WORSE: ("move_worse", "info"),
     Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),
     Began.ROLLBACK_IMPOSSIBLE: ("rollback_impossible", "info"),
-    Began.MIGRATION_ENDED: ("migration_ended", "info"),
-    Began.RESOURCES_LACKING: ("resources_lacking", "firing"),
-    Began.RESOURCES_SUFFICE: ("resources_lacking", "resolved"),
+    Began.MIGRATION_ENDED: ("rollout_ended", "info"),
+    Began.RESOURCES_INSUFFICIENT: ("resources_insufficient", "firing"),
+    Began.RESOURCES_SUFFICIENT: ("resources_insufficient", "resolved"),
 }
 """What a cycle tells once, by itself."""
 ROLLBACK = "ROLLBACK"
@@ -59,18 +59,18 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     inter_node_tps: tuple[float | None, float | None] | None = None
 
 
-class Watch:
+class EventDetector:
     """Remembers what was told. One for each time that a controller leads: its successor tells what lasts anew."""
 
     def __init__(self) -> None:
         self._lasting: dict[tuple[str, str], Event] = {}
         self._refused: dict[str, str] = {}
 
-    def look(self, account: Account, seen: Seen) -> list[Event]:
+    def look(self, account: CycleReport, seen: StoreSnapshot) -> list[Event]:
         """What is new in this cycle."""
         return [*self.published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
 
-    def _began(self, account: Account) -> Iterator[Event]:
+    def _began(self, account: CycleReport) -> Iterator[Event]:
         """What the cycle itself tells once."""
         for e in account.events:
             if e.kind not in BEGAN:
@@ -88,7 +88,7 @@ class Watch:
                 threshold=e.threshold,
             )
 
-    def published(self, account: Account) -> Iterator[Event]:
+    def published(self, account: CycleReport) -> Iterator[Event]:
         """The plans that were published."""
         for topology_id, entry in account.plans.items():
             decision = account.decisions[topology_id]
@@ -102,7 +102,7 @@ class Watch:
                 moved_executors=entry.moved_executors,
             )
 
-    def _rejected(self, account: Account, seen: Seen) -> Iterator[Event]:
+    def _rejected(self, account: CycleReport, seen: StoreSnapshot) -> Iterator[Event]:
         refused = {t: s for t, s in seen.statuses.items() if s.state == "rejected" and s.plan_id is not None}
         for topology_id, status in sorted(refused.items()):
             if self._refused.get(topology_id) != status.plan_id and topology_id in seen.topologies:
@@ -119,7 +119,7 @@ class Watch:
                 )
         self._refused = {t: s.plan_id for t, s in refused.items() if s.plan_id is not None}
 
-    def _lasts(self, account: Account) -> Iterator[Event]:
+    def _lasts(self, account: CycleReport) -> Iterator[Event]:
         now: dict[tuple[str, str], Event] = {}
         for topology_id, decision in sorted(account.decisions.items()):
             kind = LASTING.get(decision.reason.value)
@@ -145,7 +145,7 @@ class Watch:
         self._lasting = now
 
 
-def _of(account: Account, decision: Decision, kind: EventKind, status: Status) -> Event:
+def _of(account: CycleReport, decision: Decision, kind: EventKind, status: Status) -> Event:
     name = account.names.get(decision.topology_id, decision.topology_id)
     return Event(
         event=kind,

@@ -15,15 +15,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
     SupervisorPart,
     TopologySnapshot,
 )
-from stormpilot.model.routes import Routes
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.messages.routes import Routes
+from stormpilot.model.readiness import Readiness
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Edge,
+    Executor,
+    Input,
+    Model,
+    Supervisor,
+    Topology,
+)
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.standby import by_table
@@ -48,23 +58,7 @@ Rates = Mapping[int, TaskRates]
 
 
 @dataclass(frozen=True)
-class Readiness:
-    """Whether a topology is measured well enough to plan on; if not, `text` says what is missing.
-
-    `missing` are tasks without a usable report, `expected_at_ms` when the data should be complete (None: nobody knows),
-    `reports_age_s` the age of the oldest report among those expected.
-    """
-
-    ready: bool
-    instrumented: bool = True
-    text: str = ""
-    missing: tuple[int, ...] = ()
-    expected_at_ms: int | None = None
-    reports_age_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Belief:
+class ModelWithReadiness:
     """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason."""
 
     model: Model
@@ -80,7 +74,7 @@ def build(
     cpu_limit_ratio: float,
     now_ms: int,
     tables: Mapping[str, Routes] | None = None,
-) -> Belief:
+) -> ModelWithReadiness:
     """Build the model.
 
     Parameters
@@ -106,7 +100,7 @@ def build(
         built.append(topology)
         traffic += edges
         readiness[topology_id] = _readiness(snapshot, rates.get(topology_id, {}), load, now_ms)
-    return Belief(
+    return ModelWithReadiness(
         model=Model(
             supervisors=[_supervisor(s, mhz[s.id], cpu_limit_ratio) for s in live], topologies=built, traffic=traffic
         ),
@@ -303,7 +297,7 @@ def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_
         return Readiness(
             ready=False,
             instrumented=False,
-            text="nothing measures it: install the hook (docs/hook.md), or submit it with `stormpilot submit`",
+            text="nothing measures it: install the hook (docs/guide/hook.md), or submit it with `stormpilot submit`",
         )
     silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
     ages = [rates[t].age_s for t in expected if t in rates]

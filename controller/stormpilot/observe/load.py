@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 
 MAX_AHEAD_MS = 300_000
 """A report whose clock is further ahead of ours than this is from the future."""
@@ -74,10 +74,10 @@ Reading = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Return:
-    """A task that started anew: first heard of at `at_ms`, having done no work for `stood_s` seconds."""
+    """A task that started anew: first heard of at `at_ms`, having done no work for `downtime_s` seconds."""
 
     at_ms: int
-    stood_s: float
+    downtime_s: float
 
 
 @dataclass(frozen=True)

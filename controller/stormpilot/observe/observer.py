@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.config import Config, LoadSection
-from stormpilot.model.constrain import constrained
-from stormpilot.model.guess import with_guesses_that_fit
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import ClusterSnapshot, TopologySnapshot
-from stormpilot.model.reports import TaskLoad
-from stormpilot.model.routes import Routes
-from stormpilot.model.thresholds import Profile, Thresholds
-from stormpilot.observe.build import Belief, Rates, build
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.routes import Routes
+from stormpilot.messages.thresholds import Profile, Thresholds
+from stormpilot.model.constraints import constrained
+from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
+from stormpilot.observe.build import ModelWithReadiness, Rates, build
 from stormpilot.observe.load import LoadHistory, Reading, Return
-from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
-from stormpilot.observe.thresholds import InUse, choose, thresholds_of
+from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of
 
 RESOURCE_AWARE = ".ResourceAwareScheduler"
 """Storm's scheduler that takes declared CPU and memory at their word."""
@@ -38,13 +38,13 @@ class Observation:
     """
 
     at_ms: int
-    seen: Seen
-    belief: Belief | None
+    seen: StoreSnapshot
+    belief: ModelWithReadiness | None
     rates: Mapping[str, Rates]
     since_ms: Mapping[str, int]
     reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
     returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
-    in_use: InUse = field(default_factory=InUse)
+    in_use: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     mined: Mapping[str, Thresholds] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Observer:
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
-        in_use = InUse()
+        in_use = EffectiveThresholds()
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
         if belief is not None and seen.cluster is not None:
@@ -142,7 +142,7 @@ class Observer:
         """What tasks that hand keyed state over did."""
         return self._reader.read_keyed(topology_id)
 
-    def _profiles(self, seen: Seen, now_ms: int) -> Mapping[str, Profile]:
+    def _profiles(self, seen: StoreSnapshot, now_ms: int) -> Mapping[str, Profile]:
         """By topology id, where they are wanted; they are large and change seldom, so they are read now and then."""
         history = None if self._config is None else self._config.history
         if history is None or not (history.proactive or history.use_recommendation):
@@ -155,9 +155,11 @@ class Observer:
             self._kept_profiles = key, now_ms + PROFILES_KEPT_MS, profiles
         return self._kept_profiles[2]
 
-    def _believe(self, seen: Seen, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int) -> Belief:
-        # tasks that a migration routes around come back: until it is over they do not count as standing by
-        moving = {t for t, v in seen.migrations.items() if v.message is not None and v.message.running}
+    def _believe(
+        self, seen: StoreSnapshot, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int
+    ) -> ModelWithReadiness:
+        # tasks that a rollout routes around come back: until it is over they do not count as standing by
+        moving = {t for t, v in seen.rollouts.items() if v.message is not None and v.message.running}
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
         belief = build(cluster, seen.topologies, rates, self._load, self._cpu_limit_ratio, now_ms, tables)
         self._ignored.update(belief.ignored)
@@ -181,7 +183,7 @@ class Observer:
         return max(now_ms - int(self._load.window_s * 1000), settled_ms)
 
 
-def _as_operators_want(belief: Belief, settings: Settings, fallback: str) -> Belief:
+def _as_operators_want(belief: ModelWithReadiness, settings: Settings, fallback: str) -> ModelWithReadiness:
     """With drains, pins and exclusions in the model; guessed CPU binds only where Storm's own scheduler keeps to it."""
     model, _ = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
     if not fallback.endswith(RESOURCE_AWARE):

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from stormpilot.errors import UsageError
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ClusterSnapshot,
     ControllerState,
     Message,
@@ -19,14 +18,15 @@ from stormpilot.model.messages import (
     TopologySnapshot,
     decode,
 )
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
-from stormpilot.model.reports import LoadReport
-from stormpilot.model.routes import Routes
-from stormpilot.model.thresholds import Profile, Thresholds
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import LoadReport
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.routes import Routes
+from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.observe.settings import Settings, SettingsReader
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 ALL = "_all"
@@ -50,7 +50,7 @@ class Versioned(Generic[M]):
 
 
 @dataclass(frozen=True)
-class Seen:
+class StoreSnapshot:
     """One reading. `problems` maps the path of what could not be read to the reason.
 
     `gone` are topologies of which only our own znodes (plans, load) are left.
@@ -64,7 +64,7 @@ class Seen:
     modes: Mapping[str, ModeSetting] = field(default_factory=dict)
     controller: ControllerState | None = None
     moves: Mapping[str, MoveState] = field(default_factory=dict)
-    migrations: Mapping[str, Versioned[Migration]] = field(default_factory=dict)
+    rollouts: Mapping[str, Versioned[Rollout]] = field(default_factory=dict)
     tables: Mapping[str, Versioned[Routes]] = field(default_factory=dict)
     contenders: tuple[str, ...] = ()
     unreadable_topologies: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class Reader:
         self._loads: dict[str, tuple[Node, LoadReport]] = {}
         self._settings = SettingsReader(zookeeper, paths, watch)
 
-    def read(self) -> Seen:
+    def read(self) -> StoreSnapshot:
         """Read everything but load reports, leaving watches; `UnreachableError` when ZooKeeper is away."""
         p = self._paths
         ids, plan_ids, status_ids, paused, mode_names, locks, mined_ids = self._zookeeper.children(
@@ -97,7 +97,7 @@ class Reader:
         names = [
             p.cluster,
             p.controller,
-            *(f(i) for f in (p.moves, p.migration, p.routes) for i in ids),
+            *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids),
             *(p.topology(i) for i in ids),
             *(p.plan(i) for i in plan_ids),
             *(p.status(i) for i in status_ids),
@@ -105,7 +105,7 @@ class Reader:
             *(p.thresholds(i) for i in mined_ids),
         ]
         # we write these ourselves
-        unwatched = {p.controller, *(f(i) for f in (p.moves, p.migration, p.routes) for i in ids)}
+        unwatched = {p.controller, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)}
         watched = [n for n in names if n not in unwatched]
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch), strict=True))
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched)), strict=True))
@@ -131,7 +131,7 @@ class Reader:
         self._last_good = {
             path: m for path, m in self._last_good.items() if path in seen_paths and nodes[path] is not None
         }
-        return Seen(
+        return StoreSnapshot(
             cluster=self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems),
             topologies=topologies,
             plans=plans,
@@ -140,7 +140,7 @@ class Reader:
             modes=modes,
             controller=self._decode(nodes[p.controller], ControllerState, p.controller, problems),
             moves={i: v for i in ids if (v := self._decode(nodes[p.moves(i)], MoveState, p.moves(i), problems))},
-            migrations=self._versioned(nodes, {i: p.migration(i) for i in ids}, Migration, problems),
+            rollouts=self._versioned(nodes, {i: p.rollout(i) for i in ids}, Rollout, problems),
             tables=self._versioned(nodes, {i: p.routes(i) for i in ids}, Routes, problems),
             contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),

@@ -14,8 +14,8 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from stormpilot.errors import UsageError
-from stormpilot.model.messages import Message, decode
-from stormpilot.model.settings import (
+from stormpilot.messages.core import Message, decode
+from stormpilot.messages.settings import (
     ALL,
     DrainSetting,
     ExcludeSetting,
@@ -27,8 +27,8 @@ from stormpilot.model.settings import (
     threshold_of_key,
     topology_of_key,
 )
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 UNREADABLE = "unreadable setting"

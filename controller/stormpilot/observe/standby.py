@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stormpilot.model.messages import TopologySnapshot
-from stormpilot.model.routable import route_in_force, why_not_routable
-from stormpilot.model.routes import ComponentRoute, Routes
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.routable import route_in_force, why_not_routable
+from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.model.values import Edge, Topology
 
 IDLE_CORES = 0.01

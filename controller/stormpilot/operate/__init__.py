@@ -10,7 +10,7 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 - `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
 - `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
 - `routes.py`: move, set aside, bring back: which tasks get tuples.
-- `migrations.py`: a plan that is carried out step by step: look, pause, resume, abort.
+- `rollouts.py`: a plan that is carried out step by step: look, pause, resume, abort.
 - `thresholds.py`: thresholds set, frozen, unset; which hold.
 - `requests.py`: approve, discard, rollback, plan now, and their outcome.
 - `views.py`: history, audit, what is drained and how far: reading only.
@@ -18,20 +18,20 @@ request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpi
 
 from __future__ import annotations
 
-from stormpilot.model.reports import idle
-from stormpilot.model.settings import AuditRecord, Request
+from stormpilot.messages.load import idle
+from stormpilot.messages.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
-from stormpilot.operate.migrations import (
-    MigrationView,
-    abort_migration,
-    migration,
-    pause_migration,
-    resume_migration,
-)
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
 from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
+from stormpilot.operate.rollouts import (
+    RolloutView,
+    abort_rollout,
+    pause_rollout,
+    resume_rollout,
+    rollout,
+)
 from stormpilot.operate.routes import (
     RouteView,
     bring_back,
@@ -52,12 +52,12 @@ __all__ = [
     "AuditRecord",
     "Change",
     "HistoryStep",
-    "MigrationView",
     "Operator",
     "Remaining",
     "Request",
+    "RolloutView",
     "RouteView",
-    "abort_migration",
+    "abort_rollout",
     "approve",
     "audit",
     "bring_back",
@@ -72,17 +72,17 @@ __all__ = [
     "include",
     "keyed_tasks",
     "loads",
-    "migration",
     "mode",
     "move",
     "outcome",
     "pause",
-    "pause_migration",
+    "pause_rollout",
     "pin",
     "plan_now",
     "resume",
-    "resume_migration",
+    "resume_rollout",
     "rollback",
+    "rollout",
     "routes",
     "set_aside",
     "set_threshold",

@@ -9,7 +9,7 @@ import msgspec
 
 from stormpilot.config import Config, LoadSection
 from stormpilot.errors import RefusedError
-from stormpilot.observe.build import Belief
+from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.operator import Operator
@@ -26,7 +26,7 @@ def live_model(
     cpu_limit_ratio: float = CPU_LIMIT_RATIO,
     sleep: Callable[[float], None] = time.sleep,
     config: Config | None = None,
-) -> Belief:
+) -> ModelWithReadiness:
     """The model with drains, pins and exclusions, and how well each topology was measured in `measure_s` seconds.
 
     With 0 nothing is measured: rates are 0, CPU is what topologies declare. B(n) is as mined or set, where `config` is

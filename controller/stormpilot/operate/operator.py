@@ -11,11 +11,11 @@ from typing import TypeVar
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import Message, TopologySnapshot, decode, encode
-from stormpilot.model.settings import AuditRecord
+from stormpilot.messages.core import Message, TopologySnapshot, decode, encode
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 TRIES = 5

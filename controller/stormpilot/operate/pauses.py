@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ModeSetting, PauseSetting
-from stormpilot.model.settings import ALL
+from stormpilot.messages.core import ModeSetting, PauseSetting
+from stormpilot.messages.settings import ALL
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 

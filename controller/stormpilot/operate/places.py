@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ClusterSnapshot, SupervisorPart
-from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import topology_name

@@ -5,34 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ControllerState, HistoryEntry, encode
-from stormpilot.model.migrations import Migration
-from stormpilot.model.settings import AuditRecord, Request, Verb
+from stormpilot.messages.core import ControllerState, HistoryEntry, encode
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.views import audit, history
-from stormpilot.zookeeper import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError, Put
 
 
 def approve(operator: Operator, topology: str) -> Change:
-    """Ask the leader to publish exactly the plan that is advised now, if it still fits what runs."""
+    """Ask the leader to publish exactly the plan that is proposed now, if it still fits what runs."""
     snapshot = operator.topology(topology)
-    advice = _advice(operator, snapshot.id, snapshot.name)
-    text = f"{snapshot.name}: plan {advice.plan.plan_id} is approved; the leading controller publishes it"
-    danger = f"{advice.moved_executors} executors of {snapshot.name} move"
+    proposal = _proposal(operator, snapshot.id, snapshot.name)
+    text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller publishes it"
+    danger = f"{proposal.moved_executors} executors of {snapshot.name} move"
     kept = history(operator, snapshot.id)
     now = _plan(kept[0].entry) if kept else None
     return _ask(
-        operator, "approve", snapshot.id, snapshot.name, text, advice, danger=danger, before=now, after=_plan(advice)
+        operator,
+        "approve",
+        snapshot.id,
+        snapshot.name,
+        text,
+        proposal,
+        danger=danger,
+        before=now,
+        after=_plan(proposal),
     )
 
 
 def discard(operator: Operator, topology: str) -> Change:
-    """Ask the leader to drop the plan that is advised now, and to leave the topology alone for a while."""
+    """Ask the leader to drop the plan that is proposed now, and to leave the topology alone for a while."""
     snapshot = operator.topology(topology)
-    advice = _advice(operator, snapshot.id, snapshot.name)
-    text = f"{snapshot.name}: plan {advice.plan.plan_id} is discarded; the leading controller drops it"
-    return _ask(operator, "discard", snapshot.id, snapshot.name, text, advice, before=_plan(advice))
+    proposal = _proposal(operator, snapshot.id, snapshot.name)
+    text = f"{snapshot.name}: plan {proposal.plan.plan_id} is discarded; the leading controller drops it"
+    return _ask(operator, "discard", snapshot.id, snapshot.name, text, proposal, before=_plan(proposal))
 
 
 def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
@@ -41,7 +49,7 @@ def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
     if steps < 1:
         raise UsageError(f"steps is {steps}, expected 1 or more")
     kept = history(operator, snapshot.id)
-    under_way, _ = operator.read(operator.paths.migration(snapshot.id), Migration)
+    under_way, _ = operator.read(operator.paths.rollout(snapshot.id), Rollout)
     back = steps - 1 if under_way is not None and under_way.running else steps  # what it leads to is no history yet
     if len(kept) <= back:
         raise RefusedError(
@@ -80,12 +88,12 @@ def outcome(operator: Operator, request_id: str) -> AuditRecord | None:
     return next(found, None)
 
 
-def _advice(operator: Operator, topology_id: str, name: str) -> HistoryEntry:
-    advice, node = operator.read(operator.paths.advice(topology_id), HistoryEntry)
-    if advice is None:
-        why = "there is no advice" if node is None else "the advice cannot be read"
+def _proposal(operator: Operator, topology_id: str, name: str) -> HistoryEntry:
+    proposal, node = operator.read(operator.paths.proposal(topology_id), HistoryEntry)
+    if proposal is None:
+        why = "there is no proposal" if node is None else "the proposal cannot be read"
         raise RefusedError(f"{name}: {why}; nothing to decide on")
-    return advice
+    return proposal
 
 
 def _plan(entry: HistoryEntry) -> dict[str, Any]:

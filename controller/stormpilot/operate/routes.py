@@ -1,4 +1,4 @@
-"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/nonstop.md)."""
+"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/concepts/rolling-moves.md)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Collection
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import ComponentPart, TopologySnapshot, decode, encode
-from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routable import route_in_force, tasks_of, why_not_routable
-from stormpilot.model.routes import Routes, handed_on, rest, settled, switch, take_up
+from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, encode
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
+from stormpilot.messages.routes import Routes, handed_on, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.zookeeper import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError, Put
 
 
 def move(operator: Operator, topology: str, component: str, from_: int, to: int) -> Change:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from stormpilot.config import Config
+from stormpilot.config.options import broken_range
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import ControllerState
-from stormpilot.model.settings import ALL, ThresholdSetting
-from stormpilot.model.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
+from stormpilot.messages.core import ControllerState
+from stormpilot.messages.settings import ALL, ThresholdSetting
+from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
 from stormpilot.observe.reader import Reader
-from stormpilot.observe.thresholds import choose, configured, refusal, thresholds_of
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import topology_name
-from stormpilot.options import broken_range
-from stormpilot.recommended import recommended
+from stormpilot.tuning.effective_thresholds import choose, configured, refusal, thresholds_of
+from stormpilot.tuning.recommendation import recommended
 
 
 class ShownThreshold(msgspec.Struct, frozen=True, kw_only=True):

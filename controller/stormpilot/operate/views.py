@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, decode
-from stormpilot.model.settings import AuditRecord
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.operator import Operator
 
 
@@ -41,7 +41,7 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    whole = [e for e in entries if not e.interim_of]
+    whole = [e for e in entries if not e.rollout_of]
     return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole)]
 
 
@@ -63,7 +63,7 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
 
 def draining(operator: Operator, host: str) -> Remaining:
     """What still runs on a host, drained or not."""
-    from stormpilot.model.messages import ControllerState
+    from stormpilot.messages.core import ControllerState
 
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
     supervisors = set() if cluster is None else {s.id for s in cluster.supervisors if s.host == host}

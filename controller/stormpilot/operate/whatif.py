@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from stormpilot.errors import RefusedError
-from stormpilot.model.change import Changes, changed
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.what_if import Changes, changed
 
 PlanOne = Callable[[Model], "Plan | Infeasible"]
 

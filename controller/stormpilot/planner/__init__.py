@@ -23,10 +23,24 @@ from collections.abc import Mapping
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner import best, default, dsm, exact, offline, online, otd, partition, ras_order, rsm, sam
 from stormpilot.planner.admission import admitted
-from stormpilot.planner.anneal import LeftS
-from stormpilot.planner.flowplan import Traffic, on_flows
+from stormpilot.planner.flow.planning import Traffic, on_flows
+from stormpilot.planner.methods import (
+    best,
+    default,
+    dsm,
+    exact,
+    offline,
+    online,
+    otd,
+    partition,
+    ras_order,
+    rsm,
+    sam,
+)
+from stormpilot.planner.placement.problem import (
+    LeftS,
+)
 from stormpilot.planner.registry import Planner, Value, params_of, run
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.model.part import part
+from stormpilot.model.subset import part
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
 
 PlanModel = Callable[[Model], Plan | Infeasible]

@@ -16,10 +16,12 @@ from stormpilot.errors import UsageError
 from stormpilot.model import cost
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner.anneal import LeftS
-from stormpilot.planner.layout import Frame, Layout, frame_of
-from stormpilot.planner.result import Result
-from stormpilot.planner.slots import to_slots
+from stormpilot.planner.placement.layout import Frame, Layout, frame_of
+from stormpilot.planner.placement.problem import (
+    LeftS,
+)
+from stormpilot.planner.placement.result import Result
+from stormpilot.planner.placement.slots import to_slots
 
 Value = float | int | str | bool | None
 

@@ -13,9 +13,16 @@ import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.values import Infeasible
-from stormpilot.planner.anneal import Annealer, LeftS, Limits, Objective
-from stormpilot.planner.feasibility import refuted
-from stormpilot.planner.layout import Frame, Layout
+from stormpilot.planner.placement.feasibility import refuted
+from stormpilot.planner.placement.layout import Frame, Layout
+from stormpilot.planner.placement.problem import (
+    LeftS,
+    Limits,
+    Objective,
+)
+from stormpilot.planner.search.annealing import (
+    Annealer,
+)
 
 TRIES_PER_EXECUTOR = (200, 1000, 4000)
 MOST_TRIES = 20_000_000
@@ -59,7 +66,7 @@ def repaired(
     if found.violation <= 0:
         return found.layout
     if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0:
-        from stormpilot.planner.exact import any_layout
+        from stormpilot.planner.bounds.cpsat import any_layout
 
         return any_layout(frame, limits, min(PROOF_S, left_s()))
     return given_up(frame, found.layout, cut=left_s() <= 0)

@@ -1,4 +1,4 @@
-"""Removes what dead topologies left behind: history, advice, requests, holds, routes, and what became of their moves.
+"""Removes what dead topologies left behind: history, proposal, requests, holds, routes, and what became of their moves.
 
 The scheduler plug-in removes the rest (snapshots, status, plans, load, keyed state).
 """
@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 
 import structlog
 
-from stormpilot.paths import Paths
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 GRACE_MS = 3_600_000
@@ -36,7 +36,7 @@ class Cleaner:
             Another controller leads: nothing (more) was removed.
         """
         p: Paths = self._publisher.paths
-        parents = [p.plan_history(), p.advice(), p.request(), p.hold(), p.moves(), p.routes(), p.migration()]
+        parents = [p.plan_history(), p.proposal(), p.request(), p.hold(), p.moves(), p.routes(), p.rollout()]
         found = self._zookeeper.children(parents)
         ids = {i for names in found for i in names} - set(alive)
         self._gone_since_ms = {i: self._gone_since_ms.get(i, now_ms) for i in ids}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import Check, ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper.client import Check, ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Decision
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     BasedOn,
     EffectPart,
     Expected,
@@ -20,7 +20,7 @@ from stormpilot.model.values import Plan, TopologyPlan
 
 
 @dataclass(frozen=True)
-class Round:
+class PlanSet:
     """What the plans of one decision have in common. `topologies` are the ids of all of them."""
 
     id: str
@@ -31,17 +31,17 @@ class Round:
 
 
 def plan_message(
-    placement: TopologyPlan, plan: Plan, decision: Decision, round_: Round, plan_id: str, based_on: BasedOn
+    placement: TopologyPlan, plan: Plan, decision: Decision, plan_set: PlanSet, plan_id: str, based_on: BasedOn
 ) -> PlanMessage:
     """The message of one topology; `plan` is where planner, parameters and seed come from."""
     workers = [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in placement.workers]
     before, after = decision.inter_node_tps
     return PlanMessage(
         plan_id=plan_id,
-        round=round_.id,
+        plan_set=plan_set.id,
         topology_id=placement.id,
-        epoch=round_.epoch,
-        created_at_ms=round_.created_at_ms,
+        epoch=plan_set.epoch,
+        created_at_ms=plan_set.created_at_ms,
         planner=plan.planner,
         params=dict(plan.params),
         seed=plan.seed,
@@ -51,9 +51,9 @@ def plan_message(
             before={} if before is None else {"inter_node_tps": before},
             after={} if after is None else {"inter_node_tps": after},
         ),
-        round_topologies=sorted(round_.topologies),
+        plan_set_topologies=sorted(plan_set.topologies),
         workers=workers,
-        checksum=plan_checksum(placement.id, plan_id, round_.id, round_.epoch, workers),
+        checksum=plan_checksum(placement.id, plan_id, plan_set.id, plan_set.epoch, workers),
     )
 
 
@@ -68,7 +68,7 @@ def history_entry(message: PlanMessage, decision: Decision, published_by: str) -
         moved_executors=decision.moved_executors,
         published_by=published_by,
         effect=None if decision.promise is None else _effect(decision.promise),
-        how="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+        move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
     )
 
 

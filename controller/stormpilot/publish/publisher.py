@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.messages import EffectPart, HistoryEntry, decode, encode
-from stormpilot.model.moves import MoveState
-from stormpilot.paths import Paths
+from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
+from stormpilot.messages.moves import MoveState
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper import Append, ConflictError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
 """How many plans of a topology `plan-history/` keeps."""
@@ -67,7 +67,7 @@ class Publisher:
                 p.plan(),
                 p.audit(),
                 p.hold(),
-                p.migration(),
+                p.rollout(),
                 p.routes(),
                 *([p.moves()] if moves else []),
                 *(p.plan_history(e.plan.topology_id) for e in entries),
@@ -102,9 +102,9 @@ class Publisher:
             for old in sorted(kept)[: max(0, len(kept) + 1 - KEPT_PLANS)]:
                 self._zookeeper.delete(p.plan_history(entry.plan.topology_id, old))
 
-    def advice(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
-        """The advice of a topology (None where there is none, or it cannot be read) and the version of its znode."""
-        path = self.paths.advice(topology_id)
+    def proposal(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
+        """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode."""
+        path = self.paths.proposal(topology_id)
         (node,) = self._zookeeper.read([path])
         if node is None:
             return None, None
@@ -116,14 +116,14 @@ class Publisher:
     def write(self, steps: Sequence[Step]) -> None:
         """Do these steps, all or none, only while we lead."""
         p = self.paths
-        self._zookeeper.ensure([p.audit(), p.hold(), p.migration(), p.routes()])
+        self._zookeeper.ensure([p.audit(), p.hold(), p.rollout(), p.routes()])
         self._commit(steps)
 
     def advise(self, entries: Sequence[HistoryEntry]) -> None:
         """Write plans where people find them and nobody applies them."""
-        self._zookeeper.ensure([self.paths.advice()])
+        self._zookeeper.ensure([self.paths.proposal()])
         for entry in entries:
-            self.put(self.paths.advice(entry.plan.topology_id), encode(entry))
+            self.put(self.paths.proposal(entry.plan.topology_id), encode(entry))
 
     def follow(self, move: MoveState) -> None:
         """Write what became of a topology's last move."""

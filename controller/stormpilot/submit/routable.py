@@ -11,8 +11,8 @@ from streamparse import Grouping
 from stormpilot.errors import UsageError
 from stormpilot.instrument.keyed import hands_over
 from stormpilot.instrument.topology import COLLECTOR_ID
-from stormpilot.model.handover import HANDOVER_KEY
-from stormpilot.model.routes import STANDBY_KEY
+from stormpilot.messages.handover import HANDOVER_KEY
+from stormpilot.messages.routes import STANDBY_KEY
 
 CLASS = "io.stormpilot.worker.route.RoutedGrouping"
 """In the worker's jar, which must lie in `extlib/` of every supervisor."""

@@ -42,8 +42,8 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "load: {window_s: 20, settle_s: 5}\n"
             "planner: {name: online, first_plan: default, budget_s: 1}\n"
             # What a fault moves shows only where nothing moves for a gain; after losses no cool-down holds that.
-            "decide: {mode: act, reschedule_timeout_s: 3600, gain_threshold_ratio: 1.0}\n"
-            "refill: {enabled: false}\n"
+            "decide: {mode: act, cool_down_s: 3600, gain_threshold_ratio: 1.0}\n"
+            "new_supervisors: {enabled: false}\n"
             f"traffic_log: {{dir: {scene.folder}/traffic}}\n"
             "api: {enabled: false}\n"
         )

@@ -121,7 +121,7 @@ def test_a_planner_that_misbehaves_is_named_and_publishes_nothing(scene: Scene, 
     plan = scene.plan()
     config = scene.config.read_text()
     mark = scene.log.stat().st_size
-    scene.config.write_text(config.replace("reschedule_timeout_s: 3600", "reschedule_timeout_s: 0"))
+    scene.config.write_text(config.replace("cool_down_s: 3600", "cool_down_s: 0"))
     try:
         with invariants(scene):
             scene.start_controller([sys.executable, "-m", "doubles.misplanning_controller", scene.config, kind])

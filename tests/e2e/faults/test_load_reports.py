@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from scene import PATHS, Scene, invariants, until
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.load import LoadReport, TaskLoad
 
 HOUR_MS = 3_600_000
 WRITES = 8

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scene import PATHS, Scene, invariants, until
-from stormpilot.model.messages import WorkerPart, plan_checksum
+from stormpilot.messages.core import WorkerPart, plan_checksum
 
 Fields = dict[str, Any]
 MUTATIONS = 50
@@ -49,7 +49,7 @@ def sealed(fields: Fields) -> bytes:
         for w in fields["workers"]
     ]
     fields["checksum"] = plan_checksum(
-        fields["topologyId"], fields["planId"], fields["round"], fields["epoch"], workers
+        fields["topologyId"], fields["planId"], fields["planSet"], fields["epoch"], workers
     )
     return json.dumps(fields).encode()
 

@@ -66,11 +66,11 @@ def test_a_killed_supervisor_leaves_its_workers_running_and_its_return_moves_not
     supervisor = min(s for s, _ in scene.workers())
     with invariants(scene):
         scene.cluster.kill_daemon(supervisor)
-        until(lambda: _reason(scene) == "REPAIR_AWAITED", UNHEARD_S, "the controller to notice that it is gone")
+        until(lambda: _reason(scene) == "WAITING_FOR_REPAIR", UNHEARD_S, "the controller to notice that it is gone")
         scene.cycles(5)
         scene.rounds(5)
         scene.cluster.start_daemon(supervisor)
-        until(lambda: _reason(scene) != "REPAIR_AWAITED", 60, "the controller to notice that it is back")
+        until(lambda: _reason(scene) != "WAITING_FOR_REPAIR", 60, "the controller to notice that it is back")
         scene.rounds(3)
         until(scene.applied, 60, "the plan to be in force")
 

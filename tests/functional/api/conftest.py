@@ -14,15 +14,15 @@ from litestar.testing import TestClient
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
-from stormpilot.account import Account
 from stormpilot.api.app import create_app
-from stormpilot.api.board import Board, Looked
+from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.api.metrics import Metrics
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import (
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import (
     ControllerState,
     HistoryEntry,
     StatusMessage,
@@ -33,7 +33,7 @@ from stormpilot.model.messages import (
 from stormpilot.observe.build import build
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Reader
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
@@ -64,7 +64,7 @@ class Api:
         self.config = Config(api=ApiSection(**given), notify=NotifySection(url=URL))
         self.zookeeper = Store(lambda: NOW_MS)
         self.paths = Paths()
-        self.board = Board(NAME, lambda: self.zookeeper.up, lambda: 2)
+        self.board = ProcessStatus(NAME, lambda: self.zookeeper.up, lambda: 2)
         self.metrics = Metrics(self.board, now_ms=lambda: NOW_MS)
         self.reloads = 0
         self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)
@@ -91,7 +91,7 @@ class Api:
         put(p.topology(ID), encode(topology(everywhere(SLOTS))))
         plan = plan_message(plan_id="p-1", topology_id=ID, workers=BETTER)
         entry = HistoryEntry(plan=plan, reason="GAIN", text="falls by 100%", moved_executors=3)
-        put(p.advice(ID), encode(entry))
+        put(p.proposal(ID), encode(entry))
         put(f"{p.leader}/x__lock__0000000001", NAME.encode())
         status = StatusMessage(topology_id=ID, state="fallback", code="NO_PLAN", since_ms=T0_MS, written_at_ms=T0_MS)
         put(p.status(ID), encode(status))
@@ -120,7 +120,7 @@ class Api:
             period_s=30,
             cycles=9,
             planner="best",
-            sentence="advised plan: topology=flights",
+            sentence="proposed plan: topology=flights",
             topologies=[view],
             counters={"log_rows_written": 7, "load_rejected_negative": 2},
         )
@@ -130,8 +130,8 @@ class Api:
         belief = build(seen.cluster, seen.topologies, {}, LoadSection(), 0.8, NOW_MS)
         observation = Observation(NOW_MS - 5000, seen, belief, {}, {ID: T0_MS})
         decision = Decision(ID, "advise", Reason.GAIN, "falls", 1.0, 0.1, None, 3, (100.0, 0.0))
-        account = Account(NOW_MS - 5000, names={ID: "flights"}, modes={ID: "advise"}, decisions={ID: decision})
-        looked = Looked(account, observation, state, 0.2)
+        account = CycleReport(NOW_MS - 5000, names={ID: "flights"}, modes={ID: "advise"}, decisions={ID: decision})
+        looked = CompletedCycle(account, observation, state, 0.2)
         self.board.become("leading", epoch=3)
         self.board.cycle_done(looked)
         self.metrics.cycle_done(looked)

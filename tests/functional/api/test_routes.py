@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.snapshots import topology
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.migrations import Migration
-from stormpilot.status import gather
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.operate.status import gather
 
 from .conftest import ID, NAME, NOW_MS, Api
 
@@ -69,7 +69,7 @@ def test_unknown_topology_is_a_problem_that_names_those_there_are(api: Api, what
 
 def test_plan_diff_and_explain(api: Api) -> None:
     plan = read(api, f"{API}/topologies/flights/plan")
-    assert (plan["advice"], plan["plan"]["planId"]) == (True, "p-1")
+    assert (plan["proposal"], plan["plan"]["planId"]) == (True, "p-1")
     moves = read(api, f"{API}/topologies/flights/plan/diff")["moves"]
     assert [(m["start"], m["now"], m["plan"]) for m in moves] == [(t, "b:6700", "a:6700") for t in (4, 5, 6)]
     explained = read(api, f"{API}/topologies/flights/explain")
@@ -105,7 +105,7 @@ def test_what_if_a_node_were_gone(api: Api) -> None:
 
 
 def test_topology_without_a_plan_is_explained_too(api: Api) -> None:
-    api.zookeeper.delete(api.paths.advice(ID))
+    api.zookeeper.delete(api.paths.proposal(ID))
     assert read(api, f"{API}/topologies/flights/explain")["no_plan"] == f"there is no plan for {ID}"
     with api.client("viewer") as client:
         answer = client.get(f"{API}/topologies/flights/plan")
@@ -275,25 +275,25 @@ def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:
     assert send(api, "thresholds/set", name=name, value=0.2)[0] == 403  # of all topologies: admin only
 
 
-def test_a_migration_is_shown_paused_resumed_and_aborted(api: Api) -> None:
+def test_a_rollout_is_shown_paused_resumed_and_aborted(api: Api) -> None:
     with api.client("viewer") as client:
-        none = client.get(f"{API}/topologies/flights/migration")
+        none = client.get(f"{API}/topologies/flights/rollout")
     assert (none.status_code, none.json()["code"]) == (404, "NO_MIGRATION")
-    assert send(api, "migration/pause", topology="flights")[1]["code"] == "REFUSED"
-    m = decode((MESSAGES / "migration.json").read_bytes(), Migration, "migration.json")
+    assert send(api, "rollout/pause", topology="flights")[1]["code"] == "REFUSED"
+    m = decode((MESSAGES / "rollout.json").read_bytes(), Rollout, "rollout.json")
     m = msgspec.structs.replace(m, topology_id=ID, abort_by="")
-    api.zookeeper.put(api.paths.migration(ID), encode(m))
-    shown = read(api, f"{API}/topologies/flights/migration")
+    api.zookeeper.put(api.paths.rollout(ID), encode(m))
+    shown = read(api, f"{API}/topologies/flights/rollout")
     assert (shown["step"], shown["steps"], shown["phase"], shown["away"]) == (2, 2, "moving", [6])
     (row,) = read(api, f"{API}/topologies")
-    assert row["migration"]["text"].startswith("p-0001: step 2 of 2, moving")
-    assert send(api, "migration/pause", topology="flights")[1]["after"]["pausedBy"] == "ann-operator"
-    assert not send(api, "migration/pause", topology="flights")[1]["changed"]
-    assert send(api, "migration/resume", topology="flights")[1]["after"]["pausedBy"] == ""
-    status, problem = send(api, "migration/abort", topology="flights")
+    assert row["rollout"]["text"].startswith("p-0001: step 2 of 2, moving")
+    assert send(api, "rollout/pause", topology="flights")[1]["after"]["pausedBy"] == "ann-operator"
+    assert not send(api, "rollout/pause", topology="flights")[1]["changed"]
+    assert send(api, "rollout/resume", topology="flights")[1]["after"]["pausedBy"] == ""
+    status, problem = send(api, "rollout/abort", topology="flights")
     assert (status, problem["code"]) == (409, "CONFIRM")
-    assert send(api, "migration/abort", topology="flights", confirm=True)[0] == 200
-    assert read(api, f"{API}/topologies/flights/migration")["abortBy"] == "ann-operator"
+    assert send(api, "rollout/abort", topology="flights", confirm=True)[0] == 200
+    assert read(api, f"{API}/topologies/flights/rollout")["abortBy"] == "ann-operator"
 
 
 def test_large_body_and_broken_json_are_refused(api: Api) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from doubles.weather import HOUR_S, Job, Made, Weather
 from stormpilot.config import Config
 from stormpilot.decide.budget import plans_within_the_hour
-from stormpilot.model.moves import Spent
+from stormpilot.messages.moves import Spent
 
 SETTINGS = """\
 cycle: {period_s: 30, poll_s: 5}
@@ -48,7 +48,7 @@ def keep_to_the_rails(w: Weather) -> None:
 
 
 def _apart(made: list[Made], config: Config) -> None:
-    effect, failures, closed_until_s = config.effect, 0, 0.0
+    effect, failures, closed_until_s = config.verify, 0, 0.0
     for a, b in itertools.pairwise(made):
         if a.verdict == "HELPED":
             failures = 0
@@ -59,7 +59,7 @@ def _apart(made: list[Made], config: Config) -> None:
             assert a.verdict == "WORSE"
             assert dict(b.after) == dict(a.before)
             continue
-        assert b.at_s - a.at_s >= config.decide.reschedule_timeout_s, f"{a}, {b}"
+        assert b.at_s - a.at_s >= config.decide.cool_down_s, f"{a}, {b}"
         assert b.at_s >= closed_until_s, f"{failures} moves in a row did not help: {a}, {b}"
 
 

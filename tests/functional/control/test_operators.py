@@ -21,18 +21,18 @@ from stormpilot import cli
 from stormpilot.cli import steer
 from stormpilot.cli.records import moment_ms
 from stormpilot.config import parse
-from stormpilot.daemon import Daemon
+from stormpilot.control.daemon import Daemon
 from stormpilot.errors import UsageError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.paths import Paths
 from stormpilot.planner import compute
+from stormpilot.zookeeper.paths import Paths
 
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 SETTINGS = """\
 zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
-decide: {{mode: act, approve: ['*'], consecutive_hits: 1, restart_s: 0, reschedule_timeout_s: 5}}
+decide: {{mode: act, approve: ['*'], consecutive_hits: 1, restart_s: 0, cool_down_s: 5}}
 traffic_log: {{dir: {folder}/log}}
 """
 
@@ -158,7 +158,7 @@ def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run:
         (["pin", "flights", "parse", "z"], 1, "'z' is no supervisor (there are:"),
         (["exclude", "z"], 1, "'z' is neither a host nor a supervisor"),
         (["exclude", "a", "-c", "parse"], 2, "name both"),
-        (["approve", "flights", "-y"], 1, "flights: there is no advice"),
+        (["approve", "flights", "-y"], 1, "flights: there is no proposal"),
         (["rollback", "flights", "-y"], 1, "there is no plan 1 back, the history holds 0"),
         (["history", "fligths"], 1, "no topology is named 'fligths' (there are: flights)"),
         (["mode", "act"], 2, "name a topology, or say --all"),
@@ -183,7 +183,7 @@ def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: P
     assert "an operator has approved, where that is needed" in explained
     assert "CLOSED" in explained
     assert "parse [2,2]" in explained
-    assert "which is advice and not applied" in explained
+    assert "which is proposal and not applied" in explained
     shown = json.loads(run("explain", "flights", "--measure", "2", "-f", "json").out)
     assert shown["plan"].startswith("p-")
     assert {g["state"] for g in shown["gates"]} == {"open", "CLOSED", "not asked"}
@@ -214,7 +214,7 @@ def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: P
     assert done.code == 0, done.err
     answer: dict[str, Any] = json.loads(done.out)
     assert answer["outcome"]["result"].startswith("published")
-    assert "HELD" in run("status").out or there.applied
+    assert "OPERATOR_HOLD" in run("status").out or there.applied
     verbs_done = [r["verb"] for r in json.loads(run("audit", "--config", controller, "-f", "json").out)]
     assert verbs_done.count("approve") >= 4  # asked for and done, twice
     assert {"drain", "undrain", "rollback"} <= set(verbs_done)

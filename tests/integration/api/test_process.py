@@ -22,7 +22,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 
@@ -38,12 +38,6 @@ api: {{port: {port}, tokens_file: tokens}}
 log: {{format: json}}
 """
 Spawn = Callable[..., "Controller"]
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 class Controller:
@@ -84,7 +78,7 @@ class Controller:
 
 
 @pytest.fixture
-def spawn(tmp_path: Path) -> Iterator[Spawn]:
+def spawn(free_port: Callable[[], int], tmp_path: Path) -> Iterator[Spawn]:
     started: list[Controller] = []
 
     def start_one(hosts: str, port: int | None = None, login: Path | None = None) -> Controller:
@@ -202,7 +196,7 @@ def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: Sh
         controller = spawn(zookeeper.hosts, other.getsockname()[1])
 
         def cycles() -> list[dict[str, Any]]:
-            return [x for x in controller.lines() if x["event"] in ("held", "advised plan")]
+            return [x for x in controller.lines() if x["event"] in ("held", "proposed plan")]
 
         until(cycles, "a cycle", 90)
         (said,) = [x for x in controller.lines() if x["event"].startswith("the API is not served")]

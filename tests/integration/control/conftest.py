@@ -14,11 +14,11 @@ import structlog
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import everywhere
 from stormpilot.config import Config, parse
-from stormpilot.daemon import Daemon
+from stormpilot.control.daemon import Daemon
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, ControllerState, decode
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode
 from stormpilot.planner import compute
+from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
@@ -27,7 +27,7 @@ SETTINGS = """\
 zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
-decide: {{mode: act, consecutive_hits: 2, reschedule_timeout_s: 600, rejected_retry_s: 1}}
+decide: {{mode: act, consecutive_hits: 2, cool_down_s: 600, rejected_retry_s: 1}}
 api: {{enabled: false}}
 """
 

@@ -15,8 +15,7 @@ from doubles.snapshots import cluster, everywhere, supervisor, topology
 from stormpilot.cli.live import Place, published_plan
 from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.lookup import moved
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     ControllerState,
     HistoryEntry,
     ModeSetting,
@@ -26,7 +25,8 @@ from stormpilot.model.messages import (
 )
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
-from stormpilot.paths import Paths
+from stormpilot.operate.plans import moved
+from stormpilot.zookeeper.paths import Paths
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 
@@ -60,8 +60,8 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("held", reason="DATA_TOO_THIN"), "a cycle that has too little data")
-    until(lambda: controller.said("held", reason="GAIN_NOT_LASTING"), "the gain to be seen once")
+    until(lambda: controller.said("held", reason="INSUFFICIENT_METRICS"), "a cycle that has too little data")
+    until(lambda: controller.said("held", reason="GAIN_NOT_SUSTAINED"), "the gain to be seen once")
     until(lambda: shim.applied, "a plan to be applied")
     (line,) = controller.said("published plan")
     before, after = (int(x) for x in str(line["inter_node_tps"]).split("->"))
@@ -71,7 +71,7 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     plan: PlanMessage = message(shim, shim.paths.plan(ID), PlanMessage)
     assert plan.checksum == plan.expected_checksum()
     assert plan.expected.after["inter_node_tps"] == pytest.approx(after, abs=1)
-    assert (plan.seed, plan.params, plan.round_topologies) == (1, {"alpha": 0.0}, [ID])
+    assert (plan.seed, plan.params, plan.plan_set_topologies) == (1, {"alpha": 0.0}, [ID])
     entry: HistoryEntry = message(shim, shim.paths.plan_history(ID, "0000000001"), HistoryEntry)
     assert entry.plan == plan
     assert (entry.reason, entry.published_by) == ("GAIN", controller.daemon.name)
@@ -88,13 +88,13 @@ def test_advice_is_written_beside_and_nothing_is_published(
     shim.submit(topology(SPREAD))
     shim.client.create(shim.paths.mode("flights"), encode(ModeSetting(mode="advise")), makepath=True)
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("advised plan", reason="GAIN"), "advice")
+    until(lambda: controller.said("proposed plan", reason="GAIN"), "proposal")
     assert shim.client.get_children(shim.paths.plan()) == []
-    advice: HistoryEntry = message(shim, shim.paths.advice(ID), HistoryEntry)
-    assert advice.plan.topology_id == ID
+    proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
+    assert proposal.plan.topology_id == ID
     shown = published_plan(Place(shared_zookeeper.hosts, shim.paths, None), "flights")
-    assert shown.advice
-    assert len(moved(shown)) == advice.moved_executors
+    assert shown.proposal
+    assert len(moved(shown)) == proposal.moved_executors
     shim.client.set(shim.paths.mode("flights"), encode(ModeSetting(mode="act")))
     until(lambda: shim.applied, "the plan, once the operator lets it act")
     until(lambda: not moved(published_plan(Place(shared_zookeeper.hosts, shim.paths, None), ID)), "it to be in force")
@@ -252,7 +252,7 @@ def test_traffic_log_and_audit_are_written(
     decisions = pq.read_table(tmp_path / "log" / "decisions").to_pylist()
     published = [d for d in decisions if d["action"] == "publish"]
     assert [d["plan_id"] for d in published] == shim.applied
-    assert {d["reason"] for d in decisions} >= {"DATA_TOO_THIN", "GAIN"}
+    assert {d["reason"] for d in decisions} >= {"INSUFFICIENT_METRICS", "GAIN"}
     assert supervisor("a").id in {n["supervisor"] for n in pq.read_table(tmp_path / "log" / "nodes").to_pylist()}
     assert all(d["plan"] for d in published)
     windows = pq.read_table(tmp_path / "log" / "windows").to_pylist()

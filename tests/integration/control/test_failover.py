@@ -17,13 +17,13 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
-from stormpilot.model.moves import MoveState
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SETTINGS, Controller
 
@@ -144,10 +144,10 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
 def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> HistoryEntry:
     message = plan_message(
         plan_id=f"p-{topology_id}",
-        round="r-torn",
+        plan_set="r-torn",
         topology_id=topology_id,
         epoch=1,
-        round_topologies=[ID, OTHER],
+        plan_set_topologies=[ID, OTHER],
         workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return HistoryEntry(plan=msgspec.structs.replace(message, checksum=message.expected_checksum()), reason="GAIN")

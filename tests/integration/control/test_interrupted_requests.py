@@ -12,10 +12,10 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot import operate
 from stormpilot.config import Config
-from stormpilot.cycle import Cycle
+from stormpilot.control.cycle import Cycle
 from stormpilot.errors import UnreachableError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import (
+from stormpilot.messages.core import (
     HistoryEntry,
     PlanMessage,
     StatusMessage,
@@ -28,11 +28,11 @@ from stormpilot.model.messages import (
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
 from stormpilot.planner import compute
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper import Node, Step, Watch, ZooKeeper, connect
+from stormpilot.zookeeper.client import Node, Step, Watch, ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 
@@ -103,7 +103,7 @@ class Stage:
             z.put(p.plan_history(ID, "0000000001"), encode(there))
             z.put(p.plan_history(ID, "0000000002"), encode(HistoryEntry(plan=_plan("p-here", here), reason="GAIN")))
             return operate.rollback(operator, "flights")
-        z.put(p.advice(ID), encode(there))
+        z.put(p.proposal(ID), encode(there))
         return {"approve": operate.approve, "discard": operate.discard}[verb](operator, "flights")
 
     def cycle(self, zookeeper: ZooKeeper) -> None:
@@ -126,14 +126,14 @@ class Stage:
     def state(self) -> dict[str, Any]:
         """What matters of it all."""
         z, p = self.zookeeper, self.paths
-        plan, hold, advice, request = z.read([p.plan(ID), p.hold(ID), p.advice(ID), p.request(ID)])
+        plan, hold, proposal, request = z.read([p.plan(ID), p.hold(ID), p.proposal(ID), p.request(ID)])
         (history,) = z.children([p.plan_history(ID)])
         operator = Operator(z, p, "ops")
         return {
             "plan": None if plan is None else decode(plan.data, PlanMessage, "plan").workers,
             "history": len(history),
             "held": hold is not None,
-            "advice": advice is not None,
+            "proposal": proposal is not None,
             "request": request is not None,
             "outcomes": sorted(r.result for r in operate.audit(operator) if r.result != "asked for"),
         }
@@ -142,7 +142,7 @@ class Stage:
 def _plan(plan_id: str, workers: Sequence[WorkerPart]) -> PlanMessage:
     return PlanMessage(
         plan_id=plan_id,
-        round="r-1",
+        plan_set="r-1",
         topology_id=ID,
         epoch=0,
         created_at_ms=NOW_MS - 60_000,
@@ -226,7 +226,7 @@ def test_request_that_cannot_be_read_is_removed_and_told(stage: Stage, garbage: 
 
 
 def test_plan_of_executors_that_are_others_now_is_refused(stage: Stage) -> None:
-    """A user rebalanced between the advice and its approval."""
+    """A user rebalanced between the proposal and its approval."""
     stage.set("approve")
     snapshot = topology(HERE)
     fewer: TopologySnapshot = msgspec.structs.replace(snapshot, executors=snapshot.executors[:-1])

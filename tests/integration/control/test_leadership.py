@@ -18,11 +18,11 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot.config import Config, ZooKeeperSection
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, HistoryEntry
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
-from stormpilot.zookeeper import ConflictError, ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SETTINGS, Controller
 

@@ -12,11 +12,11 @@ from doubles.snapshots import cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import HistoryEntry, PlanMessage
-from stormpilot.model.settings import AuditRecord
-from stormpilot.observe import auditlog
+from stormpilot.messages.core import HistoryEntry, PlanMessage
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
-from stormpilot.zookeeper import connect
+from stormpilot.trafficlog import audit
+from stormpilot.zookeeper.client import connect
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 
@@ -56,25 +56,25 @@ def test_move_waits_for_approval_and_then_exactly_that_plan_is_published(
     start(settings(shared_zookeeper.hosts, approve=["fl*"]))
     until(lambda: held(shim, "APPROVAL_NEEDED"), "a plan that waits for approval")
     assert shim.applied == []
-    advice: HistoryEntry = message(shim, shim.paths.advice(ID), HistoryEntry)
-    assert advice.reason == "APPROVAL_NEEDED"
+    proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
+    assert proposal.reason == "APPROVAL_NEEDED"
     seen = operate.approve(act(dry_run=True), "flights")
     assert (seen.dry_run, seen.request_id) == (True, "")
     assert shim.client.get_children(shim.paths.request()) == []
 
     change = operate.approve(act("looks right"), "flights")
     outcome = ended(act, change)
-    assert outcome.result.startswith(f"published {advice.plan.plan_id}")
+    assert outcome.result.startswith(f"published {proposal.plan.plan_id}")
     assert (outcome.who, outcome.why, outcome.verb) == ("ops", "looks right", "approve")
     assert len(outcome.inputs_hash) == 64
     until(lambda: shim.applied, "the plan to be applied")
     plan: PlanMessage = message(shim, shim.paths.plan(ID), PlanMessage)
-    assert plan.workers == advice.plan.workers
-    assert plan.plan_id == advice.plan.plan_id
+    assert plan.workers == proposal.plan.workers
+    assert plan.plan_id == proposal.plan.plan_id
     entry: HistoryEntry = message(shim, shim.paths.plan_history(ID, "0000000001"), HistoryEntry)
     assert (entry.reason, entry.approved_by) == ("APPROVED", "ops")
     assert not shim.client.exists(shim.paths.request(ID))
-    assert not shim.client.exists(shim.paths.advice(ID))
+    assert not shim.client.exists(shim.paths.proposal(ID))
 
 
 def test_discarded_plan_is_dropped_and_the_topology_left_alone(
@@ -86,13 +86,13 @@ def test_discarded_plan_is_dropped_and_the_topology_left_alone(
     until(lambda: held(shim, "APPROVAL_NEEDED"), "a plan that waits for approval")
     outcome = ended(act, operate.discard(act("not today"), "flights"))
     assert outcome.result.startswith("discarded p-")
-    until(lambda: held(shim, "HELD"), "the hold")
+    until(lambda: held(shim, "OPERATOR_HOLD"), "the hold")
     assert "by ops (not today)" in view(shim).text
-    assert not shim.client.exists(shim.paths.advice(ID))
-    with pytest.raises(RefusedError, match="there is no advice"):
+    assert not shim.client.exists(shim.paths.proposal(ID))
+    with pytest.raises(RefusedError, match="there is no proposal"):
         operate.approve(act(), "flights")
     ended(act, operate.plan_now(act(), "flights"))
-    until(lambda: shim.client.exists(shim.paths.advice(ID)), "a new plan, since an operator wanted one")
+    until(lambda: shim.client.exists(shim.paths.proposal(ID)), "a new plan, since an operator wanted one")
 
 
 def test_approval_of_a_plan_that_does_not_fit_any_more_is_refused_with_the_reason(
@@ -105,13 +105,13 @@ def test_approval_of_a_plan_that_does_not_fit_any_more_is_refused_with_the_reaso
     until(lambda: held(shim, "APPROVAL_NEEDED"), "a plan that waits for approval")
     controller.stop()
     change = operate.approve(act(), "flights")
-    advice: HistoryEntry = message(shim, shim.paths.advice(ID), HistoryEntry)
-    lost = advice.plan.workers[0].supervisor
+    proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
+    lost = proposal.plan.workers[0].supervisor
     shim.change_cluster(cluster(*({"a", "b", "c"} - {lost})))
     start(settings(shared_zookeeper.hosts, approve=["*"], max_lost_supervisors_ratio=0.9))
     outcome = ended(act, change)
     assert outcome.result == (
-        f"refused: plan {advice.plan.plan_id} does not fit any more: supervisor {lost} is not there"
+        f"refused: plan {proposal.plan.plan_id} does not fit any more: supervisor {lost} is not there"
     )
     assert shim.applied == []
 
@@ -124,7 +124,7 @@ def test_rollback_publishes_the_plan_before_and_holds_the_topology(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology())
-    start(settings(shared_zookeeper.hosts, reschedule_timeout_s=1.0, gain_threshold_ratio=0.01))
+    start(settings(shared_zookeeper.hosts, cool_down_s=1.0, gain_threshold_ratio=0.01))
     until(lambda: shim.applied, "the first plan")
     first = shim.placement(ID)
     until(lambda: len(shim.applied) >= 2, "a better one")
@@ -135,7 +135,7 @@ def test_rollback_publishes_the_plan_before_and_holds_the_topology(
     outcome = ended(act, change)
     assert outcome.result.startswith("published"), outcome
     until(lambda: shim.placement(ID) == first, "the first placement")
-    until(lambda: held(shim, "HELD"), "the hold")
+    until(lambda: held(shim, "OPERATOR_HOLD"), "the hold")
     newest = operate.history(act(), ID)[0].entry
     assert (newest.reason, newest.approved_by) == ("ROLLBACK", "ops")
     with pytest.raises(RefusedError, match="there is no plan 30 back"):
@@ -159,7 +159,7 @@ def test_drained_host_is_emptied_one_topology_after_the_other_and_used_again_aft
     assert change.text == "host-a: is drained; 6 executors (3 of flights, 3 of words) to be moved"
     assert change.danger
     until(lambda: len(shim.applied) == 1, "the first to move")
-    until(lambda: held(shim, "DRAIN_WAITS", other) or on(shim, "a", other) == 0, "the second to wait")
+    until(lambda: held(shim, "WAITING_FOR_DRAIN", other) or on(shim, "a", other) == 0, "the second to wait")
     until(lambda: on(shim, "a") + on(shim, "a", other) == 0, "the host to be empty")
     kept = {t: SPREAD[t] for t in (2, 3, 5)}
     assert kept.items() <= shim.placement(ID).items()  # what was not on the drained host did not move
@@ -208,7 +208,7 @@ def test_pin_and_exclusion_move_what_runs_elsewhere_and_nothing_else(
     assert {t: shim.placement(ID)[t][0] for t in (1, 4, 6)} == {1: "a", 4: "a", 6: "a"}
     operate.exclude(act(), "b", topology="flights")
     until(lambda: on(shim, "b") == 0, "the excluded supervisor to be left")
-    assert operate.history(act(), ID)[0].entry.reason == "SETTING"
+    assert operate.history(act(), ID)[0].entry.reason == "CONSTRAINT_VIOLATED"
     until(lambda: not operate.pin(act(), "flights", "parse", "c", task=2).changed, "the pin to stand")
 
 
@@ -256,7 +256,7 @@ def test_audit_is_copied_to_a_file_once_and_survives_a_torn_line_and_a_new_leade
     file = tmp_path / "log" / "audit.jsonl"
 
     def targets() -> list[str]:
-        return [r.target for r in auditlog.read(file)]
+        return [r.target for r in audit.read(file)]
 
     play(shared_zookeeper.hosts, cluster("a", "b"))
     operate.pause(act(), "one")

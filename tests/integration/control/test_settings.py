@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import encode
-from stormpilot.model.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.core import encode
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.observe.settings import Settings, SettingsReader
-from stormpilot.paths import Paths
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 each_garbage = pytest.mark.parametrize("garbage", [b"", b"\x00\xff", b"{}", b'{"schema": 99}', b"[1, 2", b"null"])
@@ -93,7 +93,7 @@ def test_what_dead_topologies_left_is_removed_after_the_grace_time_and_only_by_t
     connection: ZooKeeper, paths: Paths
 ) -> None:
     for t in ("dead-1", "live-1"):
-        for path in (f"{paths.plan_history(t)}/0000000001", paths.advice(t), paths.request(t), paths.hold(t)):
+        for path in (f"{paths.plan_history(t)}/0000000001", paths.proposal(t), paths.request(t), paths.hold(t)):
             connection.put(path, b"{}")
     publisher = Publisher(connection, paths, raise_epoch(connection, paths))
     cleaner = Cleaner(connection, publisher, grace_ms=1000)
@@ -104,7 +104,7 @@ def test_what_dead_topologies_left_is_removed_after_the_grace_time_and_only_by_t
     raise_epoch(connection, paths)
     with pytest.raises(DeposedError):
         cleaner.clean(["live-1"], 2000)
-    parents = [paths.plan_history(), paths.advice(), paths.request(), paths.hold()]
+    parents = [paths.plan_history(), paths.proposal(), paths.request(), paths.hold()]
     assert connection.children(parents) == [["dead-1", "live-1"]] * 4
     leading = Cleaner(connection, Publisher(connection, paths, raise_epoch(connection, paths)), grace_ms=1000)
     leading.clean(["live-1"], 5000)

@@ -15,9 +15,9 @@ from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.cli import app
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, ControllerState, decode, encode
-from stormpilot.model.settings import AuditRecord
-from stormpilot.model.thresholds import Recommendation, ThresholdEntry, Thresholds
+from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode, encode
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.thresholds import Recommendation, ThresholdEntry, Thresholds
 
 from .conftest import Controller
 
@@ -124,7 +124,7 @@ def test_a_running_controller_plans_as_replay_recommends_once_an_operator_says_s
     mined(shim, 0.05)
     until(lambda: view(shim) is not None and view(shim).recommendation, "the recommendation to be told")
     assert view(shim).recommendation.startswith("planned as replay recommends, partition: cost 0.6 instead of 0.9")
-    until(lambda: "planner=partition" in sentence(shim), "a plan of the recommended planner to be advised")
+    until(lambda: "planner=partition" in sentence(shim), "a plan of the recommended planner to be proposed")
 
 
 def test_absurd_mined_threshold_is_refused_and_said(

@@ -6,11 +6,10 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ import yaml
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import HistoryEntry, PlanMessage, decode
-from stormpilot.model.migrations import Migration, StagePart
+from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
@@ -38,7 +37,7 @@ zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 planner: {{name: online}}
-decide: {{mode: act, consecutive_hits: 1, reschedule_timeout_s: 1, restart_s: 0}}
+decide: {{mode: act, consecutive_hits: 1, cool_down_s: 1, restart_s: 0}}
 traffic_log: {{dir: '{folder}/traffic'}}
 api: {{port: {port}}}
 """
@@ -48,12 +47,6 @@ needs_prometheus = pytest.mark.skipif(
     reason="Prometheus is not installed (Debian: apt-get install prometheus)",
 )
 pytestmark = [needs_prometheus, pytest.mark.zookeeper]
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 @dataclass
@@ -76,7 +69,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[Watched]:
+def watched(zookeeper: LocalZooKeeper, free_port: Callable[[], int], tmp_path: Path) -> Iterator[Watched]:
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(everywhere(SLOTS)))
     port, own = free_port(), free_port()
@@ -131,11 +124,11 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
 
     held = step_by_step(watched.shim)
     paths = watched.shim.paths
-    watched.shim.write(paths.migration(held.topology_id), held)
+    watched.shim.write(paths.rollout(held.topology_id), held)
     # Rates need two samples; then every panel shows something, that on plans that ended once this one has.
-    for title, expression in sorted(EXPRESSIONS, key=lambda e: "migrations_ended" in e[1]):
-        if "migrations_ended" in expression:
-            watched.shim.write(paths.migration(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
+    for title, expression in sorted(EXPRESSIONS, key=lambda e: "rollouts_ended" in e[1]):
+        if "rollouts_ended" in expression:
+            watched.shim.write(paths.rollout(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
         until(lambda e=expression: watched.query(_without_filter(e)), f"something to show in {title}: {expression}", 40)
 
     (group,) = watched.ask("rules")["groups"]
@@ -153,16 +146,16 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
     )
 
 
-def step_by_step(shim: ShimDouble) -> Migration:
+def step_by_step(shim: ShimDouble) -> Rollout:
     """The plan that runs, as one that is to be carried out step by step and is held before its first step."""
     (topology_id,) = shim.client.get_children(shim.paths.plan())
     path = shim.paths.plan(topology_id)
     plan = decode(shim.client.get(path)[0], PlanMessage, path)
     now_ms = int(time.time() * 1000)
-    return Migration(
+    return Rollout(
         topology_id=topology_id,
         entry=HistoryEntry(plan=plan, reason="GAIN"),
-        steps=[StagePart(workers=plan.workers)],
+        steps=[RolloutStepPart(workers=plan.workers)],
         since_ms=now_ms,
         started_at_ms=now_ms,
         standing_plan_id=plan.plan_id,

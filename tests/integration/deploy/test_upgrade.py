@@ -18,9 +18,9 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import ClusterSnapshot, encode
-from stormpilot.model.settings import ExcludeSetting, pin_key
-from stormpilot.paths import Paths
+from stormpilot.messages.core import ClusterSnapshot, encode
+from stormpilot.messages.settings import ExcludeSetting, pin_key
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(500)]
 
@@ -43,7 +43,7 @@ zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 planner: {{name: online}}
-decide: {{mode: act, consecutive_hits: 1, reschedule_timeout_s: 1, restart_s: 0}}
+decide: {{mode: act, consecutive_hits: 1, cool_down_s: 1, restart_s: 0}}
 traffic_log: {{dir: ''}}
 api: {{enabled: false}}
 """

@@ -14,8 +14,8 @@ from integration.local.words import stormpilot, wait_until
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.paths import Paths
-from stormpilot.zookeeper import connect
+from stormpilot.zookeeper.client import connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
 PATHS = Paths()

@@ -11,9 +11,9 @@ from pyspark.sql import functions as fn
 from stormpilot.history.mine.columns import quantile
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.performance import performance
-from stormpilot.history.mine.profile import forecast_error, held_out, profile
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
+from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
 from tests.integration.history.conftest import Table, at, evidence
 
 pytestmark = pytest.mark.spark
@@ -133,7 +133,7 @@ def test_with_nine_days_the_last_day_is_the_test_and_with_seven_there_is_none(sp
 
 def test_restart_is_the_median_of_what_was_measured(table: Table) -> None:
     moves = [
-        {"topology_name": "flights", "at": at(m), "published_at": at(m - 1), "stood_s": s}
+        {"topology_name": "flights", "at": at(m), "published_at": at(m - 1), "downtime_s": s}
         for m, s in enumerate((8.0, 9.0, 40.0, None))
     ]
     (row,) = restart_s(table("outcomes", moves)).collect()

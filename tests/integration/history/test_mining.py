@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 from stormpilot.cli import app
 from stormpilot.config import Config
 from stormpilot.errors import StormpilotError, UnreachableError, UsageError
+from stormpilot.generate.logs.log import generate
+from stormpilot.generate.logs.spec import Spec
+from stormpilot.generate.logs.truth import TopologyTruth
 from stormpilot.history import spark as spark_module
-from stormpilot.history.generate.log import generate
-from stormpilot.history.generate.spec import Spec
-from stormpilot.history.generate.truth import TopologyTruth
 from stormpilot.history.mine.findings import Mined, Terms
 from stormpilot.history.mine.job import mine
 from stormpilot.history.mine.reading import Selection, open_log
-from stormpilot.history.schema import TABLES
-from stormpilot.model import thresholds as th
+from stormpilot.messages import thresholds as th
+from stormpilot.trafficlog.schema import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

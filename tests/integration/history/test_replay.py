@@ -75,7 +75,7 @@ def test_node_that_went_before_the_end_of_a_step_is_not_in_it(spark: SparkSessio
 def test_made_log_is_replayed_and_the_recommendation_wins_on_a_held_out_day(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from stormpilot.history.generate import Spec, generate
+    from stormpilot.generate.logs import Spec, generate
     from stormpilot.history.mine.reading import open_log
     from stormpilot.history.replay import evidence
     from stormpilot.history.replay.choose import Tried

@@ -15,12 +15,12 @@ from kazoo.exceptions import NoNodeError
 from scene import until
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import decode
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.core import decode
+from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.nimbus import Nimbus
-from stormpilot.paths import Paths
 from stormpilot.submit.submission import prepare, send
-from stormpilot.zookeeper import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -17,12 +17,12 @@ from stormpilot.errors import RefusedError
 from stormpilot.local.build import LOAD_HOOK
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.model.messages import ComponentPart
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.core import ComponentPart
+from stormpilot.messages.load import TaskLoad
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
 from stormpilot.submit.submission import prepare, send
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from scene import Scene, until
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import TopologyView
+from stormpilot.messages.core import TopologyView
 from stormpilot.submit.submission import prepare, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -26,7 +26,7 @@ def scene(hooked: LocalCluster, jar: Path, tmp_path: Path) -> Iterator[Scene]:
         "cycle: {period_s: 2, poll_s: 1}\n"
         "load: {window_s: 10, settle_s: 3}\n"
         "planner: {name: online, first_plan: default, budget_s: 1}\n"
-        "decide: {mode: act, consecutive_hits: 1, reschedule_timeout_s: 0}\n"
+        "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0}\n"
         f"traffic_log: {{dir: {tmp_path}/traffic}}\n"
         "api: {enabled: false}\n"
     )

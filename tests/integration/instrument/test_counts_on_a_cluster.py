@@ -16,11 +16,11 @@ from kazoo.exceptions import NoNodeError
 from stormpilot.instrument.latency import quantile_ms
 from stormpilot.instrument.topology import COLLECTOR_ID
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.messages import decode
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.core import decode
+from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.nimbus import Address, Nimbus
-from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.cluster
 

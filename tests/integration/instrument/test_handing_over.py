@@ -15,10 +15,10 @@ from doubles.worker_zookeeper import short_timeouts, storm_conf
 from stormpilot.instrument import handing_over
 from stormpilot.instrument.handing_over import HandingOver, ZooKeeperKeyedStore
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.handover import KeyedTask
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.routes import ComponentRoute, Routes, first_route, handed_on, switch
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.handover import KeyedTask
+from stormpilot.messages.routes import ComponentRoute, Routes, first_route, handed_on, switch
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 

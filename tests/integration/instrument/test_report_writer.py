@@ -17,9 +17,9 @@ from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl_crede
 from doubles.worker_zookeeper import short_timeouts, storm_conf
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.model.messages import decode
-from stormpilot.model.reports import LoadReport
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode
+from stormpilot.messages.load import LoadReport
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.zookeeper
 

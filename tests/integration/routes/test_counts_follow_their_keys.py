@@ -16,12 +16,12 @@ from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.load import TaskLoad
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 from word_count.sentences import Language
 from word_count.settings import Settings
 

@@ -12,12 +12,12 @@ from integration.local.words import stormpilot, wait_until
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.load import TaskLoad
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
-from stormpilot.zookeeper import ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = pytest.mark.cluster
 

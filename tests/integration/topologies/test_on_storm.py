@@ -18,8 +18,8 @@ from flight_delays.progress import Progress, read_progress
 from integration.local.words import wait_until
 from stormpilot.local.cluster import LocalCluster, Worker
 from stormpilot.nimbus import Nimbus
-from stormpilot.paths import Paths
 from stormpilot.submit import submit_topology
+from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

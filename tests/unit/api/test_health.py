@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from doubles.models import NOW_MS
-from stormpilot.account import Account
-from stormpilot.api.board import Board, Looked
+from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.api.health import alive, ready
 from stormpilot.config import Config
+from stormpilot.decide.report import CycleReport
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import StoreSnapshot
 
 CONFIG = Config()
 
@@ -28,15 +28,15 @@ class Clock:
         return self.now_s
 
 
-def board(**fields: Any) -> tuple[Board, Clock]:
+def board(**fields: Any) -> tuple[ProcessStatus, Clock]:
     clock = Clock()
-    return Board(
+    return ProcessStatus(
         **{"name": "n1:7", "zookeeper_connected": lambda: True, "sessions_lost": lambda: 0, **fields}, clock_s=clock
     ), clock
 
 
-def looked() -> Looked:
-    return Looked(Account(NOW_MS), Observation(NOW_MS, Seen(), None, {}, {}), None, 0.1)
+def looked() -> CompletedCycle:
+    return CompletedCycle(CycleReport(NOW_MS), Observation(NOW_MS, StoreSnapshot(), None, {}, {}), None, 0.1)
 
 
 def test_cycle_that_hangs_is_not_alive() -> None:

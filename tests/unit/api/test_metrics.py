@@ -13,24 +13,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from doubles.models import plan_message
 from doubles.rolling import begun
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
-from stormpilot.account import Account
-from stormpilot.api.board import Board, Looked
+from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.api.metrics import Metrics
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import ControllerState, HistoryEntry, StatusMessage, TopologyView
-from stormpilot.model.migrations import Migration
-from stormpilot.model.moves import MoveState
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen, Versioned
+from stormpilot.observe.reader import StoreSnapshot, Versioned
 
 ID = "flights-1-1763690000"
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "api.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md"
 PLACE = everywhere({("a", 6700): (1, 2, 3, 4, 5)})
 
 
-def looked(decision: Decision, *, plan: bool = False, status: StatusMessage | None = None, **fields: Any) -> Looked:
-    seen = Seen(
+def looked(
+    decision: Decision, *, plan: bool = False, status: StatusMessage | None = None, **fields: Any
+) -> CompletedCycle:
+    seen = StoreSnapshot(
         cluster=cluster("a", "b"),
         topologies={ID: topology(PLACE)},
         statuses={} if status is None else {ID: status},
@@ -38,7 +40,7 @@ def looked(decision: Decision, *, plan: bool = False, status: StatusMessage | No
         problems={"/x": "broken"},
     )
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
-    account = Account(
+    account = CycleReport(
         T0_MS,
         names={ID: "flights"},
         modes={ID: "act"},
@@ -71,17 +73,17 @@ def looked(decision: Decision, *, plan: bool = False, status: StatusMessage | No
         counters={"log_rows_written": 7, "log_rows_lost": 1, "load_rejected_negative": 2},
         topologies=[view],
     )
-    return Looked(account, Observation(T0_MS, seen, None, {}, {}), state, 0.2)
+    return CompletedCycle(account, Observation(T0_MS, seen, None, {}, {}), state, 0.2)
 
 
 class Scraped:
     """A board, its metrics, and the value of a sample at a scrape."""
 
     def __init__(self, now_ms: int = T0_MS + 9000):
-        self.board = Board("n1:7", lambda: True, lambda: 2)
+        self.board = ProcessStatus("n1:7", lambda: True, lambda: 2)
         self.metrics = Metrics(self.board, notifications=lambda: ({"sent": 4}, 1), now_ms=lambda: now_ms)
 
-    def cycle(self, seen: Looked) -> None:
+    def cycle(self, seen: CompletedCycle) -> None:
         self.board.cycle_done(seen)
         self.metrics.cycle_done(seen)
 
@@ -104,7 +106,7 @@ def scraped() -> Scraped:
 
 
 PUBLISH = Decision(ID, "publish", Reason.GAIN, "falls", 0.6, 0.1, None, 3, (100.0, 40.0))
-HOLD = Decision(ID, "hold", Reason.COOL_DOWN, "young", 12.0, 180.0)
+HOLD = Decision(ID, "skip", Reason.COOL_DOWN, "young", 12.0, 180.0)
 
 
 def test_what_happens_is_counted(scraped: Scraped) -> None:
@@ -185,11 +187,11 @@ def test_answer_of_the_plug_in_is_counted_once(scraped: Scraped) -> None:
     assert scraped.value("plan_answers_total", topology="flights", state="applied", code="OK") == 1
 
 
-def carried_out(*migrations: Migration) -> Looked:
-    """A cycle that sees these migrations, of one topology each."""
+def carried_out(*rollouts: Rollout) -> CompletedCycle:
+    """A cycle that sees these rollouts, of one topology each."""
     seen = looked(HOLD)
-    kept = {m.topology_id: Versioned(m, 1) for m in migrations}
-    return replace(seen, observation=replace(seen.observation, seen=replace(seen.observation.seen, migrations=kept)))
+    kept = {m.topology_id: Versioned(m, 1) for m in rollouts}
+    return replace(seen, observation=replace(seen.observation, seen=replace(seen.observation.seen, rollouts=kept)))
 
 
 def test_how_far_a_plan_is_that_is_carried_out_step_by_step(scraped: Scraped) -> None:
@@ -197,30 +199,30 @@ def test_how_far_a_plan_is_that_is_carried_out_step_by_step(scraped: Scraped) ->
         begun(), topology_id=ID, step=1, phase="draining", since_ms=T0_MS + 4000, started_at_ms=T0_MS
     )
     scraped.cycle(carried_out(going))
-    assert scraped.value("migration_steps", topology="flights") == 2
-    assert scraped.value("migration_steps_done", topology="flights") == 1
-    assert scraped.value("migration_phase_age_seconds", topology="flights", phase="draining") == 5
+    assert scraped.value("rollout_steps", topology="flights") == 2
+    assert scraped.value("rollout_steps_done", topology="flights") == 1
+    assert scraped.value("rollout_phase_age_seconds", topology="flights", phase="draining") == 5
     scraped.cycle(carried_out(msgspec.structs.replace(going, phase="ended", outcome="DONE")))
-    assert scraped.value("migration_steps", topology="flights") is None
-    assert scraped.value("migrations_ended_total", topology="flights", outcome="DONE") == 1
+    assert scraped.value("rollout_steps", topology="flights") is None
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="DONE") == 1
 
 
-def test_the_end_of_a_migration_is_counted_once_and_by_who_saw_it(scraped: Scraped) -> None:
+def test_the_end_of_a_rollout_is_counted_once_and_by_who_saw_it(scraped: Scraped) -> None:
     """What ended before this process began was counted by the one before."""
     old = msgspec.structs.replace(begun(), topology_id=ID, phase="ended", outcome="DONE", started_at_ms=1)
     for m in (old, old, msgspec.structs.replace(old, started_at_ms=2, outcome="ABORTED")):
         scraped.cycle(carried_out(m))
         scraped.cycle(carried_out(m))
-    assert scraped.value("migrations_ended_total", topology="flights", outcome="DONE") is None
-    assert scraped.value("migrations_ended_total", topology="flights", outcome="ABORTED") == 1
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="DONE") is None
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="ABORTED") == 1
 
 
 def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
     """One that is killed and submitted again is there twice for a while; Prometheus would refuse the whole scrape."""
     seen = looked(HOLD)
     snapshots = {ID: topology(PLACE), "flights-2-1763790000": topology(PLACE, id="flights-2-1763790000")}
-    observation = Observation(T0_MS, Seen(cluster=cluster("a"), topologies=snapshots), None, {}, {})
-    scraped.cycle(Looked(seen.account, observation, seen.state, 0.2))
+    observation = Observation(T0_MS, StoreSnapshot(cluster=cluster("a"), topologies=snapshots), None, {}, {})
+    scraped.cycle(CompletedCycle(seen.account, observation, seen.state, 0.2))
     assert scraped.value("executors", topology="flights") == 6
 
 

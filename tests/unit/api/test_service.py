@@ -11,17 +11,17 @@ import pytest
 import structlog
 
 from doubles.models import NOW_MS, plan_message
-from stormpilot.account import Account
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.messages import HistoryEntry
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.notify.events import Event
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import Seen
+from stormpilot.observe.reader import StoreSnapshot
 
 Make = Callable[..., Service]
-OBSERVATION = Observation(NOW_MS, Seen(), None, {}, {})
+OBSERVATION = Observation(NOW_MS, StoreSnapshot(), None, {}, {})
 OFF = ApiSection(enabled=False)
 
 
@@ -69,11 +69,11 @@ def test_fault_outside_does_not_reach_the_cycle_and_is_said_once(make: Make, lin
     service._metrics = Broken()  # type: ignore[assignment]
     service.leading(1)
     for _ in range(3):
-        service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+        service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
     assert service.board.cycles == 3
     service._metrics = None
-    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     assert not service.failing
 
 
@@ -81,7 +81,7 @@ def test_start_that_cannot_work_leaves_the_controller_alone(make: Make, lines: l
     service = make(notify=NotifySection(url="http://127.0.0.1:1/x", headers_file="/nowhere"))
     assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
     service.leading(1)
-    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     assert service.board.part == "leading"
 
 
@@ -102,7 +102,7 @@ def test_move_between_two_cycles_is_told(make: Make) -> None:
     service, outbox = make(), Outbox()
     service._webhook = outbox  # type: ignore[assignment]
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id="t-1"), reason="OTD", moved_executors=1)
-    account = Account(NOW_MS, names={"t-1": "t"}, decisions={"t-1": Decision("t-1", "publish", Reason.OTD, "one")})
+    account = CycleReport(NOW_MS, names={"t-1": "t"}, decisions={"t-1": Decision("t-1", "publish", Reason.OTD, "one")})
     account.plans["t-1"] = entry
     service.step_done(account)
     assert [(e.event, e.reason, e.plan_id) for e in outbox.events] == [("published", "OTD", "p-1")]
@@ -111,7 +111,7 @@ def test_move_between_two_cycles_is_told(make: Make) -> None:
 def test_who_steps_down_is_not_told_as_leading(make: Make) -> None:
     service = make()
     service.leading(4)
-    service.cycle_done(Account(NOW_MS), OBSERVATION, None, 5.0)
+    service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     service.stepped_down()
     assert (service.board.part, service.board.last, service.board.epoch) == ("starting", None, 0)
     service.standing_by("n2:8")
@@ -133,7 +133,7 @@ def test_new_configuration_changes_the_webhook_at_once_and_the_api_not(make: Mak
 def test_controller_without_api_imports_no_web_server() -> None:
     """`stormpilot run --once`, and who turns the API off, pay nothing for it."""
     code = (
-        "import sys, stormpilot.daemon\n"
+        "import sys, stormpilot.control.daemon\n"
         "print([m for m in ('litestar', 'uvicorn', 'prometheus_client') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -17,7 +17,7 @@ STEP = {
     "published_s": 15.0,
     "applied_s": 17.0,
     "running_s": 30.0,
-    "stood_s": 9.0,
+    "downtime_s": 9.0,
     "storm_share": 0.5,
 }
 SOURCE = Path(__file__).resolve().parents[3] / "benchmarks" / "control" / "step" / "src"

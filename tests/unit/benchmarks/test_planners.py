@@ -9,14 +9,14 @@ import pytest
 from benchmarks.planners import baselines, process, tables, targets
 from benchmarks.planners.rows import Row, Store, judged
 from benchmarks.planners.tables import markdown
+from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate import Loaded, Small, loaded, small
 from stormpilot.model.values import Infeasible, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
-from stormpilot.planner.layout import frame_of
-from stormpilot.planner.slots import to_slots
+from stormpilot.planner.placement.layout import frame_of
+from stormpilot.planner.placement.slots import to_slots
 
 
 def row(part, instance, contestant, cost=1.0, *, kind="ours", seed=0, held=True, **more) -> Row:

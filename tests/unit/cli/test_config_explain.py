@@ -7,8 +7,8 @@ import pytest
 from stormpilot.cli.config_explain import about, explain, matching, settings
 from stormpilot.cli.output import Format
 from stormpilot.config import Config, describe
+from stormpilot.config.options import UNITS
 from stormpilot.errors import UsageError
-from stormpilot.options import UNITS
 
 
 def test_every_setting_of_the_configuration_is_there_with_its_default() -> None:

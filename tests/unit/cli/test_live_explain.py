@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormpilot.cli.live_explain import _decision
-from stormpilot.model.messages import TopologyView
+from stormpilot.messages.core import TopologyView
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
         id="flights-1",
         name="flights",
         mode="act",
-        action="hold",
+        action="skip",
         reason="COOL_DOWN",
         text="it is young",
         value=value,
@@ -32,4 +32,4 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
         since_ms=0,
     )
     _decision(view)
-    assert f"hold: COOL_DOWN: {said}\n" in capsys.readouterr().out
+    assert f"skip: COOL_DOWN: {said}\n" in capsys.readouterr().out

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
 from stormpilot.cli import live_plan, plan_diff
 from stormpilot.cli.plan import app as group
-from stormpilot.lookup import PublishedPlan, moved
-from stormpilot.model.messages import Expected, WorkerPart
+from stormpilot.messages.core import Expected, WorkerPart
+from stormpilot.operate.plans import PublishedPlan, moved
 
 Say = Callable[..., str]
 app = typer.Typer()
@@ -21,14 +21,14 @@ app.command("show")(live_plan.show)
 app.command("diff")(live_plan.diff)
 
 
-def published(slots: Slots, *, advice: bool = False) -> PublishedPlan:
+def published(slots: Slots, *, proposal: bool = False) -> PublishedPlan:
     """A plan for these slots; the topology runs spread over a and b."""
     message = plan_message(
         reason="GAIN: inter-node traffic falls by 48%",
         expected=Expected(before={"inter_node_tps": 1000.0}, after={"inter_node_tps": 520.0}),
         workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
-    return PublishedPlan(model(topology(SPREAD)), message, None, advice)
+    return PublishedPlan(model(topology(SPREAD)), message, None, proposal)
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_show_lists_workers_with_their_components(say: Say) -> None:
 
 
 def test_advice_is_called_advice(say: Say) -> None:
-    assert "advice, nobody applies it" in say(published(PAIRED, advice=True), "show")
-    shown = json.loads(say(published(PAIRED, advice=True), "diff", "-f", "json"))
-    assert shown["advice"] is True
+    assert "proposal, nobody applies it" in say(published(PAIRED, proposal=True), "show")
+    shown = json.loads(say(published(PAIRED, proposal=True), "diff", "-f", "json"))
+    assert shown["proposal"] is True
     assert [m["start"] for m in shown["moves"]] == [2, 3]
 
 

@@ -10,13 +10,13 @@ import pytest
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import status as command
-from stormpilot.model.messages import ControllerState, ModeSetting, StatusMessage, TopologyView
-from stormpilot.model.reports import LoadReport
-from stormpilot.model.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
-from stormpilot.observe.reader import PublishedPlan, Seen
+from stormpilot.messages.core import ControllerState, ModeSetting, StatusMessage, TopologyView
+from stormpilot.messages.load import LoadReport
+from stormpilot.messages.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
-from stormpilot.paths import Paths
-from stormpilot.status import gather, settings_lines
+from stormpilot.operate.status import gather, settings_lines
+from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
@@ -29,7 +29,7 @@ def state(age_s: float = 5.0, **fields: Any) -> ControllerState:
         id=ID,
         name="flights",
         mode="act",
-        action="hold",
+        action="skip",
         reason="COOL_DOWN",
         text="the last plan is 12 s old",
         since_ms=NOW_MS - 7000,
@@ -66,8 +66,8 @@ def shim_says(word: str, code: str = "OK", text: str = "") -> StatusMessage:
     )
 
 
-def healthy(**fields: Any) -> Seen:
-    everything = Seen(
+def healthy(**fields: Any) -> StoreSnapshot:
+    everything = StoreSnapshot(
         cluster=cluster("a", "b"),
         topologies={ID: topology(everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)}))},
         plans={ID: PublishedPlan(plan_message(topology_id=ID), 4, NOW_MS)},
@@ -78,7 +78,7 @@ def healthy(**fields: Any) -> Seen:
     return replace(everything, **fields)
 
 
-def gathered(seen: Seen, *reports: LoadReport, problems: dict[str, str] | None = None) -> dict[str, Any]:
+def gathered(seen: StoreSnapshot, *reports: LoadReport, problems: dict[str, str] | None = None) -> dict[str, Any]:
     return gather("zk:2181", Paths(), seen, list(reports), problems or {}, NOW_MS)
 
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_a_row_not_a_crash() -> None:
 
 
 def test_plug_in_that_wrote_nothing_is_told() -> None:
-    scheduler = gathered(Seen())["scheduler"]
+    scheduler = gathered(StoreSnapshot())["scheduler"]
     assert scheduler["seen"] is False
     assert "is it in Nimbus?" in scheduler["text"]
 
@@ -171,7 +171,7 @@ def test_topology_that_no_controller_has_seen_has_dashes() -> None:
 @pytest.mark.parametrize(
     "seen",
     [
-        Seen(),
+        StoreSnapshot(),
         healthy(),
         healthy(controller=None, contenders=()),
         healthy(statuses={ID: shim_says("rejected", "CHECKSUM", "[red] {brackets}")}, paused=frozenset({"_all"})),
@@ -179,7 +179,7 @@ def test_topology_that_no_controller_has_seen_has_dashes() -> None:
     ],
 )
 @pytest.mark.usefixtures("plain")
-def test_table_says_what_the_json_says(seen: Seen, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_says_what_the_json_says(seen: StoreSnapshot, capsys: pytest.CaptureFixture[str]) -> None:
     shown = gathered(seen, problems={"/stormpilot/v1/x": "/stormpilot/v1/x: not valid"})
     command._print(shown)
     text = " ".join(capsys.readouterr().out.split())

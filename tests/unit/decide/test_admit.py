@@ -9,13 +9,13 @@ import pytest
 
 from doubles.models import NOW_MS, plan_message, status, subject
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject, admit
+from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.reasons import Decision, Reason
 
-CONFIG = DecideSection(reschedule_timeout_s=180, rejected_retry_s=30)
+CONFIG = DecideSection(cool_down_s=180, rejected_retry_s=30)
 
 
-def asked(who: Subject, config: DecideSection = CONFIG, *, lost: int = 0, known: int = 4) -> Decision | None:
+def asked(who: TopologyState, config: DecideSection = CONFIG, *, lost: int = 0, known: int = 4) -> Decision | None:
     return admit(who, [f"s{i}" for i in range(lost)], known, config, NOW_MS)
 
 
@@ -32,7 +32,7 @@ def test_new_topology_is_admitted_without_measurements() -> None:
     [
         (Reason.MODE_OFF, {"mode": "off", "paused": True}),
         (Reason.PAUSED, {"paused": True, "not_ready": "thin"}),
-        (Reason.DATA_TOO_THIN, {"not_ready": "12 of 20 tasks have no recent report"}),
+        (Reason.INSUFFICIENT_METRICS, {"not_ready": "12 of 20 tasks have no recent report"}),
         (Reason.NOT_INSTRUMENTED, {"not_ready": "no component reports load", "instrumented": False}),
         (Reason.MODE_OFF, {"mode": "off", "placed": False}),
         (Reason.PAUSED, {"paused": True, "placed": False}),
@@ -41,7 +41,7 @@ def test_new_topology_is_admitted_without_measurements() -> None:
 def test_gate_that_is_closed_holds_with_its_reason(reason: Reason, fields: dict[str, Any]) -> None:
     decision = asked(subject(**fields))
     assert decision is not None
-    assert (decision.action, decision.reason) == ("hold", reason)
+    assert (decision.action, decision.reason) == ("skip", reason)
     assert decision.text
 
 
@@ -148,14 +148,14 @@ def test_workers_of_a_supervisor_that_ended_are_left_alone_for_as_long_as_storm_
     who = subject(plan=plan_message(9000), missing_slots=1, unplaced_since_ms=NOW_MS - 3_600_000, silent=1)
     decision = asked(who)
     assert decision is not None
-    assert (decision.reason, decision.value) == (Reason.REPAIR_AWAITED, 1)
+    assert (decision.reason, decision.value) == (Reason.WAITING_FOR_REPAIR, 1)
 
 
 def test_executors_that_lost_their_slot_are_left_to_the_plug_in_for_a_while() -> None:
     """It knows at once, and keeps the rest still; a plan from scratch would restart everything in a crisis."""
     decision = asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 59_000))
     assert decision is not None
-    assert decision.reason is Reason.REPAIR_AWAITED
+    assert decision.reason is Reason.WAITING_FOR_REPAIR
     assert decision.until_ms == NOW_MS + 1000
     assert asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 60_000)) is None
 
@@ -163,7 +163,7 @@ def test_executors_that_lost_their_slot_are_left_to_the_plug_in_for_a_while() ->
 def test_degraded_but_running_topology_waits_for_measurements() -> None:
     decision = asked(subject(plan=plan_message(age_s=20), status=status("degraded"), not_ready="thin"))
     assert decision is not None
-    assert decision.reason is Reason.DATA_TOO_THIN
+    assert decision.reason is Reason.INSUFFICIENT_METRICS
 
 
 def test_degraded_topology_that_never_will_be_measured_is_repaired() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
+from stormpilot.decide.evaluate import Criteria
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.manner import Manner
 from stormpilot.decide.memory import Hits, Memory
+from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.worth import Terms
-from stormpilot.model.moves import MoveState, Spent
+from stormpilot.messages.moves import MoveState, Spent
 
 CONFIG = DecideSection(consecutive_hits=1)
 THERE: Slots = {("c", 1): (1, 2), ("b", 2): (3, 4)}
@@ -32,14 +32,14 @@ def judged(
     spent: dict[str, list[Spent]],
     memory: Memory = LASTED,
     move: MoveState | None = None,
-    manner: Manner | None = None,
+    manner: MoveStrategy | None = None,
 ) -> Verdict:
     """Both topologies would move two executors in two workers; `move` is the last one of the first."""
-    subjects = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
-    manners = {} if manner is None else {"flights-1": manner}
-    terms = Terms(CONFIG, NOW_MS, 10, budget=budget, spent=spent, manners=manners)
-    on = model(*(s.topology for s in subjects))
-    return judge(on, {s.topology.id: s for s in subjects}, plan(PAIRED, THERE_PAIRED), memory, terms)
+    states = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
+    evaluator = {} if manner is None else {"flights-1": manner}
+    terms = Criteria(CONFIG, NOW_MS, 10, budget=budget, spent=spent, evaluator=evaluator)
+    on = model(*(s.topology for s in states))
+    return judge(on, {s.topology.id: s for s in states}, plan(PAIRED, THERE_PAIRED), memory, terms)
 
 
 def held(verdict: Verdict) -> list[str]:
@@ -74,14 +74,14 @@ def test_held_topology_says_the_numbers_and_when_it_may() -> None:
     d = judged(BudgetSection(topology_executors_per_hour=3), {"flights-1": [moved(20, 2), moved(50, 1)]}).decisions[
         "flights-1"
     ]
-    assert (d.action, d.value, d.threshold, d.until_ms) == ("hold", 5, 3, NOW_MS + 600_000)
+    assert (d.action, d.value, d.threshold, d.until_ms) == ("skip", 5, 3, NOW_MS + 600_000)
     assert d.text == "3 executors of this topology moved within the hour, 2 more would be over 3"
 
 
 def test_repairs_and_first_plans_are_never_held() -> None:
     budget = BudgetSection(topology_executors_per_hour=0, cluster_workers_per_hour=0)
     for who in (subject(missing_slots=1, plan=plan_message()), subject(placed=False)):
-        terms = Terms(CONFIG, NOW_MS, 10, budget=budget)
+        terms = Criteria(CONFIG, NOW_MS, 10, budget=budget)
         verdict = judge(model(who.topology), {"flights-1": who}, plan(SPREAD), Memory(), terms)
         assert verdict.decisions["flights-1"].action == "publish"
 
@@ -97,13 +97,13 @@ def test_topology_that_was_moved_often_is_moved_for_what_lasts_longer(
     if wanted == 1:
         assert d.reason is Reason.GAIN
     else:
-        assert (d.reason, d.value, d.threshold) == (Reason.GAIN_NOT_LASTING, 1, wanted)
+        assert (d.reason, d.value, d.threshold) == (Reason.GAIN_NOT_SUSTAINED, 1, wanted)
         assert d.text.endswith(f"seen 1 of {wanted} times in a row ({wanted} plans moved it within the hour)")
 
 
 def test_plan_without_restarts_need_not_last_longer() -> None:
     spent = {"flights-1": [moved(m) for m in (50, 30, 10)]}
-    d = judged(BudgetSection(), spent, Memory(), manner=Manner("nonstop", "", steps=2)).decisions["flights-1"]
+    d = judged(BudgetSection(), spent, Memory(), manner=MoveStrategy("rolling", "", steps=2)).decisions["flights-1"]
     assert d.reason is Reason.GAIN
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from doubles.models import NOW_MS, status
-from stormpilot.config import EffectSection
+from stormpilot.config import VerifySection
 from stormpilot.decide.effect import (
     Facts,
     Outcome,
@@ -21,10 +21,10 @@ from stormpilot.decide.effect import (
     step,
 )
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.model.messages import WorkerPart
-from stormpilot.model.moves import MoveState
+from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.moves import MoveState
 
-CONFIG = EffectSection(back_off_s=600, max_back_off_s=2000, timeout_s=300)
+CONFIG = VerifySection(back_off_s=600, max_back_off_s=2000, timeout_s=300)
 BEFORE = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2)])]
 HALVED = Promise("inter_node_share", before=0.4, predicted=0.2, noise_ratio=0.05, throughput_tps=1000.0)
 
@@ -194,7 +194,7 @@ def test_back_off_doubles_up_to_its_limit() -> None:
 
 
 def test_rollback_can_be_switched_off() -> None:
-    config = EffectSection(rollback=False)
+    config = VerifySection(rollback=False)
     state, events = step(measuring(), measured(0.9), config)
     assert (state.phase, state.failures, kinds(events)) == ("none", 1, [EventKind.MOVE_WORSE])
     assert "what runs is kept" in events[0].text

@@ -9,19 +9,19 @@ import pytest
 
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.evaluate import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.decide.worth import Terms
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
 
 
 def judged(
-    subjects: list[Subject],
+    states: list[TopologyState],
     *slots: Slots,
     config: DecideSection = ONE_HIT,
     memory: Memory | None = None,
@@ -29,9 +29,9 @@ def judged(
     on: Model | None = None,
     **terms: Any,
 ) -> Verdict:
-    on = on or model(*(s.topology for s in subjects))
-    by_id = {s.topology.id: s for s in subjects}
-    return judge(on, by_id, plan(*slots), memory or Memory(), Terms(config, now_ms, 10, **terms))
+    on = on or model(*(s.topology for s in states))
+    by_id = {s.topology.id: s for s in states}
+    return judge(on, by_id, plan(*slots), memory or Memory(), Criteria(config, now_ms, 10, **terms))
 
 
 def one(verdict: Verdict) -> Decision:
@@ -51,7 +51,7 @@ def test_publishes_plan_whose_gain_reaches_the_threshold() -> None:
 
 def test_keeps_placement_when_gain_is_below_threshold() -> None:
     verdict = judged([subject()], HALF, config=DecideSection(gain_threshold_ratio=0.81, consecutive_hits=1))
-    assert one(verdict).action == "hold"
+    assert one(verdict).action == "skip"
     assert one(verdict).reason is Reason.GAIN_BELOW_THRESHOLD
     assert (one(verdict).value, one(verdict).threshold) == (pytest.approx(0.8), 0.81)
     assert verdict.plans == {}
@@ -61,7 +61,7 @@ CROSSED: Slots = {("a", 1): (1, 4), ("b", 1): (2, 3)}
 """Both pairs that were measured are apart, but each source of the shuffle has a target beside it."""
 
 
-def shuffled(slots: Slots = SPREAD) -> Subject:
+def shuffled(slots: Slots = SPREAD) -> TopologyState:
     t = topology(slots)
     components = [t.components[0], msgspec.structs.replace(t.components[1], inputs=[Input(component="x")])]
     return subject(msgspec.structs.replace(t, components=components))
@@ -77,7 +77,7 @@ def test_judges_a_plan_by_what_shuffles_will_send() -> None:
 
 def test_gain_that_only_measured_pairs_promise_is_none() -> None:
     by_flows = one(judged([shuffled(CROSSED)], PAIRED, traffic="flow"))
-    assert (by_flows.action, by_flows.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    assert (by_flows.action, by_flows.reason) == ("skip", Reason.NO_BETTER_PLAN)
     by_pairs = one(judged([shuffled(CROSSED)], PAIRED, traffic="measured"))
     assert by_pairs.reason is Reason.GAIN
 
@@ -130,7 +130,7 @@ def test_gain_must_last_for_n_cycles_in_a_row() -> None:
         verdict = judged([subject()], slots, config=config, memory=memory, now_ms=NOW_MS + i * 30_000)
         memory = verdict.memory
         seen.append(one(verdict).reason.value)
-    lasting = Reason.GAIN_NOT_LASTING.value
+    lasting = Reason.GAIN_NOT_SUSTAINED.value
     assert seen == [lasting, lasting, Reason.NO_BETTER_PLAN.value, lasting, lasting, Reason.GAIN.value]
     assert memory.hits == {}  # counted anew after publishing
 
@@ -142,7 +142,7 @@ def test_cycles_in_quick_succession_count_once() -> None:
     for ms in (0, 100, 9_999):
         verdict = judged([subject()], PAIRED, config=config, memory=memory, now_ms=NOW_MS + ms)
         memory = verdict.memory
-        assert one(verdict).reason is Reason.GAIN_NOT_LASTING
+        assert one(verdict).reason is Reason.GAIN_NOT_SUSTAINED
     assert one(judged([subject()], PAIRED, config=config, memory=memory, now_ms=NOW_MS + 10_000)).reason is Reason.GAIN
 
 
@@ -165,12 +165,12 @@ def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
 
 def test_short_overload_is_left_alone() -> None:
     decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
-    assert (decision.action, decision.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
 
 
 def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
     decision = overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)})
-    assert (decision.action, decision.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
 
 
 def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
@@ -183,9 +183,9 @@ def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
     assert (decision.value, decision.threshold) == (1.2, 1.0)
     assert decision.promise is not None and decision.promise.nodes == ["a"]
     without = one(judged([subject(then)], relief, on=model(then)))
-    assert (without.action, without.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    assert (without.action, without.reason) == ("skip", Reason.NO_BETTER_PLAN)
     no_help = one(judged([subject(then)], {("a", 2): (1, 3), ("b", 1): (2, 4)}, on=model(then), coming={"a": 1.2}))
-    assert (no_help.action, no_help.reason) == ("hold", Reason.NO_BETTER_PLAN)
+    assert (no_help.action, no_help.reason) == ("skip", Reason.NO_BETTER_PLAN)
 
 
 def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> None:
@@ -224,7 +224,7 @@ def test_overload_that_ends_is_forgotten() -> None:
 def test_plan_by_choice_that_takes_the_headroom_of_a_node_is_held_with_both_numbers() -> None:
     """HALF puts 600 MHz on a; what plans by choice may fill of it is 500 or 600 of its 1000."""
     held = one(judged([subject()], HALF, room_mhz={"a": 500.0, "b": 500.0}))
-    assert (held.action, held.reason, held.value, held.threshold) == ("hold", Reason.HEADROOM, 600.0, 500.0)
+    assert (held.action, held.reason, held.value, held.threshold) == ("skip", Reason.HEADROOM, 600.0, 500.0)
     assert one(judged([subject()], HALF, room_mhz={"a": 600.0, "b": 500.0})).reason is Reason.GAIN
 
 
@@ -278,7 +278,7 @@ def test_degraded_topology_takes_a_better_plan_at_once_where_that_is_wanted() ->
 @pytest.mark.parametrize(("own_s", "said_s"), [(None, 3600), (900.0, 900)])
 def test_repair_opens_no_gate_for_a_better_plan(own_s: float | None, said_s: int) -> None:
     who = subject(plan=plan_message(), status=status("degraded"))
-    config = DecideSection(consecutive_hits=1, reschedule_timeout_s=3600, repair_cool_down_s=own_s)
+    config = DecideSection(consecutive_hits=1, cool_down_s=3600, repair_cool_down_s=own_s)
     kept = one(judged([who], PAIRED, config=config))
     assert (kept.action, kept.reason, kept.moved_executors) == ("publish", Reason.REPAIR, 0)
     assert f"falls by 100% under another plan: not within {said_s} s" in kept.text
@@ -308,14 +308,14 @@ THERE: Slots = {("a", 2): (1, 3), ("c", 1): (2, 4)}
 THERE_PAIRED: Slots = {("c", 1): (1, 3), ("c", 2): (2, 4)}
 
 
-def two(second: Slots, **fields: Any) -> list[Subject]:
+def two(second: Slots, **fields: Any) -> list[TopologyState]:
     return [subject(topology(SPREAD)), subject(topology(second, name="wordcount"), **fields)]
 
 
 def test_topology_with_nothing_to_win_does_not_restart_because_another_one_has() -> None:
     verdict = judged(two(THERE), PAIRED, THERE_PAIRED)
     assert verdict.decisions["flights-1"].action == "publish"
-    assert verdict.decisions["wordcount-1"].action == "hold"
+    assert verdict.decisions["wordcount-1"].action == "skip"
     assert list(verdict.plans) == ["flights-1"]
 
 
@@ -323,7 +323,7 @@ def test_plan_that_wants_a_slot_which_another_topology_keeps_is_held() -> None:
     wants: Slots = {("a", 2): (1, 3), ("b", 1): (2, 4)}
     verdict = judged(two(THERE), wants, {("a", 1): (1, 3), ("c", 1): (2, 4)})
     held = verdict.decisions["flights-1"]
-    assert (held.action, held.reason) == ("hold", Reason.SLOT_HELD)
+    assert (held.action, held.reason) == ("skip", Reason.SLOT_OCCUPIED)
     assert held.text == "the plan wants slot a:2, which wordcount keeps"
 
 
@@ -341,13 +341,13 @@ def test_plan_that_would_overload_a_node_with_what_another_topology_keeps_there_
     staying = topology({("a", 1): (1, 3), ("a", 2): (2, 4)}, "wordcount")
     coming = topology({("b", 1): (1, 2), ("c", 1): (3, 4)})
     on = model(coming, staying)
-    subjects = [subject(coming), subject(staying)]
+    states = [subject(coming), subject(staying)]
     together: tuple[Slots, Slots] = ({("b", 1): (1, 3), ("a", 2): (2, 4)}, {("a", 1): (1, 3), ("c", 1): (2, 4)})
-    verdict = judged(subjects, *together, on=on)
+    verdict = judged(states, *together, on=on)
     assert verdict.decisions["wordcount-1"].reason is Reason.NO_BETTER_PLAN
-    assert verdict.decisions["flights-1"].reason in (Reason.NODE_FULL, Reason.SLOT_HELD)
-    full = judged(subjects, {("b", 1): (1, 3), ("a", 3): (2, 4)}, together[1], on=_with_third_slot(on))
-    assert full.decisions["flights-1"].reason is Reason.NODE_FULL
+    assert verdict.decisions["flights-1"].reason in (Reason.INSUFFICIENT_CPU, Reason.SLOT_OCCUPIED)
+    full = judged(states, {("b", 1): (1, 3), ("a", 3): (2, 4)}, together[1], on=_with_third_slot(on))
+    assert full.decisions["flights-1"].reason is Reason.INSUFFICIENT_CPU
 
 
 def _with_third_slot(on: Model) -> Model:
@@ -408,7 +408,7 @@ def test_costly_restart_says_where_its_number_is_from() -> None:
     config = DecideSection(consecutive_hits=1, restart_s=1, payback_s=10)
     assert one(judged([subject()], PAIRED, config=config)).reason is Reason.GAIN
     slow = [
-        Restart(plan_id="p", topology="flights", at_ms=0, applied_s=2, back_s=30, stood_s=s, tasks=2)
+        Restart(plan_id="p", topology="flights", at_ms=0, applied_s=2, recovery_s=30, downtime_s=s, tasks=2)
         for s in (29, 30, 31)
     ]
     held = one(judged([subject()], PAIRED, config=config, restarts=slow))

@@ -8,11 +8,11 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import Subject
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.requests import Answer, answer
-from stormpilot.model.messages import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
-from stormpilot.model.settings import Hold, Request, Verb
+from stormpilot.decide.requests import RequestOutcome, answer
+from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.values import Model, Plan
 
 CONFIG = DecideSection(approval_max_age_s=900, request_max_age_s=600, rollback_hold_s=1800, discard_hold_s=3600)
@@ -22,7 +22,13 @@ def made(slots: Slots = PAIRED, age_s: float = 60.0, topology_id: str = "flights
     workers = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
     checksum = plan_checksum(topology_id, "p-7", "r-7", 1, workers)
     plan = plan_message(
-        age_s, plan_id="p-7", round="r-7", topology_id=topology_id, workers=workers, checksum=checksum, reason="GAIN: x"
+        age_s,
+        plan_id="p-7",
+        plan_set="r-7",
+        topology_id=topology_id,
+        workers=workers,
+        checksum=checksum,
+        reason="GAIN: x",
     )
     return HistoryEntry(plan=plan, reason="GAIN", text="traffic falls")
 
@@ -39,7 +45,9 @@ def asked(verb: Verb = "approve", entry: HistoryEntry | None = None, age_s: floa
     )
 
 
-def answered(request: Request | None, who: Subject | None = None, on: Model | None = None, lost: int = 0) -> Answer:
+def answered(
+    request: Request | None, who: TopologyState | None = None, on: Model | None = None, lost: int = 0
+) -> RequestOutcome:
     who = who or subject()
     on = on or model(who.topology)
     gone = [f"s{i}" for i in range(lost)]
@@ -57,7 +65,7 @@ def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
     assert found.decision.moved_executors == 2
     assert isinstance(found.plan, Plan)
     assert [(w.supervisor, w.port) for w in found.plan.topologies[0].workers] == list(PAIRED)
-    assert (found.lift_hold, found.drop_advice, found.hold) == (True, True, None)
+    assert (found.lift_hold, found.drop_proposal, found.hold) == (True, True, None)
 
 
 def test_advice_may_be_approved_where_the_mode_is_advise() -> None:
@@ -77,7 +85,7 @@ def test_rollback_holds_the_topology() -> None:
 
 def test_discard_needs_no_plan_and_no_gate() -> None:
     found = answered(asked("discard"), subject(paused=True))
-    assert (found.done, found.plan, found.drop_advice) == (True, None, True)
+    assert (found.done, found.plan, found.drop_proposal) == (True, None, True)
     assert found.hold is not None
     assert (found.hold.cause, found.hold.until_ms) == ("discard", NOW_MS + 3_600_000)
 
@@ -137,7 +145,7 @@ def test_constraints_that_the_plan_would_break_are_told() -> None:
 def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
     """Right after a move everything starts anew, and measures more CPU than ever."""
 
-    def ask(*wrong: str) -> Answer:
+    def ask(*wrong: str) -> RequestOutcome:
         return answer(asked("rollback"), subject(), model(), lambda m, p: [*wrong], [], 3, CONFIG, NOW_MS)
 
     found = ask("cpu: a: 2 MHz of 1 MHz")
@@ -157,4 +165,4 @@ def test_waits_while_the_plan_before_is_on_its_way() -> None:
 
 
 def test_plan_now_lets_the_cycle_decide() -> None:
-    assert answered(asked("plan")) == Answer(done=False)
+    assert answered(asked("plan")) == RequestOutcome(done=False)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from stormpilot.decide.restarts import restart_time
-from stormpilot.model.messages import Restart
+from stormpilot.messages.core import Restart
 
 
-def restart(stood_s: float, topology: str = "flights") -> Restart:
-    return Restart(plan_id="p", topology=topology, at_ms=0, applied_s=3.0, back_s=stood_s + 3, stood_s=stood_s, tasks=4)
+def restart(downtime_s: float, topology: str = "flights") -> Restart:
+    return Restart(
+        plan_id="p",
+        topology=topology,
+        at_ms=0,
+        applied_s=3.0,
+        recovery_s=downtime_s + 3,
+        downtime_s=downtime_s,
+        tasks=4,
+    )
 
 
 def test_configured_number_holds_until_something_was_measured() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.release import audit, parts, sbom
+from tools.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PINS = parts.pinned(REPOSITORY / "constraints.txt")
@@ -89,7 +89,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
     ours = {s["image"] for s in compose["services"].values() if s["image"].startswith("stormpilot/")}
     assert {i.rpartition(":")[2] for i in ours} == {stormpilot.__version__}
-    assert f"stormpilot-{stormpilot.__version__}-" in (REPOSITORY / "docs" / "install.md").read_text()
+    assert f"stormpilot-{stormpilot.__version__}-" in (REPOSITORY / "docs" / "guide" / "install.md").read_text()
 
 
 def test_nothing_in_the_compose_file_listens_beyond_this_machine_or_floats() -> None:

@@ -12,8 +12,15 @@ from doubles import snapshots
 from stormpilot.doctor import Evidence, Finding, Level, examine
 from stormpilot.doctor.ensemble import Server
 from stormpilot.doctor.evidence import Access, NimbusSaid, Written
-from stormpilot.model.messages import ControllerState, PlanMessage, ShimPart, StatusMessage, TopologyView, WorkerPart
-from stormpilot.observe.reader import PublishedPlan, Seen
+from stormpilot.messages.core import (
+    ControllerState,
+    PlanMessage,
+    ShimPart,
+    StatusMessage,
+    TopologyView,
+    WorkerPart,
+)
+from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 
 NOW_MS = snapshots.T0_MS + 60_000
 OPEN = [("world", "anyone", "rwcda")]
@@ -21,7 +28,7 @@ SLOTS = snapshots.everywhere({("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)})
 FLIGHTS = snapshots.topology(SLOTS)
 PLAN = PlanMessage(
     plan_id="p-1",
-    round="r-1",
+    plan_set="r-1",
     topology_id=FLIGHTS.id,
     epoch=1,
     created_at_ms=NOW_MS,
@@ -33,7 +40,7 @@ CONF = {"storm.scheduler": "io.stormpilot.PilotScheduler", "storm.zookeeper.retr
 
 
 def state(**fields: Any) -> ControllerState:
-    view = TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="hold", reason="COOL_DOWN")
+    view = TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="skip", reason="COOL_DOWN")
     return ControllerState(
         **{
             "controller": "c:1",
@@ -51,11 +58,11 @@ def state(**fields: Any) -> ControllerState:
     )
 
 
-def seen(**fields: Any) -> Seen:
+def seen(**fields: Any) -> StoreSnapshot:
     status = StatusMessage(
         topology_id=FLIGHTS.id, plan_id="p-1", state="applied", code="OK", since_ms=0, written_at_ms=NOW_MS
     )
-    return Seen(
+    return StoreSnapshot(
         **{
             "cluster": snapshots.cluster("a", "b"),
             "topologies": {FLIGHTS.id: FLIGHTS},
@@ -116,7 +123,7 @@ BLACK = msgspec.structs.replace(
 )
 LOST = snapshots.topology({t: s for t, s in SLOTS.items() if t != 6})
 MISSING = state(
-    topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="hold", reason="X", missing=2)]
+    topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="skip", reason="X", missing=2)]
 )
 OLD = msgspec.structs.replace(FLIGHTS, launched_at_ms=NOW_MS - 600_000)
 REJECTED = StatusMessage(
@@ -291,7 +298,7 @@ def test_znodes_of_our_own_login_are_right() -> None:
 
 
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
-    off = state(topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="off", action="hold", reason="OFF")])
+    off = state(topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="off", action="skip", reason="OFF")])
     assert bad(evidence(seen=seen(controller=off), reports={})) == []
 
 

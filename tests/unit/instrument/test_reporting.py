@@ -17,7 +17,7 @@ from streamparse import BatchingBolt, Bolt, ReliableSpout, Spout
 from multilang import handshake, heartbeat, loads, log_lines, run, tick, tuple_message, without_ours
 from stormpilot.instrument import LoadReporting, SpoutLoadReporting
 from stormpilot.instrument.reporting import cpu_mhz
-from stormpilot.model.reports import TaskLoad
+from stormpilot.messages.load import TaskLoad
 
 
 class Upper(Bolt):

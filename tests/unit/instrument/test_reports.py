@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormpilot.instrument.reports import MAX_BYTES, LoadBook, encode_reports
-from stormpilot.model import messages
-from stormpilot.model.messages import decode
-from stormpilot.model.reports import LoadReport
+from stormpilot.messages import core
+from stormpilot.messages.core import decode
+from stormpilot.messages.load import LoadReport
 
 
 def load(task: int, start_ms: int = 1000, seq: int = 1, **more: object) -> str:
@@ -92,7 +92,7 @@ def test_a_report_decodes_as_the_contract_says() -> None:
     encoded = encode_reports("flights-1-1", "collector-9", 12, 5000, [load(3, received=received), load(4)])
     report = decode(encoded["collector-9"], LoadReport, "test")
     assert (report.schema, report.topology_id, report.reporter, report.seq, report.written_at_ms) == (
-        messages.SCHEMA,
+        core.SCHEMA,
         "flights-1-1",
         "collector-9",
         12,
@@ -111,9 +111,9 @@ def test_limits_are_those_of_the_messages() -> None:
     from stormpilot.instrument import reports
 
     assert (reports.SCHEMA, reports.GZIP_ABOVE_BYTES, reports.MAX_BYTES) == (
-        messages.SCHEMA,
-        messages.GZIP_ABOVE_BYTES,
-        messages.MAX_BYTES,
+        core.SCHEMA,
+        core.GZIP_ABOVE_BYTES,
+        core.MAX_BYTES,
     )
 
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from stormpilot.messages.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
 from stormpilot.model.forecast import foresee, rate_at
-from stormpilot.model.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Edge,
+    Executor,
+    Input,
+    Model,
+    Supervisor,
+    Topology,
+)
 
 NOON_MS = 1_735_560_000_000 + 30 * 60_000  # Monday 2024-12-30 12:30 UTC, the middle of an hour
 HOUR_S = 3600.0

@@ -10,21 +10,21 @@ import pytest
 
 from doubles.models import NOW_MS, plan_message
 from doubles.snapshots import topology
-from stormpilot.account import Account
 from stormpilot.decide.events import Event as Began
 from stormpilot.decide.events import EventKind
-from stormpilot.decide.reasons import Decision, Reason, hold
-from stormpilot.model.messages import HistoryEntry, StatusMessage
-from stormpilot.notify.events import KINDS, Event, Watch
-from stormpilot.observe.reader import Seen
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.core import HistoryEntry, StatusMessage
+from stormpilot.notify.events import KINDS, Event, EventDetector
+from stormpilot.observe.reader import StoreSnapshot
 
 ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
-COOL = hold(ID, Reason.COOL_DOWN, "young")
+COOL = skip(ID, Reason.COOL_DOWN, "young")
 
 
-def account(*decisions: Decision, published: bool = False, events: list[Began] | None = None) -> Account:
+def account(*decisions: Decision, published: bool = False, events: list[Began] | None = None) -> CycleReport:
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
-    return Account(
+    return CycleReport(
         NOW_MS,
         names={ID: "flights", OTHER: "words"},
         decisions={d.topology_id: d for d in decisions},
@@ -33,16 +33,16 @@ def account(*decisions: Decision, published: bool = False, events: list[Began] |
     )
 
 
-def seen(*statuses: StatusMessage) -> Seen:
-    return Seen(topologies={ID: topology()}, statuses={s.topology_id: s for s in statuses})
+def seen(*statuses: StatusMessage) -> StoreSnapshot:
+    return StoreSnapshot(topologies={ID: topology()}, statuses={s.topology_id: s for s in statuses})
 
 
-def told(watch: Watch, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
+def told(watch: EventDetector, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
     return [(e.event, e.status) for e in watch.look(account(*decisions, **fields), seen())]
 
 
 def test_every_event_is_in_the_document() -> None:
-    table = (Path(__file__).resolve().parents[3] / "docs" / "api.md").read_text()
+    table = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md").read_text()
     for kind in KINDS:
         assert f"`{kind}`" in table, kind
     for field in Event.__struct_fields__:
@@ -51,7 +51,7 @@ def test_every_event_is_in_the_document() -> None:
 
 def test_published_plan_is_told_with_its_numbers() -> None:
     gain = Decision(ID, "publish", Reason.GAIN, "inter-node traffic falls by 60%", 0.6, 0.1, None, 3, (100.0, 40.0))
-    (event,) = Watch().look(account(gain, published=True), seen())
+    (event,) = EventDetector().look(account(gain, published=True), seen())
     assert msgspec.to_builtins(event) == {
         "schema": 1,
         "id": "",  # given when it is sent
@@ -74,7 +74,7 @@ def test_published_plan_is_told_with_its_numbers() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.ROLLBACK, Reason.ROLLBACK_EFFECT])
 def test_move_that_is_taken_back_is_a_rollback(reason: Reason) -> None:
-    assert told(Watch(), Decision(ID, "publish", reason, "worse"), published=True) == [("rollback", "info")]
+    assert told(EventDetector(), Decision(ID, "publish", reason, "worse"), published=True) == [("rollback", "info")]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_move_that_is_taken_back_is_a_rollback(reason: Reason) -> None:
     ],
 )
 def test_what_lasts_is_told_at_its_begin_and_its_end(reason: Reason, kind: str) -> None:
-    watch, wrong = Watch(), hold(ID, reason, "wrong")
+    watch, wrong = EventDetector(), skip(ID, reason, "wrong")
     assert told(watch, COOL) == []
     assert told(watch, wrong) == [(kind, "firing")]
     assert told(watch, wrong) == told(watch, wrong) == []
@@ -96,28 +96,28 @@ def test_what_lasts_is_told_at_its_begin_and_its_end(reason: Reason, kind: str) 
 
 
 def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
-    watch = Watch()
-    told(watch, hold(ID, Reason.INFEASIBLE, "no room"))
+    watch = EventDetector()
+    told(watch, skip(ID, Reason.INFEASIBLE, "no room"))
     assert told(watch) == [("infeasible", "resolved")]
 
 
 def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:
-    watch = Watch()
-    failures = [hold(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
+    watch = EventDetector()
+    failures = [skip(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
     (event,) = watch.look(account(*failures), seen())
     assert (event.topology, event.text) == (None, "3 of 5 supervisors are gone")
     assert told(watch, failures[0]) == []
 
 
 def test_infeasible_is_told_per_topology() -> None:
-    watch = Watch()
-    assert told(watch, hold(ID, Reason.INFEASIBLE, "a")) == [("infeasible", "firing")]
-    both = [hold(t, Reason.INFEASIBLE, "a") for t in (ID, OTHER)]
+    watch = EventDetector()
+    assert told(watch, skip(ID, Reason.INFEASIBLE, "a")) == [("infeasible", "firing")]
+    both = [skip(t, Reason.INFEASIBLE, "a") for t in (ID, OTHER)]
     assert told(watch, *both) == [("infeasible", "firing")]
 
 
 def test_refused_plan_is_told_once_per_plan() -> None:
-    watch = Watch()
+    watch = EventDetector()
 
     def refused(plan_id: str) -> list[Event]:
         status = StatusMessage(
@@ -143,12 +143,15 @@ def test_what_a_cycle_tells_once_is_passed_on() -> None:
 
     kinds = [EventKind.MOVE_WORSE, EventKind.MOVE_WITHOUT_GAIN, EventKind.ROLLBACK_IMPOSSIBLE]
     kinds.append(EventKind.MIGRATION_ENDED)
-    assert told(Watch(), events=[began(k) for k in kinds]) == [
+    assert told(EventDetector(), events=[began(k) for k in kinds]) == [
         ("move_worse", "info"),
         ("move_without_gain", "info"),
         ("rollback_impossible", "info"),
-        ("migration_ended", "info"),
+        ("rollout_ended", "info"),
     ]
-    lacking = [began(EventKind.RESOURCES_LACKING), began(EventKind.RESOURCES_SUFFICE)]
-    assert told(Watch(), events=lacking) == [("resources_lacking", "firing"), ("resources_lacking", "resolved")]
-    assert told(Watch(), events=[began(EventKind.MOVE_HELPED)]) == []
+    lacking = [began(EventKind.RESOURCES_INSUFFICIENT), began(EventKind.RESOURCES_SUFFICIENT)]
+    assert told(EventDetector(), events=lacking) == [
+        ("resources_insufficient", "firing"),
+        ("resources_insufficient", "resolved"),
+    ]
+    assert told(EventDetector(), events=[began(EventKind.MOVE_HELPED)]) == []

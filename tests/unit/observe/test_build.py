@@ -8,10 +8,10 @@ import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
-from stormpilot.model.reports import LoadReport
+from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
+from stormpilot.messages.load import LoadReport
 from stormpilot.model.values import Executor
-from stormpilot.observe.build import Belief, build
+from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.load import LoadHistory
 
 TOPOLOGY = "flights-1-1763690000"
@@ -27,7 +27,7 @@ def believe(
     load: LoadSection = BARE,
     now_s: float = 100.0,
     since_s: float = 0.0,
-) -> Belief:
+) -> ModelWithReadiness:
     """Build from what was read at these seconds."""
     history = LoadHistory(load.window_s)
     for seen_s, r in sorted((reports or {s: report(s) for s in (60, 100)}).items()):
@@ -37,11 +37,11 @@ def believe(
     return build(cluster_, {TOPOLOGY: snapshot}, rates, load, 0.8, now_ms)
 
 
-def executors(belief: Belief) -> dict[int, Executor]:
+def executors(belief: ModelWithReadiness) -> dict[int, Executor]:
     return {e.start: e for e in belief.model.topologies[0].executors}
 
 
-def traffic(belief: Belief) -> dict[tuple[int, int, str | None], float]:
+def traffic(belief: ModelWithReadiness) -> dict[tuple[int, int, str | None], float]:
     return {(e.from_, e.to, e.stream): e.rate for e in belief.model.traffic}
 
 

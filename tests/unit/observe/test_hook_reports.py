@@ -8,9 +8,9 @@ import pytest
 
 from doubles.snapshots import COMPONENT_OF, T0_MS, cluster, everywhere, report, task_load, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.messages import TopologySnapshot
-from stormpilot.model.reports import JvmPart, LoadReport
-from stormpilot.observe.build import Belief, build
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import JvmPart, LoadReport
+from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.load import LoadHistory, TaskRates
 
 TOPOLOGY = "flights-1-1763690000"
@@ -48,7 +48,7 @@ def rates(history: LoadHistory, now_s: float, task: int = 4) -> TaskRates:
     return history.rates(TOPOLOGY, T0_MS, T0_MS + int(now_s * 1000))[task]
 
 
-def believe(history: LoadHistory, now_s: float = 40, snapshot: TopologySnapshot | None = None) -> Belief:
+def believe(history: LoadHistory, now_s: float = 40, snapshot: TopologySnapshot | None = None) -> ModelWithReadiness:
     now_ms = T0_MS + int(now_s * 1000)
     found = {TOPOLOGY: history.rates(TOPOLOGY, T0_MS, now_ms)}
     return build(cluster("a", "b"), {TOPOLOGY: snapshot or topology(PLACE)}, found, LOAD, 0.8, now_ms)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doubles.snapshots import T0_MS, report, task_load
-from stormpilot.model.reports import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.observe.load import LoadHistory, TaskRates
 
 TOPOLOGY = "flights-1-1763690000"

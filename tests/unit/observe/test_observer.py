@@ -7,9 +7,9 @@ import pytest
 
 from doubles.snapshots import T0_MS, cluster, topology
 from stormpilot.config import LoadSection
-from stormpilot.model.reports import LoadReport
+from stormpilot.messages.load import LoadReport
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import Reader, Seen
+from stormpilot.observe.reader import Reader, StoreSnapshot
 
 STORMS = "org.apache.storm.scheduler"
 
@@ -17,10 +17,10 @@ STORMS = "org.apache.storm.scheduler"
 class Read(Reader):
     """A reader that has read this."""
 
-    def __init__(self, seen: Seen):
+    def __init__(self, seen: StoreSnapshot):
         self.seen = seen
 
-    def read(self) -> Seen:
+    def read(self) -> StoreSnapshot:
         return self.seen
 
     def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
@@ -35,7 +35,9 @@ def test_declared_cpu_binds_only_where_storms_scheduler_keeps_to_it(fallback: st
     there = cluster("a", "b", cpu_pcore_percent=10.0)
     there = msgspec.structs.replace(there, shim=msgspec.structs.replace(there.shim, fallback=f"{STORMS}.{fallback}"))
     new = topology()
-    belief = Observer(Read(Seen(cluster=there, topologies={new.id: new})), LoadSection(), 0.8).look(T0_MS).belief
+    belief = (
+        Observer(Read(StoreSnapshot(cluster=there, topologies={new.id: new})), LoadSection(), 0.8).look(T0_MS).belief
+    )
     assert belief is not None
     needed = sum(e.cpu_mhz for t in belief.model.topologies for e in t.executors)
     limit = sum(s.limit_mhz for s in belief.model.supervisors)

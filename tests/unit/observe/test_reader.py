@@ -6,9 +6,9 @@ import msgspec
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, report
-from stormpilot.model.messages import encode
+from stormpilot.messages.core import encode
 from stormpilot.observe.reader import Reader
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 TOPOLOGY = "flights-1-1763690000"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from builders import supervisor, topology
-from stormpilot.model.flow import flow_model
-from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
-from stormpilot.model.routes import ComponentRoute, Routes
+from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.messages.routes import ComponentRoute, Routes
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.observe.standby import IDLE_CORES, by_table
 

@@ -11,13 +11,20 @@ import pytest
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot import operate
 from stormpilot.errors import RefusedError
-from stormpilot.model.handover import HANDOVER_KEY, KeyedTask
-from stormpilot.model.messages import ComponentPart, ExecutorPart, InputPart, TopologySnapshot, decode, encode
-from stormpilot.model.reports import LoadReport, TaskLoad
-from stormpilot.model.routes import STANDBY_KEY, Routes
-from stormpilot.model.settings import AuditRecord
+from stormpilot.messages.core import (
+    ComponentPart,
+    ExecutorPart,
+    InputPart,
+    TopologySnapshot,
+    decode,
+    encode,
+)
+from stormpilot.messages.handover import HANDOVER_KEY, KeyedTask
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.routes import STANDBY_KEY, Routes
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
-from stormpilot.paths import Paths
+from stormpilot.zookeeper.paths import Paths
 
 ID = "tally-1-1700000000"
 PATHS = Paths()

@@ -12,9 +12,9 @@ from builders import assigned, located, supervisor, topology
 from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.admission import admitted, topology_order
-from stormpilot.planner.check import violations
 
 
 def of(user: str, name: str, *, priority: int = 29, cpu_mhz: float = 100.0, memory_mb: float = 1000.0) -> Topology:

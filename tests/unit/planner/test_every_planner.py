@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from builders import assigned, located, supervisor, topology, two_chains, two_sites
 from random_models import models
 from stormpilot.errors import UsageError
+from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.cost import evaluate
-from stormpilot.model.generate.clusters import Asked, generate
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute, planner_named
-from stormpilot.planner.check import violations
 
 PARAMS = {
     "best": {"iterations": 15_000},

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from builders import located, supervisor, topology
+from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.generate import Loaded, loaded
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.anneal import no_limits
-from stormpilot.planner.check import violations
-from stormpilot.planner.layout import empty_layout, frame_of
-from stormpilot.planner.online import greedy
+from stormpilot.planner.methods.online import greedy
+from stormpilot.planner.placement.layout import empty_layout, frame_of
+from stormpilot.planner.placement.problem import (
+    no_limits,
+)
 from stormpilot.planner.repair import completed
 
 

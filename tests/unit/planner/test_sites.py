@@ -7,8 +7,8 @@ import pytest
 
 from builders import assigned, located, supervisor, topology
 from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 each_planner = pytest.mark.parametrize("name", ["default", "offline", "online", "otd", "rsm", "ras-order"])
 

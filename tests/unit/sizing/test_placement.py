@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing_problems import linear_topology, model, problem
-from stormpilot.planner.check import violations
+from stormpilot.model.violations import violations
 from stormpilot.sizing.allocation import Method, allocate
 from stormpilot.sizing.deployment import model_of, with_traffic
 from stormpilot.sizing.placement import Placed, over_memory, place

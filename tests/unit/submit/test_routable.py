@@ -11,8 +11,8 @@ from streamparse import Bolt, Grouping, Spout, Topology
 from stormpilot.errors import UsageError
 from stormpilot.instrument import KeyedState
 from stormpilot.instrument.topology import COLLECTOR_ID
-from stormpilot.model.handover import HANDOVER_KEY
-from stormpilot.model.routes import STANDBY_KEY
+from stormpilot.messages.handover import HANDOVER_KEY
+from stormpilot.messages.routes import STANDBY_KEY
 from stormpilot.submit.assembly import assemble, python_classes
 from stormpilot.submit.routable import CLASS, add_standby, make_routable, mark_handovers, parse_standby
 

@@ -13,8 +13,15 @@ import msgspec
 from stormpilot.config import Config
 from stormpilot.config.enough import Enough
 from stormpilot.history.mine.sizing import Sizing, sizing
-from stormpilot.model import thresholds as th
-from stormpilot.model.thresholds import EdgeProfile, PerformancePoint, Profile, Scope, ThresholdEntry, Thresholds
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import (
+    EdgeProfile,
+    PerformancePoint,
+    Profile,
+    Scope,
+    ThresholdEntry,
+    Thresholds,
+)
 
 Row = Mapping[str, Any]
 NOISES = 3.0
@@ -115,8 +122,8 @@ class _Topology:
         found = [entry(th.NOISE_RATIO, row, noise, hours, why)]
         text = "" if noise is None else f"3 x the noise of {noise:.3f}"
         floors = (
-            (th.GAIN_RATIO, config.effect.noise_floor_ratio, config.decide.gain_threshold_ratio),
-            (th.NOISE_FLOOR_RATIO, 0.01, config.effect.noise_floor_ratio),
+            (th.GAIN_RATIO, config.verify.noise_floor_ratio, config.decide.gain_threshold_ratio),
+            (th.NOISE_FLOOR_RATIO, 0.01, config.verify.noise_floor_ratio),
         )
         for name, floor, default in floors:
             found.append(entry(name, row, *_above(noise, floor, text, highest=1.0), default=default, why=why))

@@ -14,10 +14,10 @@ from stormpilot.history.mine.condense import edge_windows, executor_hours, whole
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.findings import Mined, Row, Rows, Terms, findings, limits
 from stormpilot.history.mine.performance import performance
-from stormpilot.history.mine.profile import forecast_error, held_out, profile
 from stormpilot.history.mine.reading import Log
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
+from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
 
 Step = Callable[[str], AbstractContextManager[object]]
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")

@@ -10,9 +10,9 @@ import structlog
 
 from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.thresholds import Thresholds
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.thresholds import Thresholds
+from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 

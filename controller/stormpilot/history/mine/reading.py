@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import UnreachableError, UsageError
-from stormpilot.history.schema import CLUSTER_TABLES, TABLES
+from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 TIME = {"decisions": "at", "outcomes": "at"}
 """The column that tells a row's time, where it is not `window_to`."""

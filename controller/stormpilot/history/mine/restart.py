@@ -9,10 +9,10 @@ from pyspark.sql import functions as fn
 def restart_s(outcomes: DataFrame) -> DataFrame:
     """The median over moves of the time without work, from `outcomes`: topology_name, restart_s, moves, evidence."""
     return (
-        outcomes.where(fn.col("stood_s") > 0)
+        outcomes.where(fn.col("downtime_s") > 0)
         .groupBy("topology_name")
         .agg(
-            fn.median("stood_s").alias("restart_s"),
+            fn.median("downtime_s").alias("restart_s"),
             fn.count(fn.lit(1)).alias("moves"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("published_at").alias("first"),

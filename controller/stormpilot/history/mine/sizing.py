@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from stormpilot.model import thresholds as th
-from stormpilot.model.thresholds import PerformancePoint, Thresholds
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import PerformancePoint, Thresholds
 from stormpilot.model.values import Component
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Component as Sized

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stormpilot.history.mine.findings import Mined
+from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.forecast import Foreseen, foresee
-from stormpilot.model.thresholds import Profile, Thresholds
 from stormpilot.model.values import Model
 
 

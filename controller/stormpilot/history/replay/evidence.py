@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.study import Evidence, Replay
-from stormpilot.history.schema import TIME
+from stormpilot.trafficlog.schema import TIME
 
 REPLAY = "replay.json"
 RUNS = "runs.parquet"

@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.worth import alone, as_it_runs
+from stormpilot.decide.evaluate import alone, as_it_runs
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.play import Rules, held_up_tps
 from stormpilot.history.replay.values import Move, Played, Step
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
-from stormpilot.model.flow import flow_model
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Topology
 
 

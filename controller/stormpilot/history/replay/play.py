@@ -16,23 +16,23 @@ import msgspec
 import numpy as np
 
 from stormpilot.config import Config, DecideSection
-from stormpilot.decide.admit import Subject, admit
+from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.evaluate import Criteria, alone, as_it_runs
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.worth import Terms, alone, as_it_runs
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
-from stormpilot.model.flow import flow_model
+from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.messages.moves import Spent
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.forecast import Foreseen
-from stormpilot.model.messages import PlanMessage, StatusMessage, WorkerPart
-from stormpilot.model.moves import Spent
-from stormpilot.model.part import part, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.subset import part, with_headroom, with_plans, with_survivors_fixed
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.check import violations
 
 Coming = Callable[[Model, int, int], Foreseen]
 """What a model (seen in the step before) is taken to be from one time to another (ms)."""
@@ -240,11 +240,11 @@ class _Player:
         foreseen = Foreseen(seen)
         if self.coming is not None and coming is not None:
             foreseen = self.coming(seen, coming.from_ms, coming.to_ms)
-        subjects, reasons = {}, {}
+        states, reasons = {}, {}
         for t in seen.topologies:
             if t.id not in self.ids:
                 continue
-            subject = Subject(
+            subject = TopologyState(
                 topology=t,
                 mode="act",
                 not_ready="not measured in this step" if t.id in step.unmeasured else None,
@@ -253,26 +253,26 @@ class _Player:
             )
             closed = admit(subject, [], len(seen.supervisors), self.decide, now_ms)
             if closed is None:
-                subjects[t.id] = subject
+                states[t.id] = subject
             else:
                 reasons[t.id] = closed.reason.value
-        if not subjects:
+        if not states:
             return reasons, ""
-        answer, standing, roomy = self._planned_with_room(foreseen.model, subjects)
+        answer, standing, roomy = self._planned_with_room(foreseen.model, states)
         if foreseen.moved and not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE:
             foreseen = Foreseen(seen)
-            answer, standing, roomy = self._planned_with_room(seen, subjects)
+            answer, standing, roomy = self._planned_with_room(seen, states)
         if not isinstance(answer, Plan):
             reason, text = answer
-            return reasons | dict.fromkeys(subjects, reason.value), text
+            return reasons | dict.fromkeys(states, reason.value), text
         room_mhz = {s.id: s.limit_mhz for s in roomy.supervisors}
         terms = replace(self._terms(now_ms, step.length_s), room_mhz=room_mhz, coming=foreseen.overloaded)
-        verdict = judge(standing, subjects, answer, self.memory, terms)
+        verdict = judge(standing, states, answer, self.memory, terms)
         self.memory = verdict.memory
         for topology_id, d in verdict.decisions.items():
             reasons[topology_id] = d.reason.value
             if d.action == "publish" and d.moved_executors:
-                topology, plan = subjects[topology_id].topology, verdict.plans[topology_id]
+                topology, plan = states[topology_id].topology, verdict.plans[topology_id]
                 self._apply(topology, plan, d.reason, seen.traffic, now_ms, moves)
         return reasons, ""
 
@@ -288,16 +288,18 @@ class _Player:
             answer = self._planned(standing)
         return answer, standing, roomy
 
-    def _terms(self, now_ms: int, step_s: float) -> Terms:
+    def _terms(self, now_ms: int, step_s: float) -> Criteria:
         config = self.rules.config
-        return Terms(
+        return Criteria(
             self.decide,
             now_ms,
             step_s / 2,
-            effect=config.effect,
-            refill=config.refill,
+            verify=config.verify,
+            refill=config.new_supervisors,
             budget=config.budget,
-            arrived=self.memory.arrived(now_ms, config.refill.stable_cycles * step_s, config.refill.for_s),
+            arrived=self.memory.arrived(
+                now_ms, config.new_supervisors.stable_cycles * step_s, config.new_supervisors.for_s
+            ),
             spent=self.spent,
             traffic=config.planner.traffic,
         )
@@ -348,7 +350,7 @@ def _message(topology_id: str, setting: Setting, plan: TopologyPlan, at_ms: int)
     """The plan as if it had been published: the gates ask for its age."""
     return PlanMessage(
         plan_id=f"replay-{at_ms}",
-        round="replay",
+        plan_set="replay",
         topology_id=topology_id,
         epoch=0,
         created_at_ms=at_ms,

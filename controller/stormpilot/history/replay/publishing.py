@@ -7,9 +7,9 @@ import msgspec
 from stormpilot.history.mine.publishing import Store, name_of
 from stormpilot.history.replay.choose import Verdict
 from stormpilot.history.replay.study import Replay
-from stormpilot.model.messages import decode, encode
-from stormpilot.model.thresholds import Recommendation, Thresholds
-from stormpilot.paths import Paths
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.thresholds import Recommendation, Thresholds
+from stormpilot.zookeeper.paths import Paths
 
 
 def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:

@@ -157,9 +157,9 @@ def described(windows: DataFrame) -> DataFrame:
 def restart_times(outcomes: DataFrame) -> dict[str, float]:
     """Median seconds that a restarted task stood still, by topology name, where enough moves were timed."""
     found = (
-        outcomes.where(fn.col("stood_s").isNotNull() & (fn.col("restarted_tasks") > 0))
+        outcomes.where(fn.col("downtime_s").isNotNull() & (fn.col("restarted_tasks") > 0))
         .groupBy("topology_name")
-        .agg(fn.median("stood_s").alias("stood_s"), fn.count(fn.lit(1)).alias("moves"))
+        .agg(fn.median("downtime_s").alias("downtime_s"), fn.count(fn.lit(1)).alias("moves"))
         .where(fn.col("moves") >= OWN_MOVES)
     )
-    return {r.topology_name: r.stood_s for r in found.collect()}
+    return {r.topology_name: r.downtime_s for r in found.collect()}

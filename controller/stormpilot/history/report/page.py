@@ -15,7 +15,7 @@ from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
 from stormpilot.history.report.gather import TopologyLog
-from stormpilot.model.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
+from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
 
 CSS = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;color:#1c2733}

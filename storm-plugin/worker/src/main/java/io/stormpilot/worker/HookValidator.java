@@ -46,7 +46,7 @@ public final class HookValidator implements ITopologyValidator {
     try {
       addHook(name, conf);
     } catch (RuntimeException e) {
-      LOG.warn("{} is submitted without the load hook", name, e);
+      LOG.warn("submitted {} without the load hook", name, e);
     }
     try {
       List<String> routable = RoutableTopology.change(conf, topology);
@@ -54,7 +54,7 @@ public final class HookValidator implements ITopologyValidator {
         LOG.info("{}: tuples to {} follow routes", name, routable);
       }
     } catch (RuntimeException e) {
-      LOG.warn("{} is submitted as it is: its tuples follow no routes", name, e);
+      LOG.warn("submitted {} without routable groupings", name, e);
     }
     next.validate(name, conf, topology);
   }

@@ -1,0 +1,1 @@
+"""The control loop: one daemon that leads, observes, decides, publishes and verifies."""

@@ -1,0 +1,142 @@
+"""How the controller asks for plans: by a planner's name, within a budget; what goes wrong in a planner is a reason."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from stormpilot.config import Config
+from stormpilot.decide.reasons import Reason
+from stormpilot.model.subset import with_survivors_fixed
+from stormpilot.model.values import (
+    Component,
+    Edge,
+    Executor,
+    Infeasible,
+    Input,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+)
+from stormpilot.model.violations import violations
+from stormpilot.tuning.recommendation import Choice
+
+log = structlog.get_logger(__name__)
+
+TINY = Model(
+    supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
+    topologies=[
+        Topology(
+            id="tiny",
+            name="tiny",
+            workers=2,
+            components=[Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a")])],
+            executors=[Executor(start=1, end=1, component="a"), Executor(start=2, end=2, component="b")],
+        )
+    ],
+    traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
+)
+
+Params = Mapping[str, float | int | str | bool | None]
+
+
+class Compute(Protocol):
+    """A planner by name: `stormpilot.planner.compute`."""
+
+    def __call__(
+        self,
+        model: Model,
+        planner: str,
+        params: Params,
+        *,
+        seed: int,
+        left_s: Callable[[], float],
+    ) -> Plan | Infeasible:
+        """Plan every topology of the model."""
+
+
+@dataclass
+class Planners:
+    """`planner` plans what runs, `first_planner` what was never placed."""
+
+    config: Config
+    compute: Compute
+    planner: str
+    first_planner: str
+    _failure: str = ""
+
+    def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
+        """A plan of every topology of the model that breaks no constraint, or why there is none.
+
+        By `choice` where one is given, but for first plans.
+        """
+        settings, planner = self.config.planner, self.first_planner if first else self.planner
+        params = {} if first else settings.params
+        if choice is not None and not first:
+            planner, params = choice.planner, dict(choice.params)
+        deadline_s = time.monotonic() + settings.budget_s
+        try:
+            plan = self.compute(
+                model,
+                planner,
+                params,
+                seed=settings.seed,
+                left_s=lambda: deadline_s - time.monotonic(),
+            )
+        except Exception as e:
+            text = f"{planner}: {type(e).__name__}: {e}"
+            if text != self._failure:  # with its trace once; every cycle says the text anyway
+                log.exception("planner failed", planner=planner)
+            self._failure = text
+            return Reason.PLANNER_FAILED, text
+        if isinstance(plan, Infeasible):
+            return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
+        wrong = violations(model, plan)
+        if wrong:
+            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
+        return plan
+
+    def plan_with_room(
+        self, roomy: Model, whole: Model, *, first: bool, choice: Choice | None = None
+    ) -> tuple[Plan | tuple[Reason, str], Model]:
+        """A plan within the room for plans by choice or, where there is none, with all of B(n); and its model.
+
+        What lost its place is placed with every worker that runs kept as it is, if that can be. Where a recommended
+        planner finds no plan it is made as configured.
+        """
+        models = [whole] if roomy is whole else [roomy, whole]
+        kept = [fixed for m in models if (fixed := with_survivors_fixed(m)) is not m]
+        answer, model = self.plan((kept + models)[0], first=first, choice=choice), (kept + models)[0]
+        for other in (kept + models)[1:]:
+            if isinstance(answer, Plan) or (answer[0] is Reason.PLANNER_FAILED and not kept):
+                break
+            answer, model = self.plan(other, first=first, choice=choice), other
+        if choice is not None and not isinstance(answer, Plan):
+            return self.plan_with_room(roomy, whole, first=first)
+        return answer, model
+
+
+def warm_up(
+    compute: Compute, planners: Iterable[str], params: Mapping[str, Params], wanted: Callable[[], bool]
+) -> None:
+    """Plan something tiny: what planners compile at their first use must not delay a first plan.
+
+    `params` by planner, where it has any. Says nothing more once it is not `wanted`: the controller ends.
+    """
+    started_s, failed = time.monotonic(), False
+    for planner in planners:
+        try:
+            compute(TINY, planner, params.get(planner, {}), seed=0, left_s=lambda: 1.0)
+        except Exception:
+            failed = True
+            if wanted():
+                log.exception("planner failed on a tiny model", planner=planner)
+        if not wanted():
+            return
+    if (took_s := time.monotonic() - started_s) > 1 and not failed:
+        log.info("planners are compiled", took_s=round(took_s, 1))

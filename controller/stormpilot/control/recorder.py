@@ -1,0 +1,140 @@
+"""What a cycle leaves behind: the controller's state for `stormpilot status`, and rows in the traffic log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+import stormpilot
+from stormpilot.config import Config
+from stormpilot.control.decision_rows import decision_row, outcome_row
+from stormpilot.decide.report import CycleReport
+from stormpilot.logs import line
+from stormpilot.messages.core import ControllerState, encode
+from stormpilot.model.values import Model
+from stormpilot.observe.observer import Observation
+from stormpilot.trafficlog import models, retention
+from stormpilot.trafficlog.rows import log_window
+from stormpilot.trafficlog.writer import TrafficLog
+
+log = structlog.get_logger(__name__)
+HOUSEKEEPING_MS = 600_000
+
+
+@dataclass
+class Recorder:
+    """Keeps the records of one controller process, over all its leaderships.
+
+    `counters` tells what the observer did not believe, cumulative.
+    """
+
+    config: Config
+    name: str
+    planner: str
+    started_at_ms: int
+    cycles: int = 0
+    state: ControllerState | None = None
+    _since: dict[str, tuple[object, int]] = field(default_factory=dict)
+    _traffic_log: TrafficLog | None = None
+    _window_from_ms: int = 0
+    _housekeeping_ms: int = 0
+    _failing: bool = False
+
+    def __post_init__(self) -> None:
+        settings = self.config.traffic_log
+        if settings.dir is not None:
+            self._traffic_log = kept = TrafficLog(settings.dir)
+            self._guarded(lambda: retention.remove_leftovers(kept.place))
+
+    def record(
+        self,
+        account: CycleReport,
+        observation: Observation,
+        epoch: int,
+        counters: Mapping[str, int],
+        took_ms: float,
+        put: Callable[[bytes], None],
+    ) -> None:
+        """Record a cycle; `put` writes the controller's `state`."""
+        self.cycles += 1
+        self._to_traffic_log(account, observation, epoch, took_ms)
+        for t, d in account.decisions.items():
+            key = (d.action, d.reason)
+            if self._since.get(t, (None, 0))[0] != key:
+                self._since[t] = (key, observation.at_ms)
+        self._since = {t: s for t, s in self._since.items() if t in account.decisions}
+        readiness = {} if observation.belief is None else observation.belief.readiness
+        views = account.views(readiness, {t: at_ms for t, (_, at_ms) in self._since.items()})
+        problems = [why for _, why in sorted(observation.seen.problems.items())]
+        event, fields = account.sentence(took_ms)
+        self.state = ControllerState(
+            controller=self.name,
+            version=stormpilot.__version__,
+            epoch=epoch,
+            started_at_ms=self.started_at_ms,
+            written_at_ms=observation.at_ms,
+            period_s=self.config.cycle.period_s,
+            cycles=self.cycles,
+            planner=self.planner,
+            sentence=line(event, fields),
+            problems=problems[:20],
+            counters={**counters, **self._log_counters()},
+            topologies=views,
+            restarts=list(account.restarts),
+            task_refresh_s=None
+            if self.config.decide.move_strategy == "restart"
+            else self.config.rollout.task_refresh_s,
+        )
+        put(encode(self.state))
+
+    def flush(self, now_ms: int) -> None:
+        """Write what the traffic log holds (at the end of a leadership)."""
+        if self._traffic_log is not None:
+            self._traffic_log.flush(now_ms)
+
+    def _log_counters(self) -> dict[str, int]:
+        kept = self._traffic_log
+        return {} if kept is None else {"log_rows_written": kept.rows_written, "log_rows_lost": kept.rows_lost}
+
+    def _to_traffic_log(self, account: CycleReport, observation: Observation, epoch: int, took_ms: float) -> None:
+        if self._traffic_log is None:
+            return
+        now_ms = observation.at_ms
+        for t, entry in account.plans.items():
+            self._keep_model(entry.plan.plan_id, account.models[t])
+        for t in account.decisions:
+            self._traffic_log.add("decisions", [decision_row(account, t, epoch, took_ms)], t)
+        for move in account.ended:
+            self._traffic_log.add("outcomes", [outcome_row(account, move)], move.topology_id)
+        if self._window_from_ms == 0:
+            self._window_from_ms = now_ms
+        if now_ms - self._window_from_ms >= self.config.load.window_s * 1000:
+            self._window_from_ms = now_ms
+            log_window(self._traffic_log, observation)
+            self._traffic_log.flush(now_ms)
+            self._keep_house(now_ms)
+
+    def _keep_model(self, plan_id: str, model: Model) -> None:
+        folder = None if self._traffic_log is None else self._traffic_log.place.local
+        if folder is not None:
+            self._guarded(lambda: models.keep(folder, plan_id, model))
+
+    def _keep_house(self, now_ms: int) -> None:
+        assert self._traffic_log is not None
+        settings, place = self.config.traffic_log, self._traffic_log.place
+        self._guarded(lambda: retention.merge_one(place, now_ms))
+        if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
+            self._housekeeping_ms = now_ms
+            self._guarded(lambda: retention.enforce(place, now_ms, settings.retention_days, settings.max_mb))
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
+            if not self._failing:
+                log.warning("traffic log: the folder cannot be kept in order", dir=self.config.traffic_log.dir, why=e)
+            self._failing = True
+        else:
+            self._failing = False

@@ -1,0 +1,330 @@
+"""Carries rollouts out: looks, asks `migrate/machine.py` what is next, writes it in one transaction.
+
+One per leadership; what has to outlive it is in `rollouts/<topology-id>`. A step takes away a part of what a topology
+can do, so at most one topology at a time is in the middle of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import structlog
+
+from stormpilot.config import Config
+from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
+from stormpilot.decide.effect import Promise
+from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.errors import RefusedError
+from stormpilot.messages.core import HistoryEntry, encode
+from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
+from stormpilot.messages.routable import route_in_force, tasks_of
+from stormpilot.messages.routes import Routes, take_up
+from stormpilot.model.subset import part
+from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
+from stormpilot.observe.observer import Observation, Observer
+from stormpilot.publish.publisher import Publisher
+from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
+from stormpilot.rollout.idle import IdleTracker, Reading
+from stormpilot.rollout.peer_capacity import PeerCapacity, Routable, routable
+from stormpilot.rollout.routing import settled_table
+from stormpilot.rollout.state_machine import Next, given_back, next_of
+from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
+from stormpilot.rollout.steps import sequence
+from stormpilot.zookeeper.client import Append, ConflictError, Delete, Put, Step
+
+log = structlog.get_logger(__name__)
+
+LEFT_OVER_MS = 3_000
+"""A table in which something is due, and for so long nobody did it, is left over from a command that was cut off."""
+MID_STEP = frozenset({"draining", "moving", "returning"})
+
+
+@dataclass
+class RolloutRunner:
+    """See the module; `new_id` makes unique ids, `name` is the controller's."""
+
+    config: Config
+    publisher: Publisher
+    name: str
+    new_id: Callable[[], str]
+    observer: Observer
+    _watches: dict[str, IdleTracker] = field(default_factory=dict)
+    _begun: bool = False
+    _ended: list[Event] = field(default_factory=list)
+
+    # --- for the cycle ------------------------------------------------------------------------------------------------
+
+    def running(self, observation: Observation) -> dict[str, Rollout]:
+        """Rollouts that go on, by topology id."""
+        found = observation.seen.rollouts
+        return {t: v.message for t, v in found.items() if v.message is not None and v.message.running}
+
+    def resting(self, subject: TopologyState, observation: Observation) -> Decision | None:
+        """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
+
+        As long as after `discard` where an operator ended it, else as long as after a plan.
+        """
+        kept = observation.seen.rollouts.get(subject.topology.id)
+        m = None if kept is None else kept.message
+        if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN"):
+            return None
+        decide, aborted = self.config.decide, m.outcome == "ABORTED"
+        for_s = decide.discard_hold_s if aborted else decide.cool_down_s
+        until_ms = m.since_ms + int(for_s * 1000)
+        if observation.at_ms >= until_ms or subject.degraded or subject.rebalanced or subject.asked:
+            return None
+        text = f"what was carried out step by step ended early: {m.sentence(observation.at_ms)}"
+        return skip(subject.topology.id, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
+
+    def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
+        """What of these topologies can be routed now."""
+        seen = observation.seen
+        tables = {t: v.message for t, v in seen.tables.items()}
+        return {t: routable(seen.topologies[t], tables.get(t)) for t in topology_ids if t in seen.topologies}
+
+    def begin(
+        self,
+        entry: HistoryEntry,
+        steps: Sequence[RolloutStepPart],
+        topology: Topology,
+        promise: Promise | None,
+        window_s: float,
+        observation: Observation,
+    ) -> list[Step]:
+        """What is written to begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return."""
+        t, now_ms = topology.id, entry.plan.created_at_ms
+        published_plan = observation.seen.plans.get(t)
+        standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
+        facts = self._facts(t, observation, {})
+        m = Rollout(
+            topology_id=t,
+            entry=entry,
+            steps=list(steps),
+            since_ms=now_ms,
+            started_at_ms=now_ms,
+            started_by=self.name,
+            standing_plan_id=standing,
+            former=as_it_runs(facts),
+            cpu_mhz={e.start: round(e.cpu_mhz) for e in topology.executors},
+            window_s=window_s,
+            nodes=[] if promise is None else list(promise.nodes),
+            throughput_tps=0.0 if promise is None else promise.throughput_tps,
+        )
+        self._begun = True
+        kept = observation.seen.rollouts.get(t)
+        before = self.running(observation).get(t)
+        put = Put(self.publisher.paths.rollout(t), encode(m), None if kept is None else kept.version)
+        back = None if before is None else given_back(before, facts, "OVERTAKEN", "").routes
+        return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
+
+    def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
+        """What is written with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
+        m = self.running(observation).get(topology_id)
+        if m is None:
+            return []
+        over = given_back(m, self._facts(topology_id, observation, {}), "OVERTAKEN", f"by plan {plan_id}")
+        version = observation.seen.rollouts[topology_id].version
+        log.info("rollout ends", topology=topology_id, plan=m.entry.plan.plan_id, why=f"by plan {plan_id}")
+        put = Put(self.publisher.paths.rollout(topology_id), encode(over.rollout), version)
+        return [put, *self._table_step(topology_id, over.routes, observation, f"plan {plan_id}")]
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    def wanted(self, observation: Observation | None) -> bool:
+        """Whether there is something to look after every second, by the last look."""
+        if observation is None or self._begun:
+            return self._begun
+        seen = observation.seen
+        open_ = any(
+            v.message is not None and any(r.draining or r.handovers for r in v.message.components)
+            for v in seen.tables.values()
+        ) or any(w.due_since_ms is not None for w in self._watches.values())
+        broken = any(v.message is None for v in seen.rollouts.values())
+        return bool(self.running(observation)) or open_ or broken
+
+    def tick(
+        self, observation: Observation, states: Mapping[str, TopologyState], lost: tuple[list[str], int]
+    ) -> list[Event]:
+        """Look once at every rollout, and at tables in which something is left to do; what has ended."""
+        self._begun, self._ended = False, []
+        running = self.running(observation)
+        ids = {*running, *observation.seen.tables}
+        self._watches = {t: w for t, w in self._watches.items() if t in ids}
+        busy = [t for t, m in running.items() if m.phase in MID_STEP]
+        for t in sorted(ids):
+            subject = states.get(t)
+            if subject is None:
+                continue
+            try:
+                if t in running:
+                    held = self._held(subject, lost)
+                    if running[t].phase == "ready" and any(b != t for b in busy):
+                        held = held or "a step of another topology"
+                    if self._step(t, running[t], observation, held):
+                        busy.append(t)
+                elif observation.seen.tables[t].message is not None:
+                    self._tidy(t, observation)
+            except ConflictError as e:
+                log.debug("somebody else was faster, look again", path=e.path)
+        for t, kept in observation.seen.rollouts.items():
+            if kept.message is None:
+                self.drop_unreadable(t, kept.version, observation)
+        return self._ended
+
+    def _held(self, subject: TopologyState, lost: tuple[list[str], int]) -> str:
+        closed = forbidden(subject, *lost, self.config.decide) or blacked_out(subject)
+        if closed is not None:
+            return closed.text
+        return "" if subject.mode == "act" else f"the mode of this topology is {subject.mode}"
+
+    def _step(self, t: str, m: Rollout, observation: Observation, held: str) -> bool:
+        """One look at a rollout; whether it is in the middle of a step now."""
+        watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
+        facts = replace(self._facts(t, observation, self.observer.newest(t)), held=held, idle=watch.idle_tasks())
+        facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
+        if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
+            facts = self._with_stage(t, m, facts, observation)
+        found = next_of(m, facts, self.config.rollout)
+        if found is None:
+            return m.phase in MID_STEP
+        self._write(t, m, found, facts, observation)
+        return found.rollout.phase in MID_STEP
+
+    def _with_stage(self, t: str, m: Rollout, facts: Facts, observation: Observation) -> Facts:
+        """The present step by what is measured now, or other steps where it cannot be done any more."""
+        assert observation.belief is not None
+        measured = observation.belief.readiness[t].ready
+        alone = _with_cpu(part(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
+        if len(placed(facts)) != len(alone.topologies[0].executors):
+            return facts
+        if m.stage.switches:
+            return replace(facts, stage=m.stage)
+        spare = PeerCapacity(alone, self.routables(observation, [t])[t], self.config.rollout.peer_limit_ratio)
+        where = {start: slot[0] for start, slot in placed(facts).items()}
+        arriving = {start for w in m.stage.workers for start, _ in w.executors}
+        why = "what runs is not what the step was made for"
+        if all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values()):
+            away = spare.away(arriving, where)
+            if not isinstance(away, str):
+                stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
+                return replace(facts, stage=stage)
+            why = away
+        workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
+        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.rollout.max_surge_workers)
+        return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def _watch(self, t: str, phase: object) -> IdleTracker:
+        newest = self.observer.newest(t)
+        watch = self._watches.get(t)
+        if watch is None or watch.phase != phase:
+            watch = self._watches[t] = IdleTracker(phase, dict(newest))
+        watch.take(newest)
+        return watch
+
+    def _facts(self, t: str, observation: Observation, newest: Mapping[Reading, TaskLoad]) -> Facts:
+        seen = observation.seen
+        assert observation.belief is not None
+        table = seen.tables.get(t)
+        routes = None if table is None else table.message
+        plan = seen.plans.get(t)
+        return Facts(
+            now_ms=observation.at_ms,
+            snapshot=seen.topologies[t],
+            supervisors=frozenset(s.id for s in observation.belief.model.supervisors),
+            routes=routes,
+            plan_id=None if plan is None or plan.message is None else plan.message.plan_id,
+            status=seen.statuses.get(t),
+            processes=processes_of(newest),
+            keyed=self.observer.keyed(t) if routes is not None and any(r.hands_over for r in routes.components) else {},
+        )
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    def _write(self, t: str, before: Rollout, found: Next, facts: Facts, observation: Observation) -> None:
+        after, name = found.rollout, facts.snapshot.name
+        version = observation.seen.rollouts[t].version
+        path = self.publisher.paths.rollout(t)
+        why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
+        table = self._table_step(t, found.routes, observation, why)
+        if found.publish or found.withdraw:
+            assert observation.belief is not None
+            names = Names(self.name, self.publisher.epoch.number, self.new_id)
+            followed = observation.seen.moves.get(t, MoveState(topology_id=t))
+            entry, move = plan_of_step(before, found, facts, part(observation.belief.model, {t}), followed, names)
+            withdrawn = after.withdrawn + int(found.withdraw)
+            after = msgspec.structs.replace(after, standing_plan_id=entry.plan.plan_id, withdrawn=withdrawn)
+            record = Append(self.publisher.paths.audit("e-"), encode(record_of_step(entry, before, name, names)))
+            versions = {t: observation.seen.plans[t].version} if t in observation.seen.plans else {}
+            also = {t: [Put(path, encode(after), version), *table, record]}
+            self.publisher.publish([entry], versions, [move], also)
+        elif after != before or table:
+            own = [Put(path, encode(after), version)] if after != before else []
+            self.publisher.write([*own, *table])
+        for text in found.said:
+            log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
+        if not after.running:
+            kind = EventKind.MIGRATION_DONE if after.outcome == "DONE" else EventKind.MIGRATION_ENDED
+            text = after.sentence(facts.now_ms)
+            self._ended.append(Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps)))
+        elif after.phase != before.phase or after.step != before.step:
+            say = log.warning if after.outcome not in ("", "DONE") else log.info
+            say("rollout", topology=name, state=after.sentence(facts.now_ms))
+
+    def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
+        kept = observation.seen.tables.get(t)
+        if routes is None or (kept is not None and kept.message == routes):
+            return []
+        after = msgspec.structs.replace(
+            routes, version=routes.version + 1, written_at_ms=observation.at_ms, by=self.name, why=why
+        )
+        version = None if kept is None else kept.version
+        return [Put(self.publisher.paths.routes(t), encode(after), version, world_reads=True)]
+
+    # --- what is left over --------------------------------------------------------------------------------------------
+
+    def _tidy(self, t: str, observation: Observation) -> None:
+        """Tasks that drained and keyed state that arrived, where a command was cut off before it took note of it."""
+        table = observation.seen.tables[t].message
+        assert table is not None
+        watch = self._watch(t, "tidy")
+        facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
+        after, said = settled_table(facts, self.config.rollout)
+        for text in said:
+            log.warning("keyed state", topology=facts.snapshot.name, text=text)
+        if after is None or after == table:
+            watch.due_since_ms = None
+            return
+        since_ms = watch.due_since_ms = watch.due_since_ms or observation.at_ms
+        if observation.at_ms - since_ms >= LEFT_OVER_MS:
+            self.publisher.write(self._table_step(t, after, observation, "left over"))
+
+    def drop_unreadable(self, t: str, version: int, observation: Observation) -> None:
+        """A rollout that cannot be read is taken away; every task gets tuples but those that are to stand by."""
+        snapshot = observation.seen.topologies.get(t)
+        if snapshot is None or observation.belief is None:
+            return
+        table = observation.seen.tables.get(t)
+        after = None if table is None else table.message
+        for route in [] if after is None else after.components:
+            for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
+                with contextlib.suppress(RefusedError):  # keyed state is on its way; `bring-back` does it later
+                    route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
+            after = None if after is None else after.with_route(route)
+        log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
+        steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]
+        self.publisher.write([*steps, *self._table_step(t, after, observation, "the rollout cannot be read")])
+
+
+def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:
+    """The only topology with the CPU that was measured before the first step; as it is where that is not known."""
+    (t,) = model.topologies
+    executors = [msgspec.structs.replace(e, cpu_mhz=float(cpu_mhz.get(e.start, e.cpu_mhz))) for e in t.executors]
+    return msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=executors)])

@@ -1,0 +1,112 @@
+"""Executors that run where they may not: on a drained host, on an excluded node, away from their pin or their site.
+
+They leave whatever the gain, and as soon as may be: cool-down, back-off and thin data do not hold them. One topology
+after the other: while one of them is on its way, the others wait. Only workers with an executor that must leave
+change; the rest of the topology stands still where that is possible at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from stormpilot.config import DecideSection
+from stormpilot.decide.admit import ANSWER_MS, TopologyState, blacked_out, forbidden, held, on_its_way
+from stormpilot.decide.predict import Traffic, predict
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.model.subset import part
+from stormpilot.model.values import Model, Plan
+
+
+def leaving(
+    model: Model, misplaced: Mapping[str, Sequence[int]], drains: Mapping[str, DrainSetting]
+) -> dict[str, tuple[Reason, str]]:
+    """By topology id why executors must leave: a code and a sentence; `drains` by host."""
+    host = {s.id: s.host for s in model.supervisors}
+    told = {}
+    for t in model.topologies:
+        starts = set(misplaced.get(t.id, ()))
+        if not starts:
+            continue
+        component = {e.start: e.component for e in t.executors}
+        from_hosts = sorted({host[a.supervisor] for a in t.assignment if a.start in starts})
+        drained = [h for h in from_hosts if h in drains]
+        what = f"{_executors(len(starts))} ({_components(Counter(component[s] for s in starts))})"
+        if drained:
+            told[t.id] = (Reason.DRAIN, f"leaving {', '.join(drained)}, drained: {what}")
+        else:
+            told[t.id] = (Reason.CONSTRAINT_VIOLATED, f"against a pin, an exclusion or a site: {what}")
+    return told
+
+
+def admit_leaving(
+    subject: TopologyState,
+    lost: list[str],
+    known: int,
+    config: DecideSection,
+    now_ms: int,
+    settings: Iterable[DrainSetting | PinSetting | ExcludeSetting],
+) -> Decision | None:
+    """The first gate that is closed for executors that must leave, or None.
+
+    A hold gives way to a setting for this topology that was made after it.
+    """
+    closed = forbidden(subject, lost, known, config)
+    if closed is None and not any(_overrules(subject, s) for s in settings):
+        closed = held(subject, now_ms)
+    return closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
+
+
+def _overrules(subject: TopologyState, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:
+    if subject.hold is None or setting.since_ms <= subject.hold.since_ms:
+        return False
+    return isinstance(setting, DrainSetting) or setting.topology in (None, subject.topology.name)
+
+
+def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:
+    """The topology whose executors are leaving just now: nobody else begins until its workers had time to start."""
+    for t, s in sorted(states.items()):
+        if s.plan is None or not s.plan.reason.startswith((f"{Reason.DRAIN}:", f"{Reason.CONSTRAINT_VIOLATED}:")):
+            continue
+        if s.status is None or s.status.plan_id != s.plan.plan_id:
+            if now_ms - s.plan.created_at_ms < ANSWER_MS:
+                return t
+        elif s.status.state in ("moving", "waiting") or (
+            s.status.state == "applied" and now_ms - s.status.since_ms < config.restart_s * 1000
+        ):
+            return t
+    return None
+
+
+def wait_for(topology_id: str, mover: TopologyState, why: str, restart_s: float) -> Decision:
+    """A topology that must wait for another one to be done."""
+    text = f"{why}; waits until {mover.topology.name} has moved and its workers had {restart_s:.0f} s to start"
+    return skip(topology_id, Reason.WAITING_FOR_DRAIN, text)
+
+
+def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Decision:
+    """No plan takes them away: the planner names the executors that it cannot place, and the constraint."""
+    reason, text = refusal
+    return skip(topology_id, reason, f"{why}, but they cannot: {text}")
+
+
+def decide_leaving(
+    model: Model, subject: TopologyState, plan: Plan, reason: Reason, why: str, traffic: Traffic = "measured"
+) -> Decision:
+    """The decision for a plan of this topology alone, by which they leave."""
+    seen = predict(part(model, {subject.topology.id}), plan, traffic)
+    action: Literal["publish", "advise"] = "publish" if subject.mode == "act" else "advise"
+    return Decision(
+        subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps
+    )
+
+
+def _executors(n: int) -> str:
+    return "1 executor" if n == 1 else f"{n} executors"
+
+
+def _components(counts: Counter[str]) -> str:
+    parts = [c if n == 1 else f"{c} {n}" for c, n in sorted(counts.items())]
+    return ", ".join(parts[:6]) + (f" and {len(parts) - 6} more" if len(parts) > 6 else "")

@@ -1,0 +1,356 @@
+"""Is a plan worth its restarts for one topology? The triggers, the most pressing first, each with its number.
+
+- FIRST_PLAN, REPAIR: executors run nowhere.
+- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3]; or it is foretold
+  to be, where plans are made for the hour that comes (model/forecast.py).
+- REPAIR: the plug-in placed lost executors; what runs is made the plan, and bettered after a cool-down like any other.
+- REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
+- GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
+  grows with the number of plans that moved the topology within the hour.
+- NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
+from stormpilot.decide.admit import TopologyState, cool_down_after_repair
+from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
+from stormpilot.decide.effect import Promise, noise_ratio
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
+from stormpilot.decide.predict import Outlook, Traffic
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.restarts import RestartTime, restart_time
+from stormpilot.messages.core import Restart
+from stormpilot.messages.moves import Metric, Spent
+from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
+from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
+from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+
+
+@dataclass(frozen=True)
+class TopologyCriteria:
+    """What holds for one topology instead: sections with its own thresholds in them.
+
+    `overload_s` is X(n) of supervisors that have one of their own; `sources` says by name (`decide.overload_s`) where a
+    threshold comes from that is not the configured one.
+    """
+
+    decide: DecideSection
+    verify: VerifySection
+    overload_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What a plan is judged by, the same for all topologies of a cycle.
+
+    `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
+    supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
+    measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
+    plans by choice may fill of a supervisor, where that is less than B(n). `evaluator` says how the plan of a topology
+    would be carried out; where it says nothing, by restarts. `coming`: supervisors that will be over B(n) by a forecast
+    (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts. `measured`: the model as it was
+    measured, where plans are judged in a forecast: what a move promises is held against measurements.
+    """
+
+    decide: DecideSection
+    now_ms: int
+    hit_spacing_s: float
+    verify: VerifySection = field(default_factory=VerifySection)
+    refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
+    budget: BudgetSection = field(default_factory=BudgetSection)
+    restarts: Sequence[Restart] = ()
+    arrived: frozenset[str] = frozenset()
+    spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
+    traffic: Traffic = "measured"
+    own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
+    room_mhz: Mapping[str, float] = field(default_factory=dict)
+    evaluator: Mapping[str, MoveStrategy] = field(default_factory=dict)
+    coming: Mapping[str, float] = field(default_factory=dict)
+    measured: Model | None = None
+
+
+def evaluate(
+    model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
+) -> tuple[Decision, Memory]:
+    """Decide for one topology by itself; `ahead` is what the whole plan makes of all."""
+    return _Case(model, subject, plan, memory, terms, ahead).decide()
+
+
+class _Case:
+    def __init__(
+        self, model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
+    ):
+        self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
+        self.topology = t = subject.topology
+        self.own = terms.own.get(t.id) or TopologyCriteria(terms.decide, terms.verify)
+        self.plans = {tp.id: tp for tp in plan.topologies}
+        self.alone, self.then = ahead.alone[t.id], ahead.then
+        own = ahead.foreseen[t.id]
+        self.now_tps, self.new_tps = own.inter_node_tps
+        self.total_tps, self.moved = own.total_tps, own.moved
+        self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
+
+    def decide(self) -> tuple[Decision, Memory]:
+        t, subject, config = self.topology, self.subject, self.own.decide
+        if subject.new:
+            return self._act(Reason.FIRST_PLAN, f"first placement of {len(t.executors)} executors"), self.memory
+        if not subject.placed:
+            lost = len(t.executors) - len(t.assignment)
+            return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
+        relieved = self._relieved()
+        if relieved and self.moved:
+            return self._relief(relieved), self.memory
+        if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
+            return self._keep(), self.memory.missed(t.id)
+        at_once = subject.degraded or subject.rebalanced
+        fills = self._fills()
+        threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
+        threshold = 0.0 if subject.asked else threshold
+        better = bool(self.moved) and self.gain > 0
+        if not (better and self.gain >= threshold):
+            if at_once:
+                return self._keep(), self.memory
+            if fills and self.moved and (balanced := self._balance(fills)) is not None:
+                return self._lasting(balanced)
+            if not better:
+                text = "the planner finds no better placement"
+                return self._skip(Reason.NO_BETTER_PLAN, text), self.memory.missed(t.id)
+            text = f"{self._falls()}, less than {threshold:.0%}"
+            below = self._skip(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
+            return below if fills else self._from(GAIN_RATIO, below), self.memory.missed(t.id)
+        costly = self._cost()
+        if costly is not None and not (at_once or subject.asked):
+            return costly, self.memory.missed(t.id)
+        reason, text = Reason.GAIN, self._falls()
+        if subject.rebalanced:
+            reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
+        elif self.gain < config.gain_threshold_ratio:
+            reason, text = Reason.NEW_SUPERVISOR, f"{', '.join(fills)} came and is used; {text}"
+        act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
+        act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
+        return (act, self.memory) if at_once or subject.asked else self._lasting(act)
+
+    def _relief(self, relieved: Sequence[str]) -> Decision:
+        """OVERLOAD, by how long it lasts or, where nothing is overloaded yet, by how much it will be."""
+        promise = self._promise("load_ratio", relieved)
+        lasting = self._overloaded()
+        since_ms = [self.memory.overloaded_since_ms[s] for s in relieved if s in lasting]
+        if not since_ms:
+            highest = max(self.terms.coming[s] for s in relieved)
+            text = f"{', '.join(relieved)} will be overloaded: {highest:.0%} of B(n); the plan lowers the load"
+            return self._act(Reason.OVERLOAD, text, highest, 1.0, promise)
+        longest_ms = self.terms.now_ms - min(since_ms)
+        text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
+        x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
+        return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
+
+    def _from(self, name: str, decision: Decision) -> Decision:
+        """The decision, with where its threshold comes from."""
+        source = self.own.sources.get(name, "")
+        return replace(decision, threshold_from=source) if source else decision
+
+    def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
+        """Only when it was worth it N cycles in a row, and N more for every plan but the first of the last hour.
+
+        Traffic that goes to and fro faster than that is not followed: what helps for minutes is not worth its restarts
+        (a plan that needs none waits for N cycles alone).
+        """
+        t, now_ms, config = self.topology.id, self.terms.now_ms, self.terms.decide
+        memory = self.memory.hit(t, now_ms, self.terms.hit_spacing_s)
+        plans = plans_within_the_hour(self.terms.spent.get(t, ()), now_ms, config.cool_down_s)
+        times = 1 if self._manner().how == "rolling" else max(1, plans)
+        hits, wanted = memory.hits[t].count, config.consecutive_hits * times
+        if hits < wanted:
+            text = f"{act.text}; seen {hits} of {wanted} times in a row"
+            text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
+            return self._skip(Reason.GAIN_NOT_SUSTAINED, text, hits, wanted), memory
+        return self._back_again(act) or act, memory
+
+    def _back_again(self, act: Decision) -> Decision | None:
+        """HEADROOM when executors would come back by choice to a node that was overloaded with them within the hour."""
+        move, now_ms = self.subject.move, self.terms.now_ms
+        if move is None or move.reason != Reason.OVERLOAD or now_ms - move.published_at_ms >= HOUR_MS:
+            return None
+        workers = [w for w in self.plans[self.topology.id].workers if w.supervisor in move.nodes]
+        back = {start for w in workers for start, _ in w.executors} & set(move.moved)
+        if not back:
+            return None
+        nodes = ", ".join(sorted({w.supervisor for w in workers}))
+        minutes = (now_ms - move.published_at_ms) / 60_000
+        text = (
+            f"{act.text}, but {len(back)} executors would come back to {nodes}, which they left {minutes:.0f} min ago "
+            "because it was overloaded: not within the hour"
+        )
+        until_ms = move.published_at_ms + HOUR_MS
+        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
+
+    def _keep(self) -> Decision:
+        """Make what runs the plan."""
+        subject = self.subject
+        if subject.plan_problem is not None:
+            text = "the published plan could not be used; what runs is published anew, nothing moves"
+        elif subject.torn:
+            text = "the round of the last plan was never written as a whole; what runs is kept as the plan"
+        elif subject.rebalanced:
+            text = "the executors were changed by a user; what Storm made of it is kept as the plan, nothing moves"
+        else:
+            text = "what was repaired is kept as the plan; nothing moves"
+            if self.moved and self.gain > 0 and (rest_s := cool_down_after_repair(self.own.decide)) > 0:
+                text += f" ({self._falls()} under another plan: not within {rest_s:.0f} s, decide.repair_cool_down_s)"
+        reason = Reason.REBALANCED if subject.rebalanced and not subject.degraded else Reason.REPAIR
+        return replace(self._act(reason, text), moved_executors=0, inter_node_tps=(self.now_tps, self.now_tps))
+
+    def _cost(self) -> Decision | None:
+        """GAIN_BELOW_COST when restarts hold up more than is saved."""
+        config = self.own.decide
+        saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
+        by_restarts, by_steps = self._held_up()
+        if saved >= by_restarts + by_steps:
+            return None
+        by = f"restarts ({self._restart().text})" if by_restarts else f"{self._manner().steps} steps without restarts"
+        text = (
+            f"{self._falls()}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, "
+            f"{by_restarts + by_steps:.0f} held up by {by}"
+        )
+        return self._skip(Reason.GAIN_BELOW_COST, text, saved, by_restarts + by_steps)
+
+    def _balance(self, fills: Sequence[str]) -> Decision | None:
+        """NEW_SUPERVISOR for the sake of the busiest node."""
+        refill = self.terms.refill
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
+        busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
+        if busiest is None:
+            return None
+        was = before[busiest] / limit_mhz[busiest]
+        becomes = max(after[s] / limit for s, limit in limit_mhz.items())
+        rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * refill.traffic_rise_ratio
+        if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
+            return None
+        text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
+        return self._act(Reason.NEW_SUPERVISOR, text, becomes, was, self._promise("load_ratio", [busiest]))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _act(
+        self,
+        reason: Reason,
+        text: str,
+        value: float | None = None,
+        threshold: float | None = None,
+        promise: Promise | None = None,
+    ) -> Decision:
+        action = "publish" if self.subject.mode == "act" else "advise"
+        tps = (self.now_tps, self.new_tps)
+        return Decision(
+            self.topology.id,
+            action,  # type: ignore[arg-type]
+            reason,
+            text,
+            value,
+            threshold,
+            moved_executors=self.moved,
+            inter_node_tps=tps,
+            promise=promise,
+            manner=self.terms.evaluator.get(self.topology.id),
+            held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
+        )
+
+    def _skip(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
+        return replace(self._act(reason, text, value, threshold), action="skip")
+
+    def _falls(self) -> str:
+        return f"inter-node traffic falls by {self.gain:.0%}"
+
+    def _promise(self, metric: Metric, nodes: Sequence[str] = ()) -> Promise | None:
+        t, floor = self.topology.id, self.own.verify.noise_floor_ratio
+        if self.total_tps <= 0:
+            return None
+        if metric == "load_ratio":
+            before = own_load_ratio(self.model, t, nodes)
+            predicted = own_load_ratio(self.then, t, nodes, self.plans)
+            return Promise(metric, before, predicted, floor, self.total_tps, nodes)
+        shares = self.memory.shares.get(t)
+        noise = noise_ratio(() if shares is None else shares.values, floor)
+        before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
+        return Promise(metric, before, predicted, noise, self.total_tps)
+
+    def _manner(self) -> MoveStrategy:
+        return self.terms.evaluator.get(self.topology.id) or MoveStrategy("restart", "")
+
+    def _restart(self) -> RestartTime:
+        source = self.own.sources.get(RESTART_S, "configured")
+        return restart_time(self.terms.restarts, self.topology.name, self.own.decide.restart_s, source)
+
+    def _held_up(self) -> tuple[float, float]:
+        """Tuples that are held up: by restarts, by steps without them. One of the two is 0."""
+        manner = self._manner()
+        if manner.how == "rolling":
+            return 0.0, manner.around_tps * SWITCH_S
+        return self._held_up_tps() * self._restart().seconds, 0.0
+
+    def _held_up_tps(self) -> float:
+        """Tuples/s that arrive at executors in workers that would restart: whose slot or set of executors changes."""
+        now = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in as_it_runs(self.topology).workers}
+        restarting: set[int] = set()
+        for w in self.plans[self.topology.id].workers:
+            executors = {start for start, _ in w.executors}
+            if now.get((w.supervisor, w.port)) != executors:
+                restarting |= executors
+        return sum(e.rate for e in self.alone.traffic if e.to in restarting)
+
+    def _then_alone(self) -> Model:
+        own = [t for t in self.then.topologies if t.id == self.topology.id]
+        return msgspec.structs.replace(self.then, topologies=own)
+
+    def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        return node_load_mhz(self.alone), planned_load_mhz(self._then_alone(), self.plans)
+
+    def _fills(self) -> list[str]:
+        """Supervisors that wait to be used and get executors by the plan."""
+        if not self.terms.refill.enabled or not self.terms.arrived:
+            return []
+        used = {w.supervisor for w in self.plans[self.topology.id].workers}
+        had = {a.supervisor for a in self.topology.assignment}
+        return sorted(self.terms.arrived & (used - had))
+
+    def _overloaded(self) -> set[str]:
+        """Supervisors that have been overloaded for longer than X(n)."""
+        return self.memory.overloaded(self.terms.now_ms, self.own.decide.overload_s, self.own.overload_s)
+
+    def _relieved(self) -> list[str]:
+        """Supervisors that are or will be overloaded on which the plan has less load, and less of this topology."""
+        overloaded = self._overloaded() | set(self.terms.coming)
+        if not overloaded:
+            return []
+        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
+        own_before, own_after = self._own_load_mhz()
+        return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
+
+
+def alone(model: Model, topology: Topology) -> Model:
+    """The model with this topology only."""
+    traffic = [e for e in model.traffic if e.topology == topology.id]
+    own = [t for t in model.topologies if t.id == topology.id]
+    return msgspec.structs.replace(model, topologies=own, traffic=traffic)
+
+
+def as_it_runs(topology: Topology) -> TopologyPlan:
+    """The present assignment as a plan."""
+    workers: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    end = {e.start: e.end for e in topology.executors}
+    for a in sorted(topology.assignment, key=lambda a: a.start):
+        workers[a.supervisor, a.port].append((a.start, end[a.start]))
+    return TopologyPlan(
+        id=topology.id,
+        workers=[Worker(supervisor=s, port=p, executors=es) for (s, p), es in sorted(workers.items())],
+    )

@@ -1,0 +1,159 @@
+"""What a cycle tells: its sentence for the log, and its state for `stormpilot status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stormpilot.config import Mode
+from stormpilot.decide.events import Event
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.restarts import RestartTime
+from stormpilot.messages.core import ChosenThreshold, HistoryEntry, Restart, TopologyView
+from stormpilot.messages.moves import MoveState
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.cost import metrics
+from stormpilot.model.readiness import Readiness
+from stormpilot.model.values import Model
+
+NOT_EMPTIED = 20
+"""So many executors or workers that cannot be routed around are named."""
+
+
+@dataclass
+class CycleReport:
+    """Gathers what happens during the cycle at `at_ms`.
+
+    By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
+    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still,
+    `thresholds` those that are not as configured, `recommendations` what is said of what replay recommends.
+    `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
+    known since the last cycle what became of them.
+    """
+
+    at_ms: int
+    names: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    modes_from: Mapping[str, str] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    plans: dict[str, HistoryEntry] = field(default_factory=dict)
+    models: dict[str, Model] = field(default_factory=dict)
+    planners: list[str] = field(default_factory=list)
+    waiting_for: str = ""
+    events: list[Event] = field(default_factory=list)
+    restarts: Sequence[Restart] = ()
+    restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
+    followed: Mapping[str, MoveState] = field(default_factory=dict)
+    ended: Sequence[MoveState] = ()
+    thresholds: Mapping[str, Sequence[ChosenThreshold]] = field(default_factory=dict)
+    recommendations: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
+        """What the log says: an event and its fields. What was published, else what would be, else why nothing is."""
+        fields: dict[str, Any]
+        if self.waiting_for:
+            event, fields = "held", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
+        elif not self.decisions:
+            event, fields = "held", {"reason": Reason.NO_TOPOLOGY}
+        elif published := self._with("publish"):
+            event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("skip")])
+        elif proposed := self._with("advise"):
+            event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
+        else:
+            event, fields = "held", self._held(self._with("skip"))
+        return event, {**fields, "took_ms": round(took_ms)}
+
+    def views(self, readiness_of: Mapping[str, Readiness], since_ms: Mapping[str, int]) -> list[TopologyView]:
+        """Every topology with its decision and what it costs now; `readiness_of` and `since_ms` by topology id."""
+        views = []
+        for topology_id, decision in sorted(self.decisions.items()):
+            readiness = readiness_of[topology_id]
+            now = self.running.get(topology_id, {})
+            restart = self.restart_times.get(topology_id)
+            views.append(
+                TopologyView(
+                    id=topology_id,
+                    name=self.names[topology_id],
+                    mode=self.modes[topology_id],
+                    action=decision.action,
+                    reason=decision.reason.value,
+                    text=decision.text,
+                    value=decision.value,
+                    threshold=decision.threshold,
+                    since_ms=since_ms.get(topology_id, self.at_ms),
+                    inter_node_tps=now.get("inter_node_tps"),
+                    inter_node_share=now.get("inter_node_share"),
+                    inter_worker_share=now.get("inter_worker_share"),
+                    total_tps=now.get("total_tps"),
+                    planned_inter_node_tps=decision.inter_node_tps[1],
+                    moved_executors=decision.moved_executors,
+                    reports_age_s=readiness.reports_age_s,
+                    missing=len(readiness.missing),
+                    next_at_ms=decision.until_ms,
+                    restart_s=None if restart is None else round(restart.seconds, 1),
+                    restart_moves=0 if restart is None else restart.moves,
+                    mode_from=self.modes_from.get(topology_id, ""),
+                    effect=_effect(self.followed.get(topology_id)),
+                    threshold_from=decision.threshold_from,
+                    move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+                    held_up_by_restarts=round(decision.held_up[0], 1),
+                    held_up_by_steps=round(decision.held_up[1], 1),
+                    not_emptied=[] if decision.manner is None else list(decision.manner.fixed[:NOT_EMPTIED]),
+                    thresholds=list(self.thresholds.get(topology_id, ())),
+                    recommendation=self.recommendations.get(topology_id, ""),
+                )
+            )
+        return views
+
+    def _with(self, action: str) -> list[Decision]:
+        return [d for _, d in sorted(self.decisions.items()) if d.action == action]
+
+    def _plan(self, chosen: list[Decision], others: list[Decision]) -> dict[str, Any]:
+        return {
+            "topology": ",".join(self.names[d.topology_id] for d in chosen),
+            "plan": ",".join(self.plans[d.topology_id].plan.plan_id for d in chosen if d.topology_id in self.plans)
+            or None,
+            "planner": ",".join(dict.fromkeys(self.planners)),
+            "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
+            "moves": sum(d.moved_executors for d in chosen),
+            "move_strategy": ",".join(dict.fromkeys(d.manner.how for d in chosen if d.manner is not None)) or None,
+            "inter_node_tps": f"{_total(chosen, 0)}->{_total(chosen, 1)}",
+            "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
+        }
+
+    def _held(self, held: list[Decision]) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "reason": ",".join(dict.fromkeys(d.reason for d in held)),
+            "topology": ",".join(self.names[d.topology_id] for d in held),
+        }
+        if len(held) == 1:
+            (d,) = held
+            if d.value is not None:
+                fields |= {"value": d.value, "threshold": d.threshold}
+            if d.inter_node_tps != (None, None):
+                fields["inter_node_tps"] = f"{_total(held, 0)}->{_total(held, 1)}"
+            fields["text"] = d.text
+        return fields
+
+
+def running_metrics(alone: Model) -> dict[str, float]:
+    """The metrics of the topologies of a model as they run; empty while an executor has no slot."""
+    compiled = compile_model(alone)
+    return {} if (compiled.current == NOWHERE).any() else metrics(compiled, compiled.current)
+
+
+def _effect(move: MoveState | None) -> str:
+    if move is None:
+        return ""
+    if move.phase == "measuring" and move.metric is not None:
+        return "is being measured"
+    if move.failures:
+        return f"{'rolled back' if move.reason == Reason.ROLLBACK_EFFECT else 'did not help'}: {move.back_off_why}"
+    return f"{move.verdict}: {move.text}" if move.verdict else ""
+
+
+def _total(decisions: list[Decision], side: int) -> str:
+    known = [v for d in decisions if (v := d.inter_node_tps[side]) is not None]
+    return f"{sum(known):.0f}" if known else "?"

@@ -1,0 +1,1 @@
+"""Synthetic clusters and synthetic traffic logs with ground truth: fixtures, not beliefs."""

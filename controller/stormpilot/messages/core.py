@@ -1,0 +1,390 @@
+"""What passes through ZooKeeper (design, section 3): one definition per message, camelCase, read by Python and Java.
+
+A message is JSON, gzip above 64 KiB, with `schema` (int). A reader ignores unknown fields and refuses a newer major
+schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both read. Times `*Ms` are
+milliseconds since the epoch; counters are cumulative since `startMs` of the process that counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from stormpilot.errors import UsageError
+
+SCHEMA = 1
+GZIP_ABOVE_BYTES = 64 * 1024
+MAX_BYTES = 900 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the messages."""
+
+    schema: int = SCHEMA
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the parts of messages."""
+
+
+# --- cluster (written by the shim on the leading Nimbus) ---------------------------------------------------------
+
+
+class SupervisorPart(Part, frozen=True, kw_only=True):
+    """A supervisor as Nimbus sees it; `cpu_pcore_percent` in Storm's points (100 = one core)."""
+
+    id: str
+    host: str
+    rack: str = "/default-rack"
+    meta: dict[str, str] = {}
+    ports: list[int] = []
+    cpu_pcore_percent: float = 0.0
+    memory_mb: float = 0.0
+    blacklisted: bool = False
+
+
+class ShimPart(Part, frozen=True, kw_only=True):
+    """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round."""
+
+    version: str
+    storm_version: str = ""
+    nimbus: str = ""
+    started_at_ms: int = 0
+    fallback: str = ""
+    epoch_seen: int = 0
+
+
+class ClusterSnapshot(Message, frozen=True, kw_only=True):
+    """`cluster`: written when changed. `version` counts the writes of this Nimbus."""
+
+    version: int = 0
+    written_at_ms: int
+    shim: ShimPart
+    supervisors: list[SupervisorPart]
+
+
+# --- topologies/<topology-id> (shim) --------------------------------------------------------------------------------
+
+
+class InputPart(Part, frozen=True, kw_only=True):
+    """A subscription; `grouping` is Storm's Thrift name in upper case, `fields` the key fields of FIELDS.
+
+    `routed`: a grouping of ours stands in for it and follows `routes/<topology-id>`.
+    """
+
+    component: str
+    stream: str = "default"
+    grouping: str = "SHUFFLE"
+    fields: list[str] = []
+    routed: bool = False
+
+
+class ComponentPart(Part, frozen=True, kw_only=True):
+    """A component with what it declares; `config` holds the keys of its own configuration that matter to us."""
+
+    id: str
+    kind: Literal["spout", "bolt", "system"]
+    parallelism: int = 1
+    cpu_pcore_percent: float = 0.0
+    memory_mb: float = 0.0
+    config: dict[str, Any] = {}
+    inputs: list[InputPart] = []
+    streams: list[str] = []
+
+
+class ExecutorPart(Part, frozen=True, kw_only=True):
+    """An executor: tasks `start` to `end` of `component`; `supervisor` and `port` are null while unassigned."""
+
+    start: int
+    end: int
+    component: str
+    supervisor: str | None = None
+    port: int | None = None
+
+
+class TopologySnapshot(Message, frozen=True, kw_only=True):
+    """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight)."""
+
+    version: int = 0
+    written_at_ms: int
+    id: str
+    name: str
+    owner: str = ""
+    priority: int = 29
+    workers: int
+    launched_at_ms: int = 0
+    assigned_since_ms: int = 0
+    config: dict[str, Any] = {}
+    components: list[ComponentPart]
+    executors: list[ExecutorPart]
+
+
+# --- plans/<topology-id> (controller), status/<topology-id> (shim) ----------------------------------------------------
+
+
+class WorkerPart(Part, frozen=True, kw_only=True):
+    """A worker of a plan: executors as [start, end]."""
+
+    supervisor: str
+    port: int
+    executors: list[tuple[int, int]]
+
+
+class BasedOn(Part, frozen=True, kw_only=True):
+    """What a plan was computed from."""
+
+    snapshot_version: int = 0
+    window_from_ms: int = 0
+    window_to_ms: int = 0
+
+
+class Expected(Part, frozen=True, kw_only=True):
+    """The metrics by name (with unit suffix) before and after, as predicted."""
+
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+
+
+class PlanMessage(Message, frozen=True, kw_only=True):
+    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`."""
+
+    plan_id: str
+    plan_set: str
+    topology_id: str
+    epoch: int
+    created_at_ms: int
+    planner: str
+    params: dict[str, Any] = {}
+    seed: int = 0
+    reason: str = ""
+    based_on: BasedOn = BasedOn()
+    expected: Expected = msgspec.field(default_factory=Expected)
+    plan_set_topologies: list[str] = []
+    workers: list[WorkerPart]
+    checksum: str
+
+    def expected_checksum(self) -> str:
+        """SHA-256 (hex) of the placement: see `plan_checksum`."""
+        return plan_checksum(self.topology_id, self.plan_id, self.plan_set, self.epoch, self.workers)
+
+
+def plan_checksum(topology_id: str, plan_id: str, plan_set: str, epoch: int, workers: list[WorkerPart]) -> str:
+    r"""SHA-256 (hex) over UTF-8 lines, each ended by \n.
+
+    The lines: `stormpilot-plan-1`, topology id, plan id, round, epoch, then `supervisor:port=s-e,s-e,...` per worker;
+    executors sorted by start, the worker lines sorted by (supervisor, port).
+    """
+    lines = ["stormpilot-plan-1", topology_id, plan_id, plan_set, str(epoch)]
+    for w in sorted(workers, key=lambda w: (w.supervisor, w.port)):
+        lines.append(f"{w.supervisor}:{w.port}=" + ",".join(f"{s}-{e}" for s, e in sorted(w.executors)))
+    return hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest()
+
+
+State = Literal["waiting", "moving", "applied", "rejected", "degraded", "fallback"]
+
+
+class StatusMessage(Message, frozen=True, kw_only=True):
+    """`status/<topology-id>`: what the shim did with the plan; `code` is an upper-case word, `text` a sentence."""
+
+    topology_id: str
+    plan_id: str | None = None
+    plan_set: str | None = None
+    state: State
+    code: str
+    text: str = ""
+    since_ms: int
+    written_at_ms: int
+    moved_workers: int = 0
+    pending_workers: int = 0
+
+
+# --- settings/... (operator) ---------------------------------------------------------------------------------------
+
+
+class PauseSetting(Message, frozen=True, kw_only=True):
+    """`settings/pause/_all` or `settings/pause/<topology-name>`: exists = paused (nothing new is applied)."""
+
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
+
+
+class ModeSetting(Message, frozen=True, kw_only=True):
+    """`settings/mode/<topology-name>`: overrides the mode of `controller.yaml`."""
+
+    mode: Literal["off", "advise", "act"]
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
+
+
+# --- plan-history/<topology-id>/<n>, controller (controller) ---------------------------------------------------------
+
+
+class EffectPart(Part, frozen=True, kw_only=True):
+    """What a move was to win, and what it won; see `MoveState` of `moves.py` for the numbers.
+
+    `verdict` is empty and `measured` null while it is not judged yet.
+    """
+
+    metric: str
+    before: float
+    predicted: float
+    noise_ratio: float
+    measured: float | None = None
+    verdict: str = ""
+    text: str = ""
+    judged_at_ms: int | None = None
+
+
+class HistoryEntry(Message, frozen=True, kw_only=True):
+    """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it.
+
+    `move_strategy` says how it is carried out, and why so; `rollout_of` is the id of the plan of which this is a step.
+    """
+
+    plan: PlanMessage
+    reason: str
+    text: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    moved_executors: int = 0
+    published_by: str = ""
+    approved_by: str = ""
+    effect: EffectPart | None = None
+    move_strategy: str = ""
+    rollout_of: str = ""
+
+
+class Restart(Part, frozen=True, kw_only=True):
+    """How long one move of ours took, seconds.
+
+    `applied_s` from publishing until the plug-in said applied, `recovery_s` until every restarted task reported
+    again, `downtime_s` the median over those tasks of the time without work; `tasks` is how many they were.
+    """
+
+    plan_id: str
+    topology: str
+    at_ms: int
+    applied_s: float
+    recovery_s: float
+    downtime_s: float
+    tasks: int
+
+
+class ChosenThreshold(Part, frozen=True, kw_only=True):
+    """A threshold that holds for a topology, and where it comes from; `of` names the supervisor where it has one."""
+
+    name: str
+    of: list[str] = []
+    value: float
+    source: Literal["operator", "owner", "mined", "configured"]
+    text: str = ""
+
+
+class TopologyView(Part, frozen=True, kw_only=True):
+    """A topology as the controller sees it: the last decision (`action`, `reason` code, number against threshold).
+
+    `inter_*` are measured for the present placement, null while nothing is measured; `planned_inter_node_tps` is what
+    the newest plan would have; `reports_age_s` the age of the oldest of the load reports that are expected, `missing`
+    how many tasks have none. `restart_s` is how long a worker is taken to stand still when it restarts, known from
+    `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
+    comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
+    says what replay recommends, and whether it is planned by. `move_strategy` says how the plan is carried out and why,
+    `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around.
+    """
+
+    id: str
+    name: str
+    mode: Literal["off", "advise", "act"]
+    action: Literal["publish", "advise", "skip"]
+    reason: str
+    text: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    since_ms: int = 0
+    inter_node_tps: float | None = None
+    inter_node_share: float | None = None
+    inter_worker_share: float | None = None
+    total_tps: float | None = None
+    planned_inter_node_tps: float | None = None
+    moved_executors: int = 0
+    reports_age_s: float | None = None
+    missing: int = 0
+    next_at_ms: int | None = None
+    restart_s: float | None = None
+    restart_moves: int = 0
+    effect: str = ""
+    mode_from: str = ""
+    threshold_from: str = ""
+    thresholds: list[ChosenThreshold] = []
+    recommendation: str = ""
+    move_strategy: str = ""
+    held_up_by_restarts: float = 0.0
+    held_up_by_steps: float = 0.0
+    not_emptied: list[str] = []
+
+    @property
+    def sentence(self) -> str:
+        """The decision as one sentence."""
+        return f"{self.reason}: {self.text}" if self.text else self.reason
+
+
+class ControllerState(Message, frozen=True, kw_only=True):
+    """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
+
+    `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
+    """
+
+    controller: str
+    version: str
+    epoch: int
+    started_at_ms: int
+    written_at_ms: int
+    period_s: float
+    cycles: int
+    planner: str
+    sentence: str
+    problems: list[str] = []
+    counters: dict[str, int] = {}
+    topologies: list[TopologyView] = []
+    restarts: list[Restart] = []
+    task_refresh_s: float | None = None
+
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(message: Message) -> bytes:
+    """JSON, gzip above 64 KiB; `UsageError` above 900 KiB (ZooKeeper's limit is 1 MiB)."""
+    data = msgspec.json.encode(message)
+    if len(data) > GZIP_ABOVE_BYTES:
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    if len(data) > MAX_BYTES:
+        raise UsageError(
+            f"{type(message).__name__} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode"
+        )
+    return data
+
+
+def decode(data: bytes, kind: type[M], where: str) -> M:
+    """Read a message; `UsageError` names `where`, the field and what was expected, or the newer schema."""
+    try:
+        if data[:2] == _GZIP_MAGIC:
+            data = gzip.decompress(data)
+        schema = msgspec.json.decode(data, type=_Versioned).schema
+        if schema > SCHEMA:
+            raise UsageError(
+                f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
+            )
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, OSError, EOFError, ValueError) as e:
+        raise UsageError(f"{where}: not a valid {kind.__name__}: {e}") from e
+
+
+class _Versioned(msgspec.Struct):
+    schema: int

@@ -1,0 +1,77 @@
+"""What topologies report of themselves, through ZooKeeper: `load/<topology-id>/<reporter>` (design, section 3)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stormpilot.messages.core import Message, Part
+
+
+class TaskLoad(Part, frozen=True, kw_only=True):
+    """Cumulative counters of one task since its process started.
+
+    `received`: [source task, stream, tuples]; `acked`: acks and fails that a bolt sent (each is a tuple to an acker);
+    `emitted`: tuples that a spout emitted with an id; `completed`/`failed`: spout tuples acked/failed;
+    `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
+    last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
+
+    From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
+    child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
+    executor; `sent`: [destination task, stream, tuples] to spouts, which cannot count what they receive; `timed`
+    tuples took `timed_ms` to execute.
+    """
+
+    task: int
+    component: str
+    host: str
+    mhz: float | None = None
+    pid: int
+    start_ms: int
+    seq: int
+    at_ms: int
+    cpu_s: float
+    received: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    acked: int = 0
+    emitted: int = 0
+    completed: int = 0
+    failed: int = 0
+    latency_ms: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    queue: int | None = None
+    child_cpu_s: float | None = None
+    shared_cpu_s: float | None = None
+    sent: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    timed: int = 0
+    timed_ms: float = 0.0
+
+
+class JvmPart(Part, frozen=True, kw_only=True):
+    """The worker whose JVM reports: its port, and the CPU of the whole process since its start (null: not known)."""
+
+    port: int
+    cpu_s: float | None = None
+
+
+class LoadReport(Message, frozen=True, kw_only=True):
+    """`load/<topology-id>/<reporter>`: the newest counters of every task that reports to this reporter.
+
+    `worker` is there when the tasks were measured in the worker's JVM; else they measured themselves.
+    """
+
+    topology_id: str
+    reporter: str
+    seq: int
+    written_at_ms: int
+    worker: JvmPart | None = None
+    tasks: list[TaskLoad]
+
+
+def idle(before: TaskLoad, now: TaskLoad) -> bool:
+    """Whether a task did nothing between two reports of it: no tuple came or was acked, and none is left.
+
+    What a multilang component has in hand is in no queue of Storm's: it has acked fewer than it got. A bolt that acks
+    nothing does not tell; one that leaves tuples unacked is never idle.
+    """
+    if now.seq <= before.seq or now.pid != before.pid or now.queue:
+        return False
+    in_hand = now.acked and sum(tuples for _, _, tuples in now.received) > now.acked
+    return (now.received, now.acked) == (before.received, before.acked) and not in_hand

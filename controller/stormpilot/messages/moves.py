@@ -1,0 +1,58 @@
+"""What became of a topology's moves: `moves/<topology-id>`, written by the leading controller beside every plan.
+
+It outlives the controller: the next leader goes on with the effect check, the back-off and the move budget.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stormpilot.messages.core import Message, Part, WorkerPart
+
+Phase = Literal["none", "moving", "measuring", "rollback"]
+Metric = Literal["inter_node_share", "load_ratio"]
+
+
+class Spent(Part, frozen=True, kw_only=True):
+    """Executors that changed their slot and workers that restarted with a plan, for the move budget."""
+
+    at_ms: int
+    executors: int
+    workers: int
+
+
+class MoveState(Message, frozen=True, kw_only=True):
+    """The last plan of a topology and what it did; `phase` is the state of the effect check (`decide/effect.py`).
+
+    `metric` is what it is judged by (None: not judged): `inter_node_share` (tuples between nodes per tuple processed)
+    or `load_ratio` (load of `nodes` per part of B(n) and tuple processed, as at the throughput before); lower is
+    better. `noise_ratio` is how much the metric varies by itself, as a part of it. `former` is what ran before.
+    `failures` moves in a row did not help; until `back_off_until_ms` nothing else is tried, because of `back_off_why`.
+    """
+
+    topology_id: str
+    phase: Phase = "none"
+    plan_id: str | None = None
+    reason: str = ""
+    published_at_ms: int = 0
+    applied_at_ms: int | None = None
+    window_s: float = 0.0
+    metric: Metric | None = None
+    nodes: list[str] = msgspec.field(default_factory=list)
+    before: float | None = None
+    predicted: float | None = None
+    measured: float | None = None
+    noise_ratio: float = 0.0
+    throughput_tps: float = 0.0
+    moved: list[int] = msgspec.field(default_factory=list)
+    former: list[WorkerPart] = msgspec.field(default_factory=list)
+    verdict: str = ""
+    text: str = ""
+    judged_at_ms: int | None = None
+    failures: int = 0
+    back_off_until_ms: int | None = None
+    back_off_why: str = ""
+    timed: bool = False
+    spent: list[Spent] = msgspec.field(default_factory=list)

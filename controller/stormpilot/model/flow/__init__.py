@@ -1,0 +1,1 @@
+"""Traffic as a function of the placement: what shuffles will send where, compiled for searches."""

@@ -1,0 +1,130 @@
+"""Parts of a model: some topologies to plan while the rest of the cluster stands still; what plans make of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from stormpilot.model.load import node_load_mhz
+from stormpilot.model.values import Assigned, Edge, Model, Plan, TopologyPlan
+
+
+def part(model: Model, topology_ids: Collection[str]) -> Model:
+    """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors."""
+    held: defaultdict[str, set[int]] = defaultdict(set)
+    cpu_mhz: defaultdict[str, float] = defaultdict(float)
+    memory_mb: defaultdict[str, float] = defaultdict(float)
+    for topology in model.topologies:
+        if topology.id in topology_ids:
+            continue
+        executors = {e.start: e for e in topology.executors}
+        for a in topology.assignment:
+            held[a.supervisor].add(a.port)
+            executor = executors.get(a.start)
+            if executor is not None:
+                cpu_mhz[a.supervisor] += executor.cpu_mhz
+                memory_mb[a.supervisor] += executor.memory_mb
+    return msgspec.structs.replace(
+        model,
+        supervisors=[
+            msgspec.structs.replace(
+                s,
+                slots=[port for port in s.slots if port not in held[s.id]],
+                cpu_limit_mhz=max(0.0, s.limit_mhz - cpu_mhz[s.id]),
+                memory_mb=max(1.0, s.memory_mb - memory_mb[s.id]) if s.memory_mb else 0.0,
+            )
+            for s in model.supervisors
+        ],
+        topologies=[t for t in model.topologies if t.id in topology_ids],
+        traffic=[e for e in model.traffic if e.topology in topology_ids],
+    )
+
+
+def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:
+    """The traffic by topology id: whoever takes `part` of many topologies in turn need not search a million edges."""
+    edges: defaultdict[str, list[Edge]] = defaultdict(list)
+    for e in model.traffic:
+        edges[e.topology].append(e)
+    return edges
+
+
+def each_alone(model: Model) -> dict[str, Model]:
+    """The model with one topology only, by its id; supervisors as they are."""
+    edges = traffic_of_each(model)
+    return {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
+
+
+def plan_of(plan: Plan, topology_id: str) -> Plan:
+    """A plan of that topology alone; its metrics, which are those of all, are left out."""
+    return msgspec.structs.replace(plan, topologies=[t for t in plan.topologies if t.id == topology_id], metrics={})
+
+
+def with_plans(model: Model, plans: Mapping[str, TopologyPlan]) -> Model:
+    """The model as it will be when these plans are applied."""
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            t if t.id not in plans else msgspec.structs.replace(t, assignment=_assigned(plans[t.id]))
+            for t in model.topologies
+        ],
+    )
+
+
+def with_survivors_fixed(model: Model) -> Model:
+    """The model in which topologies that lost a part of their executors keep every worker that still runs.
+
+    The same object when there is none: nobody lost anything, or everything.
+    """
+    lost = {t.id for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
+    if not lost:
+        return model
+    return msgspec.structs.replace(
+        model,
+        topologies=[
+            t
+            if t.id not in lost
+            else msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
+            for t in model.topologies
+        ],
+    )
+
+
+def with_headroom(model: Model, fill_ratio: float) -> Model:
+    """The model in which plans by choice are made: every node has some of its CPU left in the end.
+
+    B(n) becomes `fill_ratio` of itself; where a node has more than that now, all that it has, so that nobody has to
+    leave, but nobody comes. The same object for 1.
+    """
+    if fill_ratio >= 1:
+        return model
+    now_mhz = node_load_mhz(model)
+    return msgspec.structs.replace(
+        model,
+        supervisors=[
+            msgspec.structs.replace(s, cpu_limit_mhz=min(s.limit_mhz, max(fill_ratio * s.limit_mhz, now_mhz[s.id])))
+            for s in model.supervisors
+        ],
+    )
+
+
+def _assigned(plan: TopologyPlan) -> list[Assigned]:
+    return sorted(
+        (Assigned(start=start, supervisor=w.supervisor, port=w.port) for w in plan.workers for start, _ in w.executors),
+        key=lambda a: a.start,
+    )
+
+
+def with_even_headroom(model: Model, headroom_ratio: float) -> Model:
+    """The model with less room on every node, so that whoever plans has to use them all.
+
+    B(n) becomes the part of it that all executors together need in the mean, and `headroom_ratio` more of that.
+    """
+    needed_mhz = sum(e.cpu_mhz for t in model.topologies for e in t.executors)
+    limit_mhz = sum(s.limit_mhz for s in model.supervisors)
+    used = min(1.0, needed_mhz / limit_mhz * (1 + headroom_ratio)) if limit_mhz else 1.0
+    return msgspec.structs.replace(
+        model,
+        supervisors=[msgspec.structs.replace(s, cpu_limit_mhz=s.limit_mhz * used) for s in model.supervisors],
+    )

@@ -1,0 +1,283 @@
+"""The state of the whole system as `stormpilot status -f json` and the HTTP API show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stormpilot.messages.core import ControllerState, TopologyView
+from stormpilot.messages.load import LoadReport
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.observe.reader import ALL, StoreSnapshot, Versioned
+from stormpilot.zookeeper.paths import Paths
+
+STUCK_PERIODS = 3
+"""A leader whose last cycle is this many periods old is stuck."""
+LEAST_STUCK_S = 30.0
+
+
+def stuck_after_s(period_s: float) -> float:
+    """A leader whose last cycle is older than this is stuck."""
+    return max(LEAST_STUCK_S, STUCK_PERIODS * period_s)
+
+
+def gather(
+    hosts: str, paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+) -> dict[str, Any]:
+    """Everything that is shown, as it goes into the JSON; `hosts` are those of ZooKeeper, as they were asked."""
+    return {
+        "zookeeper": hosts,
+        "root": paths.root,
+        "controller": _controller(seen, now_ms),
+        "scheduler": _scheduler(seen, now_ms),
+        "paused": sorted(seen.paused),
+        "settings": _settings(seen, now_ms),
+        "topologies": _topologies(paths, seen, reports, problems, now_ms),
+        "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
+    }
+
+
+def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+    state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
+    shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
+    if state is None:
+        shown["up"] = leader is not None
+        shown["text"] = "starting" if leader else "no controller has run here yet: stormpilot run controller.yaml"
+        return shown
+    age_s = (now_ms - state.written_at_ms) / 1000
+    shown |= {
+        "version": state.version,
+        "epoch": state.epoch,
+        "planner": state.planner,
+        "cycles": state.cycles,
+        "last_cycle_age_s": round(age_s, 1),
+        "sentence": state.sentence,
+        "counters": state.counters,
+    }
+    if leader is None:
+        shown["text"] = f"DOWN: nothing is planned since {_clock(state.written_at_ms)}; what runs goes on as it is"
+    elif leader != state.controller:
+        shown |= {"up": True, "text": "starting"}
+    elif age_s > stuck_after_s(state.period_s):
+        shown["text"] = f"STUCK: it holds the leadership, but its last cycle was {age(age_s)} ago"
+    else:
+        shown |= {"up": True, "text": "up"}
+    return shown
+
+
+def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+    if seen.cluster is None:
+        return {"seen": False, "text": "the scheduler plug-in has written nothing yet: is it in Nimbus?"}
+    shim = seen.cluster.shim
+    writes = [seen.cluster.written_at_ms]
+    writes += [s.written_at_ms for s in seen.statuses.values()] + [t.written_at_ms for t in seen.topologies.values()]
+    live = [s for s in seen.cluster.supervisors if not s.blacklisted]
+    return {
+        "seen": True,
+        "version": shim.version,
+        "storm_version": shim.storm_version,
+        "nimbus": shim.nimbus,
+        "fallback": shim.fallback,
+        "last_write_age_s": round((now_ms - max(writes)) / 1000, 1),
+        "supervisors": len(live),
+        "blacklisted": sorted(s.id for s in seen.cluster.supervisors if s.blacklisted),
+        "slots": sum(len(s.ports) for s in live),
+        "text": "",
+    }
+
+
+def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+    """What operators set and asked for; `remaining` are executors by topology name, `there` whether it can hold now."""
+    s = seen.settings
+    parts = [] if seen.cluster is None else seen.cluster.supervisors
+    host = {p.id: p.host for p in parts}
+    names = {i: t.name for i, t in seen.topologies.items()}
+
+    def head(x: Any) -> dict[str, Any]:
+        return {"by": x.by, "why": x.why, "since_s": round((now_ms - x.since_ms) / 1000, 1)}
+
+    def left(hosts: set[str]) -> dict[str, int]:
+        counts = {
+            t.name: sum(1 for e in t.executors if host.get(e.supervisor or "") in hosts)
+            for t in seen.topologies.values()
+        }
+        return {name: n for name, n in sorted(counts.items()) if n}
+
+    modes = [("everything" if n == ALL else n, m) for n, m in sorted(seen.modes.items())]
+    return {
+        "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
+        "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
+        "pins": [
+            {
+                "topology": p.topology,
+                "component": p.component,
+                "task": p.task,
+                "supervisor": p.supervisor,
+                "there": p.supervisor in host,
+                **head(p),
+            }
+            for p in s.pins
+        ],
+        "exclusions": [
+            {"host": x.host, "supervisor": x.supervisor, "topology": x.topology, "component": x.component, **head(x)}
+            for x in s.exclusions
+        ],
+        "holds": [
+            {
+                "topology": names.get(i, i),
+                "cause": h.cause,
+                "plan": h.plan_id,
+                "left_s": round((h.until_ms - now_ms) / 1000, 1),
+                **head(h),
+            }
+            for i, h in sorted(s.holds.items())
+            if h.until_ms > now_ms
+        ],
+        "requests": [
+            {
+                "topology": names.get(i, i),
+                "verb": None if p.request is None else p.request.verb,
+                "by": None if p.request is None else p.request.by,
+                "age_s": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
+            }
+            for i, p in sorted(s.requests.items())
+        ],
+        "unreadable": [{"topology": t, "text": why} for t, why in sorted(s.frozen.items())],
+    }
+
+
+def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same as (head, text) for people; only what there is."""
+
+    def by(x: dict[str, Any]) -> str:
+        return f"by {x['by']} {age(x['since_s'])} ago" + (f": {x['why']}" if x["why"] else "")
+
+    lines = []
+    for m in settings["modes"]:
+        lines.append(("mode", f"{m['topology']}: {m['mode']} ({by(m)})"))
+    for d in settings["drains"]:
+        left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
+        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else 'empty'} ({by(d)})"))
+    for p in settings["pins"]:
+        what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
+        missing = "" if p["there"] else ", which is not there: without effect"
+        lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
+    for x in settings["exclusions"]:
+        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
+        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
+    for h in settings["holds"]:
+        lines.append(("held", f"{h['topology']} for {age(h['left_s'])} more: {h['cause']} {h['plan']} ({by(h)})"))
+    for r in settings["requests"]:
+        text = "a request that cannot be read" if r["verb"] is None else f"{r['verb']} by {r['by']}"
+        since = "" if r["age_s"] is None else f", {age(r['age_s'])} ago"
+        lines.append(("asked", f"{r['topology']}: {text}{since}; waits for the leading controller"))
+    for u in settings["unreadable"]:
+        lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
+    return lines
+
+
+def _topologies(
+    paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+) -> list[dict[str, Any]]:
+    views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
+    written: dict[str, int] = {}
+    for r in reports:
+        written[r.topology_id] = min(r.written_at_ms, written.get(r.topology_id, r.written_at_ms))
+    rows = []
+    for i in sorted({*seen.topologies, *seen.unreadable_topologies}):
+        snapshot, status = seen.topologies.get(i), seen.statuses.get(i)
+        plan, view = seen.plans.get(i), views.get(i)
+        name = snapshot.name if snapshot else i
+        setting = seen.modes.get(name)
+        unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
+        message = plan.message if plan else None
+        rows.append(
+            {
+                "name": name,
+                "id": i,
+                "mode": setting.mode if setting else view.mode if view else None,
+                "mode_from": "operator" if setting else view.mode_from if view else None,
+                "paused": bool({"_all", name} & seen.paused),
+                "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
+                if snapshot
+                else None,
+                "executors": len(snapshot.executors) if snapshot else None,
+                "unplaced": sum(1 for e in snapshot.executors if e.supervisor is None) if snapshot else None,
+                "plan": message.plan_id if message else "UNREADABLE" if plan else None,
+                "planner": message.planner if message else None,
+                "plan_reason": message.reason if message else None,
+                "state": status.state if status else None,
+                "code": status.code if status else None,
+                "text": "; ".join([*unreadable, status.text if status else ""]).strip("; "),
+                "state_plan": status.plan_id if status else None,
+                "decision": _decision(view, seen.controller, now_ms),
+                "rollout": _rollout(seen.rollouts.get(i), now_ms),
+                "inter_node_tps": view.inter_node_tps if view else None,
+                "inter_node_share": view.inter_node_share if view else None,
+                "inter_worker_share": view.inter_worker_share if view else None,
+                "total_tps": view.total_tps if view else None,
+                "reports_age_s": round((now_ms - written[i]) / 1000, 1) if i in written else None,
+            }
+        )
+    return rows
+
+
+def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: int) -> dict[str, Any] | None:
+    if view is None or state is None:
+        return None
+    return {
+        "action": view.action,
+        "reason": view.reason,
+        "text": view.text,
+        "value": view.value,
+        "threshold": view.threshold,
+        "planned_inter_node_tps": view.planned_inter_node_tps,
+        "moved_executors": view.moved_executors,
+        "missing_tasks": view.missing,
+        "last_move": view.effect,
+        "restart_s": view.restart_s,
+        "restart_moves": view.restart_moves,
+        "threshold_from": view.threshold_from,
+        "recommendation": view.recommendation,
+        "how": view.move_strategy,
+        "held_up_by_restarts": view.held_up_by_restarts,
+        "held_up_by_steps": view.held_up_by_steps,
+        "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
+        "since_s": round((now_ms - view.since_ms) / 1000, 1),
+        "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
+    }
+
+
+def _rollout(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | None:
+    """How far a plan is that is carried out step by step, or how the last one ended."""
+    if kept is None:
+        return None
+    m = kept.message
+    if m is None:
+        return {"running": None, "text": "cannot be read"}
+    return {
+        "running": m.running,
+        "plan": m.entry.plan.plan_id,
+        "step": m.step + 1,
+        "steps": len(m.steps),
+        "phase": m.phase,
+        "outcome": m.outcome,
+        "since_s": round((now_ms - m.since_ms) / 1000, 1),
+        "text": m.sentence(now_ms),
+    }
+
+
+def age(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def _clock(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,1 @@
+"""Lower bounds and proofs: linear and semidefinite relaxations, CP-SAT."""

@@ -1,0 +1,1 @@
+"""Why executors are where a plan has them."""

@@ -1,0 +1,140 @@
+"""Moves of one executor at a time out of a placement: what each does to traffic, and whether there is room for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
+from stormpilot.model.cost import node_load_mhz, node_memory_mb
+from stormpilot.model.flow.model import FlowModel
+from stormpilot.planner.explain.flows import Judged, judged
+
+SLACK = 1 + 1e-9
+LEAST_PART = 1e-6  # of a difference, as a part of an executor's traffic or CPU: less is equal
+
+
+@dataclass(frozen=True)
+class State:
+    """A placement with what all moves are judged by."""
+
+    compiled: Compiled
+    slot: Ints
+    node: Ints
+    load_mhz: Floats
+    memory_mb: Floats
+    free_slots: Ints  # N
+    slot_topology: Ints  # S -> topology of the worker there, or -1
+    open_slots: Bools  # S: its worker, if there is one, may be joined: it need not stay as it is
+    used_workers: Ints  # T
+    members: Ints  # S -> executors there
+    hosts: list[str]  # N
+    pins: list[str | None]  # E
+    flow: FlowModel | None
+    measured_mhz: Floats  # N: load by CPU as measured; as `load_mhz` without flow model
+
+
+def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
+    """A complete placement; `c` with traffic and CPU as predicted where there is a flow model."""
+    host = {x.id: x.host for x in c.model.supervisors}
+    slot_topology = np.full(c.slots, NOWHERE, dtype=np.int64)
+    slot_topology[placement] = c.topology
+    used = np.flatnonzero(slot_topology != NOWHERE)
+    open_slots = np.ones(c.slots, dtype=np.bool_)
+    open_slots[placement[c.fixed]] = False
+    return State(
+        compiled=c,
+        slot=placement,
+        node=c.slot_node[placement],
+        load_mhz=node_load_mhz(c, placement),
+        memory_mb=node_memory_mb(c, placement),
+        free_slots=c.slots_per_node() - np.bincount(c.slot_node[used], minlength=c.nodes),
+        slot_topology=slot_topology,
+        open_slots=open_slots,
+        used_workers=np.bincount(slot_topology[used], minlength=c.topologies),
+        members=np.bincount(placement, minlength=c.slots),
+        hosts=[host[n] for n in c.node_ids],
+        pins=[e.pin for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)],
+        flow=flow,
+        measured_mhz=node_load_mhz(c if flow is None else flow.compiled, placement),
+    )
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What moving each of R executors to each of N supervisors would do (arrays R x N)."""
+
+    node_delta: Floats
+    worker_delta: Floats
+    joins: Bools
+    opens: Bools  # a worker may be opened (slot apart)
+    room_slot: Bools
+    room_cpu: Bools
+    room_memory: Bools
+    allowed: Bools
+    possible: Bools
+    flows: Judged | None = None
+
+
+def moves_of(s: State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Floats, in_host: Floats) -> Moves:
+    """Every move, judged by pairs: R x S and R x hosts tuples/s, and what the R exchange in worker and on host now."""
+    c = s.compiled
+    topology = c.topology[es]
+    own = (s.slot_topology[None, :] == topology[:, None]) & s.open_slots  # R x S
+    with_worker = _most_by_node(c, np.where(own, by_slot, -1.0))
+    joins = with_worker >= 0
+    alone = s.members[s.slot[es]] == 1
+    opens = alone | (s.used_workers[topology] < c.workers[topology])
+    room_slot = np.broadcast_to(s.free_slots > 0, joins.shape)
+    room_cpu = s.load_mhz + c.cpu_mhz[es, None] <= c.node_limit_mhz * SLACK
+    room_memory = s.memory_mb + c.memory_mb[es, None] <= c.node_memory_mb * SLACK
+    allowed = c.allowed[c.klass[es]]
+    possible = allowed & room_cpu & room_memory & (joins | (opens[:, None] & room_slot)) & ~c.fixed[es, None]
+    return Moves(
+        node_delta=in_host[:, None] - by_host[:, c.node_host],
+        worker_delta=in_worker[:, None] - np.maximum(with_worker, 0.0),
+        joins=joins,
+        opens=np.broadcast_to(opens[:, None], joins.shape),
+        room_slot=room_slot,
+        room_cpu=room_cpu,
+        room_memory=room_memory,
+        allowed=allowed,
+        possible=possible,
+    )
+
+
+def _most_by_node(c: Compiled, by_slot: Floats) -> Floats:
+    """R x S -> R x N: the largest value of the slots of each node, -1 where it has none."""
+    most = np.full((len(by_slot), c.nodes), -1.0)
+    has = np.flatnonzero(c.slots_per_node() > 0)
+    if len(has):
+        most[:, has] = np.maximum.reduceat(by_slot, c.first_slot[has], axis=1)
+    return most
+
+
+def moves_by_flows(s: State, flow: FlowModel, es: Ints, m: Moves, by_slot: Floats) -> Moves:
+    """The moves with what they change by the flow model; supervisors that it did not look at are no choice."""
+    c = s.compiled
+    own = (s.slot_topology[None, :] == c.topology[es][:, None]) & s.open_slots
+    free = np.broadcast_to((s.slot_topology == NOWHERE).astype(np.float64), by_slot.shape)
+    value = np.where(own, 2.0 + by_slot, free)  # its best worker there, else a free slot, else any
+    slot = np.full(m.joins.shape, NOWHERE, dtype=np.int64)
+    for n in np.flatnonzero(c.slots_per_node() > 0).tolist():
+        lo, hi = int(c.first_slot[n]), int(c.first_slot[n + 1])
+        slot[:, n] = lo + value[:, lo:hi].argmax(axis=1)
+    found = judged(flow, s.slot, es, slot, np.lexsort((m.worker_delta, m.node_delta, ~m.possible)))
+    measured = flow.compiled
+    room_cpu = s.measured_mhz + measured.cpu_mhz[es, None] <= measured.node_limit_mhz * SLACK
+    least = LEAST_PART * np.maximum(c.cpu_mhz[es, None], 1.0)
+    room_cpu = room_cpu & (found.lacking_mhz <= least)
+    possible = m.allowed & room_cpu & m.room_memory & (m.joins | (m.opens & m.room_slot)) & ~c.fixed[es, None]
+    possible &= (found.full_mhz <= least) & found.seen
+    return replace(
+        m,
+        node_delta=found.node_delta,
+        worker_delta=found.worker_delta,
+        room_cpu=room_cpu,
+        possible=possible,
+        flows=found,
+    )

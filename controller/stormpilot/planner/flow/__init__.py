@@ -1,0 +1,1 @@
+"""Planning by the flow model: the search, and when it is used."""

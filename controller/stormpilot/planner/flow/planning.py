@@ -1,0 +1,363 @@
+"""Plans on flows: what `best` and `partition` minimise where shuffled traffic follows the placement.
+
+Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
+planner's own plan is one start among several, all are judged by the flow model (`model/flow.py`), and a search on that
+judgement (`flowsearch.py`) goes on from them. The result is never worse, by that judgement, than the plan on measured
+pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from stormpilot.model.compiled import Compiled, Ints
+from stormpilot.model.flow import arrays
+from stormpilot.model.flow.model import FlowModel, flow_model
+from stormpilot.model.values import Edge, Infeasible, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.methods import candidates, partition
+from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
+from stormpilot.planner.placement.objective import objective_of
+from stormpilot.planner.placement.problem import (
+    NO_VIOLATION,
+    LeftS,
+)
+from stormpilot.planner.placement.slots import to_slots
+from stormpilot.planner.registry import Planner, run
+
+Traffic = Literal["measured", "flow"]
+MINIMISING = ("best", "partition")
+"""The planners that minimise flows; the others plan as published and are judged by both."""
+PREFIX = "flow_"
+"""In `Plan.metrics`, of the figures that the flow model predicts."""
+WORK = 30_000_000  # tries x executors of a topology: some seconds
+LEAST_TRIES, MOST_TRIES = 2_000, 400_000
+BEST_TRIES = 4  # times as many for `best`
+MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as many as get `ENOUGH` tries each
+ENOUGH = 400  # per executor
+LAST = 0.2  # of the tries, that go on from the best found
+PROBE = 50  # a run has so many times the tries that tell how fast the search is
+PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
+MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
+TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
+DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
+SOME = 12
+
+Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
+
+
+def on_flows(
+    model: Model, planner: str, params: Any, seed: int, left_s: LeftS, on_pairs: Measured
+) -> Plan | Infeasible:
+    """Plan with `on_pairs` (the planner on a model's measured pairs), then on flows where that can change anything.
+
+    `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
+    """
+    total_s = left_s()
+    kept_s = total_s * (1 - _pairs_part(planner, sum(len(t.executors) for t in model.topologies)))
+    plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
+    if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
+        plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
+    if isinstance(plan, Infeasible):
+        return plan
+    planned = model
+    if len(plan.topologies) < len(model.topologies):
+        ids = {t.id for t in plan.topologies}
+        planned = msgspec.structs.replace(
+            model,
+            topologies=[t for t in model.topologies if t.id in ids],
+            traffic=[e for e in model.traffic if e.topology in ids],
+        )
+    pairs_s = total_s - left_s()
+    flow = flow_model(planned)
+    objective = getattr(params, "objective", "inter_node")
+    if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
+        others = _partition(planned, params, seed, left_s) if planner == "best" else []
+        planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None)
+        plan = planning.run(matched=planner == "best" or not math.isfinite(total_s) or left_s() >= pairs_s)
+        if isinstance(plan, Infeasible):
+            return plan
+    c = flow.compiled
+    predicted = flow.predict(c.slots_of(plan)).metrics()
+    return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
+
+
+def _large(executors: int) -> bool:
+    """Whether a try costs so much that the search on flows adds little to the starts, and a partition takes seconds."""
+    return executors > candidates.QUICK_BELOW
+
+
+def _pairs_part(planner: str, executors: int) -> float:
+    """Of all time, what goes to measured pairs; the partition of a large model cannot be cut short."""
+    if planner == "best":
+        return 0.2 if executors < candidates.PARTITION_FROM else 0.1
+    return 1.0 if _large(executors) else 0.3
+
+
+def _matched_part(executors: int) -> float:
+    """Of the time that is left after `_partition`, what goes to the plan on matched traffic."""
+    return 0.75 if _large(executors) else 0.45
+
+
+def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
+    """What `partition` answers on flows: a candidate of `best`, which so does not lose to it.
+
+    Small models gain nothing from it, and large ones have no time for it where a clock runs.
+    """
+    executors = sum(len(t.executors) for t in model.topologies)
+    kept_s = left_s() * (1 - PARTITION_PART)
+    if executors < candidates.PARTITION_FROM or (_large(executors) and math.isfinite(kept_s)):
+        return []
+    asked = partition.Params(
+        objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
+    )
+    planner = Planner("partition", "", "", partition.Params, partition.place)
+    given = dataclasses.asdict(asked)
+    own_s = (lambda: left_s() - kept_s) if math.isfinite(kept_s) else left_s
+    answer = on_flows(model, "partition", asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
+    return [answer] if isinstance(answer, Plan) else []
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    layout: Layout
+    violation: float
+    cost: float
+
+    @property
+    def key(self) -> tuple[float, float]:
+        """The smaller, the better."""
+        return (self.violation if self.violation > NO_VIOLATION else 0.0, self.cost)
+
+
+class _Planning:
+    """One model: candidates, searches from them, the best."""
+
+    def __init__(
+        self,
+        flow: FlowModel,
+        plan: Plan,
+        params: Any,
+        seed: int,
+        left_s: LeftS,
+        on_pairs: Measured,
+        others: list[Plan] | None,
+    ) -> None:
+        """`others`: plans that are candidates too, beside those of the greedy planners; None: neither."""
+        self.flow, self.plan, self.params = flow, plan, params
+        self.seed, self.others = seed, others
+        self.left_s, self.on_pairs = left_s, on_pairs
+        self.compiled: Compiled = flow.compiled
+        self.frame: Frame = frame_of(self.compiled)
+        self.exact_workers = bool(getattr(params, "exact_workers", False))
+        objective = objective_of(self.compiled, params.objective, params.restart_tps)
+        self.search = FlowSearch(
+            self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
+        )
+        self.rng = np.random.default_rng([seed, 10])
+        self.speed = 0.0  # tries per second, once it was measured
+        self.probed = False
+
+    def run(self, *, matched: bool) -> Plan | Infeasible:
+        """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones.
+
+        `matched`: whether there is time for a plan on matched traffic.
+        """
+        c = self.compiled
+        measured = self._candidate(c.slots_of(self.plan))
+        present = present_layout(self.frame, np.full(c.topologies, self.exact_workers))
+        now = None if present is None or self._forbidden(present) else self._judged(present)
+        starts = [measured] + ([] if now is None else [now])
+        if self.others is not None:
+            starts += [self._candidate(c.slots_of(plan)) for plan in self.others]
+            starts += self._of_greedy()
+        if matched:
+            starts += self._of_matched()
+        best = min(starts, key=lambda s: s.key)
+        starts.sort(key=lambda s: s.cost + self.search.price * s.violation)  # the best may be one that overloads nodes
+        tries = self._tries()
+        given = self._affordable(best, tries)
+        cut = given < tries
+        heads = max(min(given // (ENOUGH * c.executors), len(starts), MOST_STARTS), 1) if given else 0
+        for i in range(heads):
+            best, was_cut = self._improved(best, starts[i], int(given * (1 - LAST) / heads))
+            cut = cut or was_cut
+        if heads:
+            best, was_cut = self._improved(best, best, self._affordable(best, int(given * LAST)))
+            cut = cut or was_cut
+        for _ in range(MORE_RUNS if tries else 0):
+            if cut or best.violation <= NO_VIOLATION or not self._refused(best):
+                break
+            best, cut = self._improved(best, best, tries)
+        best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
+        notes = [n for n in self.plan.notes if "present placement stays" not in n]
+        if now is not None and now.violation <= NO_VIOLATION:
+            least = getattr(self.params, "min_gain", 1e-6) * abs(now.cost)
+            if best.violation > NO_VIOLATION or best.cost >= now.cost - least:
+                best = now
+                notes.append("the present placement stays: by its flows nothing found is better by more than min_gain")
+        if cut:
+            notes.append("the clock cut the search on flows short")
+        plan = self._as_plan(best, notes)
+        if best.violation > NO_VIOLATION and self._refused(best):
+            return self._second_best(measured, now, "time was" if cut else "moves to try were")
+        return plan
+
+    def _improved(self, best: _Candidate, start: _Candidate, tries: int) -> tuple[_Candidate, bool]:
+        """The best of these and of what is found from `start`; whether the clock cut the search."""
+        before_s = self.left_s()
+        found = self.search.search(start.layout, self.rng, tries, self.left_s)
+        took_s = before_s - self.left_s()
+        if took_s > 0:
+            self.speed = found.tries / took_s
+        return min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key), found.cut
+
+    def _affordable(self, best: _Candidate, tries: int) -> int:
+        """As many of these tries as the clock allows, so that what they are for ends cold."""
+        if not self.probed:
+            self.probed = True
+            self._improved(best, best, tries // PROBE)  # without a clock too: one that cuts nothing changes nothing
+        if not math.isfinite(self.left_s()):
+            return tries
+        return max(min(tries, int(0.9 * self.left_s() * self.speed)), 0)
+
+    def _refused(self, candidate: _Candidate) -> bool:
+        """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
+        return bool(violations(self.compiled.model, self._as_plan(candidate, []), exact_workers=self.exact_workers))
+
+    def _of_greedy(self) -> list[_Candidate]:
+        """The cheapest by its flows of what the greedy planners answer: it is never lost to."""
+        layouts = candidates.greedy(
+            self.frame, exact_workers=self.exact_workers, rng=np.random.default_rng(self.seed), left_s=self.left_s
+        )
+        judged = [self._judged(relabel(self.frame, layout)) for layout in layouts]
+        return [min(judged, key=lambda x: x.key)] if judged else []
+
+    def _of_matched(self) -> list[_Candidate]:
+        """What the planner on pairs answers for traffic as it could be."""
+        kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
+        own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
+        plan = self.on_pairs(_matched(self.flow), own_s)
+        if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
+            return []
+        return [self._candidate(self.compiled.slots_of(plan))]
+
+    def _second_best(self, measured: _Candidate, now: _Candidate | None, spent: str) -> Plan | Infeasible:
+        """Where all is overloaded and the least so even as measured: the plan on pairs, if that helps.
+
+        It keeps every limit as measured; by its flows it must overload nodes no more than the present placement does,
+        where there is a whole one.
+        """
+        if now is None or measured.violation <= now.violation:
+            note = "by its flows some node lacks CPU" + ("" if now is None else ", less than now")
+            return self._as_plan(measured, [*self.plan.notes, note])
+        return Infeasible(
+            constraint="cpu",
+            text=f"the {spent} spent before a placement was found in which every node has the CPU that its flows need",
+        )
+
+    def _tries(self) -> int:
+        given = self.params.iterations
+        if given is not None:
+            return int(given * TRIES_PER_ITERATION)
+        sizes = np.diff(self.compiled.first_executor).astype(np.float64)
+        mean = float((sizes * sizes).sum() / max(sizes.sum(), 1.0))  # of the topology that a random executor is in
+        tries = int(min(max(WORK / max(mean, 1.0), LEAST_TRIES), MOST_TRIES))
+        return tries if self.others is None else BEST_TRIES * tries
+
+    def _candidate(self, placement: Ints) -> _Candidate:
+        return self._judged(layout_of(self.frame, placement))
+
+    def _forbidden(self, layout: Layout) -> bool:
+        """Whether an executor is on a node that a site, a pin or an exclusion keeps it from; fixed ones may be."""
+        c = self.compiled
+        return bool((~c.allowed[c.klass, layout.node_of_executors()] & ~c.fixed).any())
+
+    def _judged(self, layout: Layout) -> _Candidate:
+        violation, cost = self.search.judge(layout)
+        return _Candidate(layout, violation, cost)
+
+    def _as_plan(self, best: _Candidate, notes: list[str]) -> Plan:
+        from stormpilot.model.cost import metrics
+
+        c = self.compiled
+        placement = to_slots(self.frame, best.layout)
+        return msgspec.structs.replace(
+            self.plan, topologies=c.plan_of(placement).topologies, metrics=metrics(c, placement), notes=notes
+        )
+
+
+def _matched(flow: FlowModel) -> Model:
+    """The model with traffic as it could be: every source of a shuffle beside a target of its own.
+
+    Targets get even shares, source by source: an executor's shuffled output goes to the one or two targets whose turn
+    it is. So a planner on pairs sees chains that it can keep together instead of everybody talking to everybody. What
+    follows is spread evenly over the executors of components that count as alike, their CPU too.
+    """
+    c, f = flow.compiled, flow.flows
+    cpu = c.cpu_mhz.copy()
+    edges: list[tuple[int, int, float]] = []
+    for k in range(len(c.component_names)):
+        own = f.members[f.first_member[k] : f.first_member[k + 1]]
+        if f.cpu_rule[k] == arrays.FOLLOWS:
+            cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())
+        for g in range(int(f.first_group[k]), int(f.first_group[k + 1])):
+            edges += _matched_group(flow, g, k)
+    ids = [t.id for t in c.model.topologies]
+    traffic = [
+        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=tps)
+        for a, b, tps in edges
+    ]
+    topologies = []
+    for i, t in enumerate(c.model.topologies):
+        lo, hi = int(c.first_executor[i]), int(c.first_executor[i + 1])
+        mhz = {int(c.start[e]): float(cpu[e]) for e in range(lo, hi)}
+        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
+        topologies.append(msgspec.structs.replace(t, executors=executors))
+    return msgspec.structs.replace(c.model, topologies=topologies, traffic=traffic)
+
+
+def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int, float]]:
+    f = flow.flows
+    if f.group_rule[g] == arrays.KEYED:
+        lo, hi = int(f.first_edge[g]), int(f.first_edge[g + 1])
+        return list(
+            zip(f.edge_from[lo:hi].tolist(), f.edge_to[lo:hi].tolist(), f.edge_tps[lo:hi].tolist(), strict=True)
+        )
+    source = int(f.group_source[g])
+    sources = f.members[f.first_member[source] : f.first_member[source + 1]]
+    targets = f.members[f.first_member[target] : f.first_member[target + 1]]
+    sent = f.out_tps[f.group_out[g] : f.group_out[g] + len(sources)]
+    if f.alike[source]:
+        sent = np.full(len(sources), float(sent.sum()) / len(sources))
+    if f.group_rule[g] in (arrays.EVEN, arrays.POOLED):
+        weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
+        some = np.flatnonzero(weight > 0)
+        edges = []
+        for i, (a, tps) in enumerate(zip(sources.tolist(), sent.tolist(), strict=True)):
+            of = some
+            if len(sources) * len(some) > DENSE:
+                of = some[(i + np.arange(SOME) * len(some) // SOME) % len(some)]
+            part = tps / float(weight[of].sum())
+            edges += [(a, int(targets[j]), float(part * weight[j])) for j in of if tps > 0]
+        return edges
+    share = float(sent.sum()) / len(targets)
+    pieces = []
+    at = 0.0
+    for a, tps in zip(sources.tolist(), sent.tolist(), strict=True):
+        left = tps
+        while left > 1e-9 * share:
+            j = min(int(at / share + 1e-9), len(targets) - 1)
+            part = left if j == len(targets) - 1 else min(left, (j + 1) * share - at)
+            pieces.append((a, int(targets[j]), part))
+            at += part
+            left -= part
+    return pieces

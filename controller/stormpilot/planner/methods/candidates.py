@@ -1,0 +1,80 @@
+"""The other planners as members of the portfolio of `best`: what they would answer is a candidate before it searches.
+
+So `best` is by construction not dearer than any of them with default parameters, as far as the clock leaves time to ask
+them. Searches start from what `partition` and `online` find; the others are judged only.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from stormpilot.model.compiled import Bools
+from stormpilot.model.values import Infeasible
+from stormpilot.planner.methods import default, dsm, offline, online, otd, partition, ras_order, rsm, sam
+from stormpilot.planner.placement.layout import Frame, Layout
+from stormpilot.planner.placement.problem import (
+    LeftS,
+)
+from stormpilot.planner.placement.result import Result
+from stormpilot.planner.repair import PROOF_BELOW, wrong
+
+Place = Callable[[np.random.Generator, LeftS], Result | Layout | Infeasible]
+
+PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
+PARTITION_S = 1.5e-4  # seconds per executor that a partition may take, of those that are left
+QUICK_BELOW = 3000  # executors: beyond, the greedy planners take too large a part of the time
+QUICK_PART = 0.03  # of the time that is left: what one of them may take, most of it for repair
+
+
+def time_for_partition(executors: int, left_s: LeftS) -> bool:
+    """Whether a partition of so many executors leaves time for what comes after it."""
+    return executors < PARTITION_FROM or left_s() >= PARTITION_S * executors
+
+
+def partitioned(frame: Frame, params: partition.Params, rng: np.random.Generator, left_s: LeftS) -> Layout | None:
+    """What `partition` answers with the generator in this state (which stays as it is)."""
+    c = frame.compiled
+    if c.executors < PARTITION_FROM or not time_for_partition(c.executors, left_s):
+        return None
+    return _sound(frame, partition.place(frame, params, copy.deepcopy(rng), left_s), params.exact_workers)
+
+
+def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_s: LeftS) -> Iterator[Layout]:
+    """What the other planners answer, where that is a plan; nothing on small models, where they have nothing to add."""
+    c = frame.compiled
+    if c.executors > QUICK_BELOW or c.executors * c.nodes <= PROOF_BELOW:
+        return
+    places: list[Place] = [
+        lambda rng, left_s: online.place(frame, online.Params(), rng, left_s),
+        lambda rng, left_s: default.place(frame, default.Params(), rng, left_s),
+        lambda rng, left_s: offline.place(frame, offline.Params(), rng, left_s),
+        lambda rng, left_s: otd.place(frame, otd.Params(exact_workers=exact_workers), rng, left_s),
+        lambda rng, left_s: dsm.place(frame, dsm.Params(), rng, left_s),
+        lambda rng, left_s: rsm.place(frame, rsm.Params(exact_workers=exact_workers), rng, left_s),
+        lambda rng, left_s: sam.place(frame, sam.Params(), rng, left_s),
+        lambda rng, left_s: ras_order.place(frame, ras_order.Params(exact_workers=exact_workers), rng, left_s),
+    ]
+    for place in places:
+        keep_s = left_s() * (1 - QUICK_PART)
+        if keep_s <= 0:
+            return
+        own_s = left_s if math.isinf(keep_s) else lambda keep_s=keep_s: left_s() - keep_s
+        layout = _sound(frame, place(copy.deepcopy(rng), own_s), exact_workers)
+        if layout is not None:
+            yield layout
+
+
+def _sound(frame: Frame, answer: Result | Layout | Infeasible, exact_workers: bool) -> Layout | None:
+    """The layout of an answer that is a plan under the constraints of `best`."""
+    if isinstance(answer, Infeasible):
+        return None
+    layout = answer.layout if isinstance(answer, Result) else answer
+    every: Bools = np.full(frame.compiled.topologies, exact_workers)
+    used = np.bincount(frame.topology[layout.sizes() > 0], minlength=frame.compiled.topologies)
+    if wrong(frame, layout).any() or (every & (used < frame.compiled.workers)).any():
+        return None
+    return layout

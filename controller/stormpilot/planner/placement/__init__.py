@@ -1,0 +1,1 @@
+"""A placement under construction: layouts, slots, objectives, and proofs that none exists."""

@@ -1,0 +1,1 @@
+"""Simulated annealing on measured pairs: state, proposals, moves, and the compiled kernel."""

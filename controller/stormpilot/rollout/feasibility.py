@@ -1,0 +1,91 @@
+"""Whether a plan is carried out by rolling moves or by restarts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.config.rollout import MoveStrategyName, RolloutSection
+from stormpilot.decide.move_strategy import MoveStrategy
+from stormpilot.messages.rollouts import RolloutStepPart, running_workers
+from stormpilot.model.subset import part, traffic_of_each
+from stormpilot.model.values import Model, TopologyPlan
+from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
+from stormpilot.rollout.steps import closed_workers, sequence
+from stormpilot.rollout.switches import switches
+
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class RolloutSteps:
+    """How one topology's plan is carried out, with the steps where it is `rolling`."""
+
+    manner: MoveStrategy
+    steps: tuple[RolloutStepPart, ...] = ()
+
+
+def way(
+    model: Model, target: TopologyPlan, routable: Routable, moves: MoveStrategyName, config: RolloutSection
+) -> RolloutSteps:
+    """How to get from where a topology runs to `target`.
+
+    `model` has all topologies, and at least the traffic of this one. What others hold of slots and CPU is theirs for
+    the time of the rollout.
+    """
+    if moves == "restart":
+        return RolloutSteps(MoveStrategy("restart", "decide.move_strategy is restart"))
+    alone = part(model, {target.id})
+    spare = PeerCapacity(alone, routable, config.peer_limit_ratio)
+    if (switched := switches(spare, target)) is not None:
+        n = len(switched.switches)
+        text = f"without restarts, by giving the tuples of {n} task{'s' if n > 1 else ''} to tasks that stand by"
+        return RolloutSteps(MoveStrategy("rolling", text, 1, _around_tps(alone, set(switched.away))), (switched,))
+    found = sequence(spare, target, config.max_surge_workers)
+    if found.possible:
+        if not found.steps:
+            return RolloutSteps(MoveStrategy("restart", "nothing moves"))
+        n = len(found.steps)
+        starts = [s for step in found.steps for w in step.workers for s, _ in w.executors]
+        text = f"without restarts, in {n} step{'s' if n > 1 else ''}"
+        return RolloutSteps(MoveStrategy("rolling", text, n, _around_tps(alone, starts)), found.steps)
+    more = len(found.why_not) - SHOWN
+    why = "; ".join(found.why_not[:SHOWN]) + (f"; {more} more" if more > 0 else "")
+    text = f"its workers restart, since they cannot all be emptied: {why}"
+    return RolloutSteps(MoveStrategy("restart", text, fixed=found.why_not, forbidden=moves == "rolling"))
+
+
+def with_closed_workers(
+    model: Model, routables: Mapping[str, Routable], config: RolloutSection
+) -> tuple[Model, dict[str, tuple[str, ...]]]:
+    """The model in which workers that cannot be emptied stay as they are, and why they cannot, by topology id.
+
+    Only topologies of `routables` are looked at. The same object where there is nothing to close or left to move.
+    """
+    closed: dict[str, tuple[str, ...]] = {}
+    topologies = []
+    edges = traffic_of_each(model)
+    for t in model.topologies:
+        if t.id not in routables:
+            topologies.append(t)
+            continue
+        alone = part(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
+        slots = closed_workers(PeerCapacity(alone, routables[t.id], config.peer_limit_ratio))
+        running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
+        if slots and len(slots) < running:
+            closed[t.id] = tuple(f"{node}:{port}: {why}" for (node, port), why in slots.items())
+            topologies.append(msgspec.structs.replace(t, fixed_workers=sorted({*t.fixed_workers, *slots})))
+        else:
+            topologies.append(t)
+    return (msgspec.structs.replace(model, topologies=topologies), closed) if closed else (model, {})
+
+
+def _around_tps(alone: Model, starts: Collection[int]) -> float:
+    """Tuples/s that arrive at these executors, each as often as it is named."""
+    arrive: defaultdict[int, float] = defaultdict(float)
+    for e in alone.traffic:
+        arrive[e.to] += e.rate
+    return sum(arrive[start] for start in starts)

@@ -1,0 +1,295 @@
+"""One rollout as a state machine; its state is `Rollout`, which outlives the process.
+
+    ready ──routed away──► draining ──plan published──► moving ──routed back──► ready (the next step) ... ended (DONE)
+      ▲                       │                           │
+      └── paused: routed back ┘                           └─ refused, disturbed, overtaken ─► returning ─► ended
+
+Each arrow is one transaction: the routing table, the plan and this state change together or not at all. So whoever goes
+on after a crash finds the state as it is, and a task that gets no tuples is always named in it. It ends in `ended` from
+every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_timeout_s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from stormpilot.config.rollout import RolloutSection
+from stormpilot.errors import RefusedError
+from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
+from stormpilot.messages.routes import Routes
+from stormpilot.rollout.facts import Facts, placed, untold
+from stormpilot.rollout.routing import drains, put_aside, settled_table, touched, with_back
+
+TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
+"""States of a plan that end a rollout."""
+HELD_S = 30.0
+"""A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
+SUPERVISOR_SYNC_S = 10.0
+"""How often a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
+LACKS = "no spare capacity: "
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to write, all or nothing: the rollout as it is then, the table where it changes, and a plan.
+
+    `publish`: the plan of the present step, whose id becomes `standing_plan_id`; `withdraw`: what runs, as the plan,
+    since the plan of the step must not be applied any more. `said` is for the log.
+    """
+
+    rollout: Rollout
+    routes: Routes | None = None
+    publish: bool = False
+    withdraw: bool = False
+    said: tuple[str, ...] = ()
+
+
+def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    """What is to be done now; None: nothing, look again later."""
+    if not m.running:
+        return None
+    table, said = settled_table(facts, config)
+    changed = table if table != facts.routes else None
+    facts = replace(facts, routes=table)
+    phases = {"ready": _ready, "draining": _draining, "moving": _moving, "returning": _returning}
+    try:
+        found = phases[m.phase](m, facts, config)
+    except RefusedError:  # the state of keys is on its way: once it has arrived they can go on
+        found = None
+    if found is None:
+        return Next(m, changed, said=said) if changed is not None or said else None
+    return replace(found, routes=found.routes or changed, said=(*said, *found.said))
+
+
+def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
+    """End it at once, whatever its state, with every task that it put aside getting tuples again."""
+    return _all_back(m, facts, outcome, text)
+
+
+def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    if m.abort_by:
+        return _end(m, facts, "ABORTED", f"by {m.abort_by}")
+    if why := _trouble(m, facts) or _missing(m, facts):
+        return _end(m, facts, *why)
+    if facts.held or m.paused_by:
+        return _waits(m, facts, f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}")
+    if m.step > 0 and facts.now_ms - m.since_ms < config.step_interval_s * 1000:
+        return None
+    lacking, routes, stage = facts.lacking, None, facts.stage
+    if stage is not None and (silent := sorted({b for _, b in stage.switches} - {p.task for p in facts.processes})):
+        stage, lacking = None, f"task {silent[0]}, which is to stand in for good, has not reported"
+    if facts.anew:
+        m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], *facts.anew])
+        stage = facts.anew[0]
+    if stage is not None:
+        m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], stage, *m.steps[m.step + 1 :]])
+        try:
+            routes = put_aside(m, facts)
+        except RefusedError as e:
+            lacking = str(e)
+    if stage is None or lacking:
+        if m.text.startswith(LACKS) and facts.now_ms - m.since_ms > config.capacity_timeout_s * 1000:
+            return _end(m, facts, "GAVE_UP", f"{LACKS}{lacking}")
+        return _waits(m, facts, f"{LACKS}{lacking}")
+    after = msgspec.structs.replace(m, phase="draining", since_ms=facts.now_ms, text="")
+    tasks = ", ".join(map(str, stage.away)) or "none"
+    return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)}: tasks {tasks} get no more tuples",))
+
+
+def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    if m.abort_by:
+        return _all_back(m, facts, "ABORTED", f"by {m.abort_by}")
+    if why := _trouble(m, facts) or _missing(m, facts):
+        return _begin_return(m, facts, *why)
+    if text := touched(m, facts):
+        return _all_back(m, facts, "INTERFERED", text)
+    if facts.held or m.paused_by:
+        text = f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}"
+        after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=text)
+        return Next(after, with_back(m, facts, m.stage.away), said=(f"{text}; its tasks get tuples again",))
+    if not _fits(m, facts):
+        return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
+    if drains(m, facts):
+        return None
+    if m.stage.switches:
+        text = f"{len(m.stage.switches)} tasks gave their tuples to others that stood by"
+        after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
+        return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
+    processes = [p for p in facts.processes if p.task in _tasks(m)]
+    after = msgspec.structs.replace(
+        _before_move(m), phase="moving", since_ms=facts.now_ms, processes=processes, untold=untold(m, facts)
+    )
+    return Next(after, publish=True)
+
+
+def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    if why := _trouble(m, facts) or _missing(m, facts):
+        return _begin_return(m, facts, *why)
+    if m.applied_at_ms is None:
+        return _not_applied(m, facts, config)
+    waited_ms = facts.now_ms - m.applied_at_ms
+    late = waited_ms > config.start_timeout_s * 1000
+    if silent := _silent(m, facts):
+        named = ", ".join(map(str, silent))
+        text = f"tasks {named} did not report within {waited_ms / 1000:.0f} s"
+        return _all_back(m, facts, "TOO_LATE", text) if late else None
+    if m.reported_at_ms is None:
+        return Next(msgspec.structs.replace(m, reported_at_ms=facts.now_ms))
+    refresh_s = config.task_refresh_s + (SUPERVISOR_SYNC_S if m.untold else 0)
+    known_at_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000))
+    if facts.now_ms - known_at_ms < config.connect_s * 1000:
+        return None
+    try:
+        routes = with_back(m, facts, m.stage.away)
+    except RefusedError as e:  # the state of keys is on its way
+        return _all_back(m, facts, "TOO_LATE", str(e)) if late else None
+    last = m.step + 1 == len(m.steps)
+    if last or m.abort_by:
+        outcome: Outcome = "DONE" if last else "ABORTED"
+        done = f"{m.step + 1} of {len(m.steps)} steps in {(facts.now_ms - m.started_at_ms) / 1000:.0f} s"
+        text = done if last else f"by {m.abort_by}, after {done}"
+        after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome=outcome, text=text)
+        return Next(after, routes)
+    after = msgspec.structs.replace(_before_move(m), phase="ready", step=m.step + 1, since_ms=facts.now_ms, text="")
+    return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)} is done",))
+
+
+def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    """The plan of the step is published, and the plug-in has not said that it is applied."""
+    if _applied(m, facts):
+        return Next(msgspec.structs.replace(m, applied_at_ms=facts.now_ms))
+    for_s = (facts.now_ms - m.since_ms) / 1000
+    status = facts.status
+    begun = status is not None and status.plan_id == m.standing_plan_id and status.state in ("moving", "applied")
+    if not begun and facts.held and for_s > HELD_S:
+        after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=f"held: {facts.held}")
+        text = f"{after.text}; the plan of the step is withdrawn, its tasks get tuples again"
+        return Next(after, with_back(m, facts, m.stage.away), withdraw=True, said=(text,))
+    if for_s > config.start_timeout_s:
+        text = f"the plan of step {m.step + 1} was not applied within {for_s:.0f} s"
+        return replace(_begin_return(m, facts, "TOO_LATE", text), withdraw=not begun)
+    return None
+
+
+def _returning(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    """Tasks get tuples again as soon as they are seen to work, all of them in the end; keyed state arrives."""
+    late = facts.now_ms - m.since_ms > config.start_timeout_s * 1000
+    known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}
+    left = [t for t in m.back if t in known]
+    ready = left if late else [t for t in left if t in facts.alive]
+    try:
+        routes = with_back(m, facts, ready) if ready else None
+    except RefusedError:
+        routes, ready = None, []
+    on_its_way = any(route.handovers for route in facts.routes.components) if facts.routes else False
+    if late or (len(ready) == len(left) and not on_its_way):
+        return Next(_ended(m, facts, m.outcome, m.text), routes)
+    if not ready:
+        return None
+    return Next(msgspec.structs.replace(m, back=[t for t in left if t not in ready]), routes)
+
+
+# --- what is seen -----------------------------------------------------------------------------------------------------
+
+
+def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
+    """Why it cannot go on: another plan, or one of ours that was refused or disturbed."""
+    if facts.plan_id != m.standing_plan_id:
+        return "OVERTAKEN", f"plan {facts.plan_id or 'none'} was published meanwhile"
+    status, ours = facts.status, (m.standing_plan_id or "").startswith(m.entry.plan.plan_id)
+    about = status is not None and status.plan_id == m.standing_plan_id
+    if about and status is not None and status.state in TROUBLE and (ours or status.state == "degraded"):
+        return TROUBLE[status.state], f"{status.state}: {status.code}: {status.text}"
+    return None
+
+
+def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
+    """Executors that lost their place or are others than the plan has, and nodes that are gone."""
+    planned = {(s, e) for w in m.target for s, e in w.executors}
+    if planned != {(e.start, e.end) for e in facts.snapshot.executors}:
+        return "DISTURBED", "the executors of the topology are others now"
+    if lost := len(planned) - len(placed(facts)):
+        return "DISTURBED", f"{lost} executors have no slot on a live supervisor"
+    gone = sorted({w.supervisor for w in (*m.target, *m.stage.workers)} - facts.supervisors)
+    return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
+
+
+def _fits(m: Rollout, facts: Facts) -> bool:
+    """Whether the step's workers take the place of whole workers that run now."""
+    arriving = {start for w in m.stage.workers for start, _ in w.executors}
+    return all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values())
+
+
+def _applied(m: Rollout, facts: Facts) -> bool:
+    status = facts.status
+    said = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
+    run = {(slot[0], frozenset(starts)) for slot, starts in running_workers(placed(facts)).items()}
+    return said and workers_of(m.stage.workers) <= run
+
+
+def _tasks(m: Rollout) -> list[int]:
+    """The tasks of the workers that start with the present step."""
+    return [t for w in m.stage.workers for start, end in w.executors for t in range(start, end + 1)]
+
+
+def _silent(m: Rollout, facts: Facts) -> list[int]:
+    """Tasks of the step that reported before it and do not yet from a new process, of both who measure a task."""
+    now = {(p.task, p.jvm): (p.pid, p.start_ms) for p in facts.processes}
+    old = {p.task for p in m.processes if now.get((p.task, p.jvm), (p.pid, p.start_ms)) == (p.pid, p.start_ms)}
+    return sorted(old & set(_tasks(m)))
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def _before_move(m: Rollout) -> Rollout:
+    """Without what is known of a step that moves."""
+    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[], untold=[])
+
+
+def _waits(m: Rollout, facts: Facts, text: str) -> Next | None:
+    """Say what it waits for; the time counts from when that began."""
+    if m.text.partition(":")[0] == text.partition(":")[0]:
+        return None
+    after = msgspec.structs.replace(m, text=text, since_ms=facts.now_ms)
+    return Next(after, said=(f"step {m.step + 1} of {len(m.steps)} waits, {text}",))
+
+
+def _ended(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Rollout:
+    return msgspec.structs.replace(
+        _before_move(m),
+        phase="ended",
+        since_ms=facts.now_ms,
+        outcome=outcome,
+        text=text,
+        back=[],
+        paused_by="",
+        abort_by="",
+    )
+
+
+def _end(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
+    """Nothing is put aside: it is over."""
+    return Next(_ended(m, facts, outcome, text))
+
+
+def _begin_return(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
+    after = msgspec.structs.replace(
+        m, phase="returning", since_ms=facts.now_ms, back=list(m.stage.away), outcome=outcome, text=text
+    )
+    return Next(after)
+
+
+def _all_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
+    """It is over, and every task that it put aside gets tuples again."""
+    tasks = [] if m.phase == "ready" else m.back if m.phase == "returning" else m.stage.away
+    known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}
+    if facts.routes is None or not tasks:
+        return _end(m, facts, outcome, text)
+    try:
+        return Next(_ended(m, facts, outcome, text), with_back(m, facts, [t for t in tasks if t in known]))
+    except RefusedError:  # the state of keys is on its way: as soon as it has arrived
+        return _begin_return(m, facts, outcome, text)

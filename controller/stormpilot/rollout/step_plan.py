@@ -1,0 +1,113 @@
+"""What a step of a rollout publishes: a plan, what is to be followed of it, and the record of who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.decide.effect import Promise, published
+from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.messages.moves import Metric, MoveState
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.model.values import Model
+from stormpilot.rollout.facts import Facts, as_it_runs, placed, placement
+from stormpilot.rollout.state_machine import Next
+
+
+@dataclass(frozen=True)
+class Names:
+    """Who publishes, in which leadership, and what makes the unique ids of it."""
+
+    controller: str
+    epoch: int
+    new_id: Callable[[], str]
+
+
+def plan_of_step(
+    m: Rollout, found: Next, facts: Facts, alone: Model, followed: MoveState, names: Names
+) -> tuple[HistoryEntry, MoveState]:
+    """The plan of the present step (`found.publish`) or what runs (`found.withdraw`), and what to follow of it.
+
+    `alone` is the model of the rollout's topology; `followed` is what was followed before.
+    """
+    target = m.entry.plan
+    last = found.publish and m.step + 1 == len(m.steps)
+    if found.publish:
+        workers = placement(m, facts, {s.id: s.slots for s in alone.supervisors})
+        text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id}: {m.entry.text}"
+    else:
+        workers = as_it_runs(facts)
+        text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id} is withdrawn; what runs is the plan"
+    plan_id = target.plan_id if last and not m.withdrawn else f"{target.plan_id}-{m.step + 1}-{names.new_id()[:4]}"
+    moved = m.stage.away if m.stage.switches and found.publish else _moved(facts, workers)
+    entry = msgspec.structs.replace(
+        m.entry,
+        plan=_message(target, plan_id, workers, facts.now_ms, f"{m.entry.reason}: {text}", names),
+        text=m.entry.text if last else text,
+        moved_executors=m.entry.moved_executors if last else len(moved),
+        published_by=names.controller,
+        effect=m.entry.effect if last else None,
+        rollout_of="" if last else target.plan_id,
+    )
+    move = published(
+        followed,
+        plan_id=plan_id,
+        reason=m.entry.reason,
+        now_ms=facts.now_ms,
+        window_s=m.window_s,
+        moved=moved,
+        workers=len(m.stage.workers) if found.publish else 0,
+        former=m.former,
+        promise=_promise(m) if last else None,
+    )
+    return entry, msgspec.structs.replace(move, timed=True)  # a restart that nobody waits for tells nothing
+
+
+def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names) -> AuditRecord:
+    """What the audit log says of `entry`, the plan of a step."""
+    return AuditRecord(
+        id=f"a-{names.new_id()}",
+        at_ms=entry.plan.created_at_ms,
+        who=names.controller,
+        verb="publish",
+        target=topology,
+        why=f"{entry.reason}: {entry.text}",
+        before=m.standing_plan_id,
+        after=entry.plan.plan_id,
+        result=f"published {entry.plan.plan_id}, {entry.moved_executors} executors move",
+        plan_id=entry.plan.plan_id,
+        carried_out_by=names.controller,
+    )
+
+
+def _message(
+    target: PlanMessage, plan_id: str, workers: list[WorkerPart], now_ms: int, reason: str, names: Names
+) -> PlanMessage:
+    plan_set = f"r-{names.new_id()}"
+    return msgspec.structs.replace(
+        target,
+        plan_id=plan_id,
+        plan_set=plan_set,
+        epoch=names.epoch,
+        created_at_ms=now_ms,
+        reason=reason,
+        plan_set_topologies=[target.topology_id],
+        workers=workers,
+        checksum=plan_checksum(target.topology_id, plan_id, plan_set, names.epoch, workers),
+    )
+
+
+def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:
+    now = placed(facts)
+    return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
+
+
+def _promise(m: Rollout) -> Promise | None:
+    effect = m.entry.effect
+    if effect is None:
+        return None
+    metric: Metric = "load_ratio" if effect.metric == "load_ratio" else "inter_node_share"
+    return Promise(metric, effect.before, effect.predicted, effect.noise_ratio, m.throughput_tps, m.nodes)

@@ -1,0 +1,58 @@
+"""A plan that standby tasks can carry out: where they are already, tuples move and nothing else [N24 3]."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from stormpilot.messages.rollouts import RolloutStepPart
+from stormpilot.model.values import Executor, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
+from stormpilot.rollout.peer_capacity import PeerCapacity
+
+WHERE = frozenset({"site", "pin", "exclusion"})
+"""Constraints that say where an executor may be: one that breaks them has to leave, not only its tuples."""
+
+
+def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | None:
+    """The route switches that have the effect of the plan between nodes, as one step; None: it takes more.
+
+    Every executor that gets tuples and is to change its node needs another of its component that stands by on that
+    node. Where standby executors would be is not followed: they cost next to nothing wherever they are.
+    """
+    topology = spare.topology
+    now = {a.start: a.supervisor for a in topology.assignment}
+    then = {start: w.supervisor for w in target.workers for start, _ in w.executors}
+    if set(now) != set(spare.executors) or set(then) != set(now):
+        return None
+    standby: defaultdict[tuple[str, str], list[Executor]] = defaultdict(list)
+    moving = []
+    for e in topology.executors:
+        if not spare.active(e):
+            standby[e.component, now[e.start]].append(e)
+        elif now[e.start] != then[e.start]:
+            moving.append(e)
+    pairs: list[tuple[int, int]] = []
+    for e in moving:
+        waiting = standby[e.component, then[e.start]]
+        if (
+            e.component in spare.routable.why_not
+            or not waiting
+            or e.start != e.end
+            or waiting[0].start != waiting[0].end
+        ):
+            return None
+        pairs.append((e.start, waiting.pop(0).start))
+    if not pairs or _has_to_leave(spare):
+        return None
+    return RolloutStepPart(workers=[], away=[a for a, _ in pairs], stand_ins=[b for _, b in pairs], switches=pairs)
+
+
+def _has_to_leave(spare: PeerCapacity) -> bool:
+    topology = spare.topology
+    ends = {e.start: e.end for e in topology.executors}
+    slots: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for a in topology.assignment:
+        slots[a.supervisor, a.port].append((a.start, ends[a.start]))
+    workers = [Worker(supervisor=s, port=p, executors=es) for (s, p), es in slots.items()]
+    plan = Plan(topologies=[TopologyPlan(id=topology.id, workers=workers)])
+    return any(v.constraint in WHERE for v in violations(spare.model, plan))

@@ -1,0 +1,88 @@
+"""The traffic log: measured windows and decisions as Parquet, for people, for replay and for Spark.
+
+Tables, columns and layout are in `history/schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
+Readers only ever see whole files (`logplace.py`); a crash loses what was not flushed yet, at most the open window. A
+disk that fails or is full costs rows, never a cycle: they are counted, and said once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.schema import file_schema, partition_name
+
+log = structlog.get_logger(__name__)
+
+MAX_ROWS_WAITING = 2_000_000
+"""Rows kept for a flush that does not come; what is more is dropped and counted."""
+
+Row = Mapping[str, Any]
+
+
+class TrafficLog:
+    """Writes below `directory`; `writer` tells the files of one controller from another's.
+
+    Attributes
+    ----------
+    rows_written, rows_lost
+        Counters since the start.
+    """
+
+    def __init__(self, directory: Path | str | LogPlace, writer: str | None = None):
+        self.place = directory if isinstance(directory, LogPlace) else place_of(directory)
+        self.rows_written = 0
+        self.rows_lost = 0
+        self._writer = writer or uuid.uuid4().hex[:8]
+        self._waiting: defaultdict[tuple[str, str | None], list[Row]] = defaultdict(list)
+        self._count = 0
+        self._failing = False
+
+    def add(self, table: str, rows: Sequence[Row], topology_id: str | None = None) -> None:
+        """Take rows for the next flush."""
+        if self._count + len(rows) > MAX_ROWS_WAITING:
+            self.rows_lost += len(rows)
+            return
+        self._waiting[table, topology_id].extend(rows)
+        self._count += len(rows)
+
+    def flush(self, now_ms: int) -> None:
+        """Write what was taken, one file per table and topology."""
+        waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
+        for (table, topology_id), rows in waiting.items():
+            if rows:
+                try:
+                    self._write(table, topology_id, rows, now_ms)
+                except (OSError, pa.ArrowException) as e:
+                    self._fail(len(rows), e)
+                else:
+                    self.rows_written += len(rows)
+                    self._recovered()
+
+    def _write(self, table: str, topology_id: str | None, rows: list[Row], now_ms: int) -> None:
+        data = pa.Table.from_pylist([dict(r) for r in rows], schema=file_schema(table))
+        hour = datetime.fromtimestamp(now_ms / 1000, UTC)
+        folder = partition_name(table, f"{hour:%Y-%m-%d}", topology_id)
+        path = f"{folder}/{hour:%Y%m%dT%H}-{now_ms}-{self._writer}.parquet"
+        self.place.write(path, data.schema, iter(data.to_batches()))
+
+    def _fail(self, rows: int, error: Exception) -> None:
+        self.rows_lost += rows
+        if not self._failing:
+            log.warning(
+                "traffic log cannot be written, the controller goes on without it", dir=self.place.name, why=error
+            )
+        self._failing = True
+
+    def _recovered(self) -> None:
+        if self._failing:
+            log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
+        self._failing = False

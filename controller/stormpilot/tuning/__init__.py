@@ -1,0 +1,1 @@
+"""Where a mined number takes effect: effective thresholds and recommended planners."""

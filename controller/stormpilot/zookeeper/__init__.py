@@ -1,0 +1,1 @@
+"""ZooKeeper: the client, and the names of our znodes."""

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from stormpilot.config import Config, parse
+from stormpilot.history.mine.findings import Mined, Rows, Terms, findings, limits
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import ThresholdEntry
+
+BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+MONTH_H = 720.0
+CPU = {"cpu_low": 0.5, "cpu_high": 0.7, "cpu_rare": 0.6}
+OTD = {**CPU, "queue_low_tuples": 40, "queue_high_tuples": 4000, "queue_rare_tuples": 900}
+
+
+def row(hours: float = MONTH_H, rows: int = 43_200, **columns: Any) -> dict[str, Any]:
+    evidence = {"rows": rows, "first": BEGIN, "last": BEGIN + timedelta(hours=hours)}
+    return {"topology_name": "flights", **evidence, **columns}
+
+
+def topology(hours: float = MONTH_H) -> dict[str, Any]:
+    return row(hours, topology_id="flights-1-1767571200", supervisors=["sup-a"], components=["count"])
+
+
+def mined(terms: Terms | None = None, *, hours: float = MONTH_H, **rows: list[dict[str, Any]]) -> Mined:
+    (one,) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+    return one
+
+
+def found(m: Mined, name: str, *of: str) -> ThresholdEntry:
+    (entry,) = [e for e in m.thresholds.entries if e.name == name and e.of == list(of)]
+    return entry
+
+
+def noise(ratio: float, **more: Any) -> dict[str, Any]:
+    return row(**{"noise_ratio": ratio, "windows": 40_000, "hours_of_week": 168, **more})
+
+
+def knee(**more: Any) -> dict[str, Any]:
+    return row(
+        **{"supervisor": "sup-a", "knee_ratio": 0.7, "rise_ratio": 1.2, "band_ratio": 0.1, "highest_ratio": 0.9, **more}
+    )
+
+
+def test_gain_threshold_is_three_times_the_noise_with_its_evidence() -> None:
+    entry = found(mined(noise=[noise(0.05)]), th.GAIN_RATIO)
+    assert (entry.value, entry.source, entry.rows) == (pytest.approx(0.15), "mined", 43_200)
+    assert (entry.from_ms, entry.to_ms) == (1767571200000, 1767571200000 + 720 * 3_600_000)
+    assert "3 x the noise of 0.050" in entry.text
+
+
+def test_how_much_data_is_enough_is_configured() -> None:
+    few = noise(0.05, windows=40)
+    entry = found(mined(noise=[few]), th.GAIN_RATIO)
+    assert (entry.source, "40 windows" in entry.text, "200 needed" in entry.text) == ("default", True, True)
+    config = parse("history: {enough: {noise_windows: 40}}", "c.yaml")
+    assert found(mined(Terms(config=config), noise=[few]), th.GAIN_RATIO).source == "mined"
+
+
+def test_gain_threshold_does_not_fall_below_the_noise_floor_of_the_configuration() -> None:
+    entry = found(mined(noise=[noise(0.001)]), th.GAIN_RATIO)
+    assert (entry.value, entry.source) == (Config().verify.noise_floor_ratio, "mined")
+    assert "raised to the floor" in entry.text
+
+
+def test_an_hour_of_data_keeps_every_default_and_says_why() -> None:
+    short = {"hours": 1.0, "rows": 60}
+    m = mined(
+        hours=1.0,
+        noise=[noise(0.05, windows=60, **short)],
+        executor_noise=[row(executor_noise_tps=3.0, executor_hours=20, **short)],
+        knees=[knee(**short)],
+        overload_s=[row(supervisor=None, overload_s=300.0, episodes=3, moved=0, **short)],
+        otd=[row(soon=10, others=50, **OTD, **short)],
+        restart_s=[row(restart_s=8.0, moves=1, **short)],
+        selectivity=[
+            row(from_component="a", stream="default", to_component="b", selectivity=2.0, hours_seen=1, **short)
+            | {"hours": 1}
+        ],
+        cpu=[cpu_row(hours=1)],
+    )
+    assert {e.source for e in m.thresholds.entries} == {"default"}
+    assert all(e.text for e in m.thresholds.entries)
+    config = Config()
+    assert found(m, th.GAIN_RATIO).value == config.decide.gain_threshold_ratio
+    assert found(m, th.OVERLOAD_S).value == config.decide.overload_s
+    assert found(m, th.CPU_LIMIT_RATIO, "sup-a").value == config.decide.cpu_limit_ratio
+    assert found(m, th.OTD_QUEUE_HIGH).value == config.otd.queue_high_tuples
+    assert found(m, th.SELECTIVITY, "a", "default", "b").value is None
+    assert found(m, th.OVERLOAD_S).text == "3 overloads that ended by themselves, 20 needed"
+    assert "1 hours, 24 needed" in found(m, th.GAIN_RATIO).text
+    assert m.profile is None
+
+
+def test_a_log_without_anything_keeps_defaults_too() -> None:
+    m = mined()
+    assert found(m, th.CPU_MHZ_PER_TPS, "count").text == "no hours of executors with different rates"
+    assert {e.source for e in m.thresholds.entries} == {"default"}
+    assert found(m, th.GAIN_RATIO).text == "no windows with traffic between nodes"
+
+
+def test_knee_is_capped_by_the_configuration() -> None:
+    low, high = knee(), knee(knee_ratio=0.85)
+    assert found(mined(knees=[low]), th.CPU_LIMIT_RATIO, "sup-a").value == 0.7
+    capped = found(mined(knees=[high]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert (capped.value, capped.source) == (Config().decide.cpu_limit_ratio, "mined")
+    assert "above 0.850, capped" in capped.text
+
+
+@pytest.mark.parametrize("flat", [{"rise_ratio": 0.05}, {"rise_ratio": 0.4, "band_ratio": 0.5}])
+def test_latency_that_stays_in_its_band_is_no_knee(flat: dict[str, float]) -> None:
+    entry = found(mined(knees=[knee(**flat)]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert (entry.value, entry.source) == (Config().decide.cpu_limit_ratio, "default")
+    assert entry.text == "latency stays in its band up to a utilisation of 0.90"
+
+
+def test_overloads_are_measured_against_mined_limits_only() -> None:
+    assert limits([knee(), knee(supervisor="sup-b", rise_ratio=0.0)], Terms()) == {"sup-a": 0.7}
+
+
+def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes() -> None:
+    all_ = row(supervisor=None, overload_s=600.0, episodes=25, moved=4)
+    few, many = row(supervisor="sup-a", overload_s=400.0, episodes=19, moved=0), None
+    assert [e.value for e in mined(overload_s=[all_, few]).thresholds.entries if e.name == th.OVERLOAD_S] == [600.0]
+    many = few | {"episodes": 20}
+    m = mined(overload_s=[all_, many])
+    assert (found(m, th.OVERLOAD_S).value, found(m, th.OVERLOAD_S, "sup-a").value) == (600.0, 400.0)
+    assert found(m, th.OVERLOAD_S, "sup-a").scope == "supervisor"
+
+
+def test_otd_thresholds_come_in_pairs_or_not_at_all() -> None:
+    told = row(soon=200, others=9000, **OTD | {"queue_high_tuples": 300})
+    m = mined(otd=[told])
+    assert (found(m, th.OTD_CPU_LOW).value, found(m, th.OTD_CPU_HIGH).value) == (0.5, 0.7)
+    assert (found(m, th.OTD_QUEUE_LOW).value, found(m, th.OTD_QUEUE_HIGH).value) == (1000.0, 10_000.0)
+    assert "does not tell" in found(m, th.OTD_QUEUE_HIGH).text
+
+
+def cpu_row(**more: Any) -> dict[str, Any]:
+    line = {"component": "count", "intercept_mhz": 40.0, "mhz_per_tps": 0.5, "from_tps": 50.0, "to_tps": 150.0}
+    return row(**{**line, "core_mhz": 2500.0, "r2": 0.99}) | {"hours": 500} | more
+
+
+def test_cpu_line_says_its_range_and_milliseconds() -> None:
+    m = mined(cpu=[cpu_row()])
+    assert found(m, th.CPU_MHZ_PER_TPS, "count").value == 0.5
+    assert found(m, th.CPU_INTERCEPT_MHZ, "count").value == 40.0
+    assert (
+        "50 to 150 tuples/s; 0.2 ms per tuple and 16 ms/s on a core of 2500 MHz"
+        in found(m, th.CPU_MHZ_PER_TPS, "count").text
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"from_tps": 100.0, "to_tps": 110.0}, "rates hardly differ"),
+        ({"mhz_per_tps": -0.1}, "does not rise"),
+        ({"r2": 0.2}, "explains only 20%"),
+        ({"hours": 3}, "24 needed"),
+    ],
+)
+def test_a_line_that_tells_nothing_is_not_given(wrong: dict[str, float], why: str) -> None:
+    entry = found(mined(cpu=[cpu_row(**wrong)]), th.CPU_MHZ_PER_TPS, "count")
+    assert (entry.value, entry.source) == (None, "default")
+    assert why in entry.text
+
+
+def test_profile_has_a_rate_for_every_hour_that_was_seen() -> None:
+    edge = {"from_component": "a", "stream": "default", "to_component": "b"}
+    hours = [row(hour_of_week=h, rate_tps=100.0 + h, weeks=4, windows=240, **edge) for h in range(167)]
+    errors = [
+        row(forecast_error_ratio=0.1, weighted_error_ratio=0.11, windows=100, **edge),
+        row(
+            forecast_error_ratio=0.2,
+            weighted_error_ratio=0.21,
+            windows=100,
+            from_component=None,
+            stream=None,
+            to_component=None,
+        ),
+    ]
+    m = mined(profile=hours, forecast_error=errors)
+    assert m.profile is not None
+    (profile,) = m.profile.edges
+    assert (profile.from_, profile.to, profile.weeks, profile.forecast_error_ratio) == ("a", "b", 4, 0.1)
+    assert profile.rate_tps[:2] == [100.0, 101.0] and profile.rate_tps[167] is None
+    assert m.profile.forecast_error_ratio == 0.2
+    assert found(m, th.FORECAST_ERROR_RATIO).value == 0.2
+
+
+def test_what_was_mined_passes_as_messages() -> None:
+    m = mined(noise=[noise(0.05)], cpu=[cpu_row()])
+    assert msgspec.json.decode(msgspec.json.encode(m), type=Mined) == m

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stormpilot.history.mine.findings import Mined
+from stormpilot.history.mine.publishing import publish
+from stormpilot.messages.core import decode, encode
+from stormpilot.messages.thresholds import HOURS_OF_WEEK, EdgeProfile, Profile, Recommendation, Thresholds
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths("/stormpilot")
+OLD, NEW, OTHER = "flights-1-1700000000", "flights-7-1800000000", "flights-too-2-1700000000"
+
+
+@dataclass
+class Node:
+    data: bytes
+
+
+@dataclass
+class Store:
+    """ZooKeeper as far as publishing goes."""
+
+    nodes: dict[str, bytes] = field(default_factory=dict)
+
+    def children(self, paths: Sequence[str]) -> list[list[str]]:
+        return [[p.rpartition("/")[2] for p in self.nodes if p.startswith(f"{path}/")] for path in paths]
+
+    def read(self, paths: Sequence[str]) -> list[Node | None]:
+        return [Node(self.nodes[p]) if p in self.nodes else None for p in paths]
+
+    def put(self, path: str, data: bytes) -> None:
+        self.nodes[path] = data
+
+
+def mined() -> Mined:
+    edge = EdgeProfile(from_="a", stream="default", to="b", rate_tps=[1.0] * HOURS_OF_WEEK)
+    profile = Profile(topology_id=OLD, topology_name="flights", mined_at_ms=3, from_ms=1, to_ms=2, edges=[edge])
+    thresholds = Thresholds(topology_id=OLD, topology_name="flights", mined_at_ms=3, from_ms=1, to_ms=2)
+    return Mined(thresholds=thresholds, profile=profile)
+
+
+def test_a_topology_submitted_again_gets_the_thresholds_of_its_name() -> None:
+    store = Store({PATHS.topology(NEW): b"", PATHS.topology(OTHER): b""})
+    assert publish([mined()], store, PATHS) == [OLD, NEW]
+    written = decode(store.nodes[PATHS.thresholds(NEW)], Thresholds, "")
+    assert (written.topology_id, written.topology_name) == (NEW, "flights")
+    assert decode(store.nodes[PATHS.profile(NEW)], Profile, "").topology_id == NEW
+    assert PATHS.thresholds(OTHER) not in store.nodes
+
+
+def test_keeps_what_replay_recommended() -> None:
+    before = Thresholds(
+        topology_id=OLD,
+        topology_name="flights",
+        mined_at_ms=1,
+        from_ms=1,
+        to_ms=2,
+        recommendation=Recommendation(planner="online", score=0.5),
+    )
+    store = Store({PATHS.thresholds(OLD): encode(before)})
+    publish([mined()], store, PATHS)
+    after = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
+    assert (after.mined_at_ms, after.recommendation) == (3, before.recommendation)
+
+
+def test_thresholds_that_cannot_be_read_are_replaced() -> None:
+    store = Store({PATHS.thresholds(OLD): b"not json"})
+    publish([mined()], store, PATHS)
+    assert decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "").mined_at_ms == 3

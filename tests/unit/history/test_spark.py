@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import stormpilot
+from stormpilot.cli.trafficlog_mine import parse_time
+from stormpilot.errors import UsageError
+from stormpilot.history.spark import configuration, settings_of
+
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def test_local_is_the_default_and_listens_on_loopback_only() -> None:
+    found = configuration(None, {}, submitted=False)
+    assert found["spark.master"] == "local[*]"
+    assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
+    assert found["spark.ui.enabled"] == "false"
+
+
+def test_a_cluster_elsewhere_may_call_the_driver_back() -> None:
+    found = configuration("spark://sparky:7077", {}, submitted=False)
+    assert "spark.driver.bindAddress" not in found
+    assert configuration("spark://127.0.0.1:7077", {}, submitted=False)["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_spark_submit_keeps_its_own_master_and_memory() -> None:
+    found = configuration(None, {}, submitted=True)
+    assert not {"spark.master", "spark.driver.memory", "spark.ui.enabled"} & set(found)
+    assert found["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_settings_that_are_given_win() -> None:
+    assert configuration(None, {"spark.driver.memory": "9g"}, submitted=False)["spark.driver.memory"] == "9g"
+
+
+@pytest.mark.parametrize("master", ["sparky:7077", "http://sparky", ""])
+def test_refuses_a_master_that_is_none(master: str) -> None:
+    with pytest.raises(UsageError, match="--master"):
+        configuration(master, {}, submitted=False)
+
+
+def test_settings_are_given_as_key_and_value() -> None:
+    assert settings_of(["spark.a=b=c", "spark.d="]) == {"spark.a": "b=c", "spark.d": ""}
+    for wrong in ("spark.a", "a=b"):
+        with pytest.raises(UsageError, match="--conf"):
+            settings_of([wrong])
+
+
+def test_times_are_utc_or_ago() -> None:
+    assert parse_time("--since", None, NOW) is None
+    assert parse_time("--since", "2026-01-05", NOW) == datetime(2026, 1, 5, tzinfo=UTC)
+    assert parse_time("--since", "2026-01-05T10:00+02:00", NOW) == datetime(2026, 1, 5, 8, tzinfo=UTC)
+    assert parse_time("--since", "1.5d", NOW) == datetime(2026, 1, 30, 12, tzinfo=UTC)
+    with pytest.raises(UsageError, match="--until is 'yesterday'"):
+        parse_time("--until", "yesterday", NOW)
+
+
+def test_as_a_script_the_package_hides_no_module_of_pythons() -> None:
+    """`spark-submit` starts it so; what PySpark imports as `profile` was ours then."""
+    script = Path(stormpilot.__file__).with_name("__main__.py")
+    look = (
+        "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2]); import profile; profile.run"
+    )
+    command = [sys.executable, "-c", look, str(script.parent), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,105 @@
+"""Drains, pins and exclusions in the model, and who runs where it may not."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from doubles.models import PAIRED, SPREAD, model, topology
+from stormpilot.messages.settings import ExcludeSetting, PinSetting
+from stormpilot.model.constraints import constrained, misplaced, rest_keeps_its_nodes, rest_stands_still
+from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner import compute
+
+
+def pinned(component: str, supervisor: str, task: int | None = None, name: str = "flights") -> PinSetting:
+    return PinSetting(topology=name, component=component, supervisor=supervisor, task=task)
+
+
+def pins_of(m: Model) -> dict[int, str | None]:
+    return {e.start: e.pin for e in m.topologies[0].executors}
+
+
+def test_without_settings_the_model_is_the_very_same() -> None:
+    m = model()
+    assert constrained(m, (), (), ())[0] is m
+
+
+def test_nothing_may_run_on_a_supervisor_of_a_drained_host() -> None:
+    m, idle = constrained(model(), {"host-a", "host-nowhere"}, (), ())
+    assert m.exclusions == [Exclusion(supervisor="a")]
+    assert idle == []
+    assert misplaced(m) == {"flights-1": [1, 2]}
+
+
+def test_pin_of_a_task_wins_over_one_of_its_component() -> None:
+    m, _ = constrained(model(), (), [pinned("x", "b"), pinned("x", "c", task=2)], ())
+    assert pins_of(m) == {1: "b", 2: "c", 3: None, 4: None}
+    assert misplaced(m) == {"flights-1": [1, 2]}
+
+
+def test_pin_to_a_supervisor_that_is_lost_binds_nobody_and_is_told() -> None:
+    m, idle = constrained(model(), (), [pinned("x", "gone"), pinned("x", "gone", name="other")], ())
+    assert set(pins_of(m).values()) == {None}
+    assert idle == ["flights/x: pinned to gone, which is not there"]
+
+
+def test_exclusion_of_a_host_a_supervisor_a_topology_a_component() -> None:
+    settings = [
+        ExcludeSetting(host="host-a", topology="flights", component="y"),
+        ExcludeSetting(supervisor="b", topology="flights"),
+        ExcludeSetting(supervisor="c", topology="unknown"),
+        ExcludeSetting(supervisor="c"),
+    ]
+    m, _ = constrained(model(), (), (), settings)
+    assert m.exclusions == [
+        Exclusion(supervisor="a", topology="flights-1", component="y"),
+        Exclusion(supervisor="b", topology="flights-1"),
+        Exclusion(supervisor="c"),
+    ]
+    assert misplaced(m) == {"flights-1": [3, 4]}  # x may stay on a
+
+
+def test_fixed_workers_are_never_misplaced() -> None:
+    m, _ = constrained(model(topology(PAIRED)), {"host-a"}, (), ())
+    fixed = rest_stands_still(m, {"flights-1": [2]})
+    assert fixed.topologies[0].fixed_workers == [("a", 1)]
+    assert misplaced(fixed) == {}
+
+
+def test_executors_of_a_component_that_needs_a_site_are_misplaced_elsewhere() -> None:
+    m = model()
+    t = m.topologies[0]
+
+    def asking(site: str, required: bool) -> Model:
+        components = [replace(c, site=site, site_required=required) if c.id == "y" else c for c in t.components]
+        supervisors = [replace(s, site={"a": "east", "b": "west"}.get(s.id)) for s in m.supervisors]
+        return replace(m, supervisors=supervisors, topologies=[replace(t, components=components)])
+
+    assert misplaced(asking("east", required=True)) == {"flights-1": [3, 4]}  # on b
+    assert misplaced(asking("west", required=True)) == {}
+    assert misplaced(asking("east", required=False)) == {}  # a wish
+    assert misplaced(asking("north", required=True)) == {}  # nowhere to go
+
+
+def test_plan_with_the_rest_standing_still_moves_only_who_must_leave() -> None:
+    m, _ = constrained(model(topology(SPREAD)), {"host-a"}, (), ())
+    plan = compute(rest_stands_still(m, misplaced(m)), "online", {"alpha": 0.0}, seed=1)
+    assert not hasattr(plan, "constraint"), plan
+    assert violations(m, plan) == []  # type: ignore[arg-type]
+    workers = {(w.supervisor, w.port): w.executors for w in plan.topologies[0].workers}  # type: ignore[union-attr]
+    assert workers.pop(("b", 1)) == [(3, 3), (4, 4)]
+    assert {s for s, _ in workers} <= {"b", "c"}
+
+
+def test_where_the_rest_cannot_stand_still_it_keeps_its_nodes() -> None:
+    drained, _ = constrained(model(topology(SPREAD)), {"host-a"}, (), ())
+    limits = {"a": 1000.0, "b": 700.0, "c": 300.0}  # room for one more on b, for one on c
+    m = replace(drained, supervisors=[replace(s, cpu_limit_mhz=limits[s.id]) for s in drained.supervisors])
+    assert isinstance(compute(rest_stands_still(m, misplaced(m)), "best", {}, seed=1), Infeasible)
+    plan = compute(rest_keeps_its_nodes(m, misplaced(m)), "best", {}, seed=1)
+    assert isinstance(plan, Plan)
+    assert violations(m, plan) == []
+    node = {start: w.supervisor for w in plan.topologies[0].workers for start, _ in w.executors}
+    assert (node[3], node[4]) == ("b", "b")
+    assert sorted((node[1], node[2])) == ["b", "c"]

@@ -1,0 +1,95 @@
+"""A part of a model: what stands still keeps its slots, CPU and memory."""
+
+from __future__ import annotations
+
+import msgspec
+
+from doubles.models import PAIRED, SPREAD, model, plan, topology
+from stormpilot.model.load import node_load_mhz, planned_load_mhz
+from stormpilot.model.subset import (
+    each_alone,
+    part,
+    plan_of,
+    with_headroom,
+    with_plans,
+    with_survivors_fixed,
+)
+
+
+def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
+    rest = part(whole, ["flights-1"])
+    a, b, c = rest.supervisors
+    assert (a.slots, b.slots, c.slots) == ([1], [1, 2], [1, 2])
+    assert (a.limit_mhz, b.limit_mhz, c.limit_mhz) == (200.0, 1000.0, 1000.0)
+    assert (a.memory_mb, b.memory_mb) == (4096.0 - 400.0, 4096.0)
+    assert [t.id for t in rest.topologies] == ["flights-1"]
+    assert {e.topology for e in rest.traffic} == {"flights-1"}
+
+
+def test_part_of_everything_is_the_model() -> None:
+    whole = model(topology(SPREAD))
+    assert part(whole, ["flights-1"]) == whole
+
+
+def test_overloaded_node_has_no_cpu_left_but_not_less_than_none() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount", cpu_mhz=900.0))
+    assert part(whole, ["flights-1"]).supervisors[0].limit_mhz == 0.0
+
+
+def test_supervisor_without_a_memory_limit_keeps_none() -> None:
+    import msgspec
+
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2)}, "wordcount"))
+    free = msgspec.structs.replace(
+        whole, supervisors=[msgspec.structs.replace(s, memory_mb=0.0) for s in whole.supervisors]
+    )
+    assert {s.memory_mb for s in part(free, ["flights-1"]).supervisors} == {0.0}
+
+
+def test_model_after_a_plan_has_its_assignment() -> None:
+    after = with_plans(model(topology(SPREAD)), {"flights-1": plan(PAIRED).topologies[0]})
+    assert [(a.start, a.supervisor) for a in after.topologies[0].assignment] == [(1, "a"), (2, "b"), (3, "a"), (4, "b")]
+
+
+def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_one_that_lost_none() -> None:
+    whole, torn = topology(SPREAD, name="whole"), topology(SPREAD, name="torn")
+    torn = msgspec.structs.replace(torn, assignment=torn.assignment[1:])
+    before = model(whole, torn)
+    fixed = {t.name: t.fixed_workers for t in with_survivors_fixed(before).topologies}
+    assert fixed == {"whole": [], "torn": sorted({(a.supervisor, a.port) for a in torn.assignment})}
+    lost_all = model(msgspec.structs.replace(torn, assignment=[]))
+    assert with_survivors_fixed(lost_all) is lost_all
+
+
+def test_headroom_leaves_every_node_what_it_has_but_never_more_than_its_limit() -> None:
+    """Of 1000 MHz each, a has 800, b 1200, c nothing."""
+    whole = model(
+        topology({("a", 1): (1, 2), ("b", 1): (3, 4)}, cpu_mhz=400.0),
+        topology({("b", 2): (1, 2, 3, 4)}, "wordcount", cpu_mhz=100.0),
+    )
+    assert [s.limit_mhz for s in with_headroom(whole, 0.9).supervisors] == [900.0, 1000.0, 900.0]
+    assert [s.limit_mhz for s in with_headroom(whole, 0.5).supervisors] == [800.0, 1000.0, 500.0]
+    assert with_headroom(whole, 1.0) is whole
+
+
+def test_plan_of_one_topology() -> None:
+    both = plan(SPREAD, PAIRED)
+    assert [t.id for t in plan_of(both, "wordcount-1").topologies] == ["wordcount-1"]
+
+
+def test_load_of_nodes_now_and_as_planned() -> None:
+    m = model(topology(SPREAD))
+    assert dict(node_load_mhz(m)) == {"a": 400.0, "b": 400.0}
+    planned = planned_load_mhz(m, {"flights-1": plan({("c", 1): (1, 2, 3), ("b", 2): (4,)}).topologies[0]})
+    assert dict(planned) == {"c": 600.0, "b": 200.0}
+
+
+def test_each_topology_alone_has_its_own_traffic_and_all_supervisors() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
+    found = each_alone(whole)
+    assert [(t, [x.id for x in m.topologies]) for t, m in found.items()] == [
+        (t, [t]) for t in ("flights-1", "wordcount-1")
+    ]
+    assert [e for m in found.values() for e in m.traffic] == whole.traffic
+    assert all(m.supervisors == whole.supervisors for m in found.values())

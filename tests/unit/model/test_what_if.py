@@ -1,0 +1,79 @@
+"""Changed models: what is asked for is different, and nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles.models import PAIRED, model, topology
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.model.values import Exclusion
+from stormpilot.model.what_if import Changes, NewNode, changed
+
+
+def test_no_change_is_the_same_model() -> None:
+    assert changed(model(), Changes()) == model()
+
+
+def test_added_nodes_have_slots_cpu_and_the_usual_limit() -> None:
+    m = changed(model(), Changes(add_nodes=(NewNode(cores=4, mhz=2500, slots=2, count=2, rack="/r2"),)))
+    assert m.supervisors[:3] == model().supervisors
+    one, two = m.supervisors[3:]
+    assert (one.id, two.id, one.host, two.host) == ("new-1", "new-2", "new-1", "new-2")
+    assert (one.slots, one.cpu_mhz, one.rack, one.memory_mb) == ([6700, 6701], 10_000.0, "/r2", 0.0)
+    assert one.limit_mhz == 5000.0  # the others may be filled to a half
+    again = changed(m, Changes(add_nodes=(NewNode(cores=1, mhz=1000),)))
+    assert again.supervisors[-1].id == "new-3"
+
+
+@pytest.mark.parametrize("name", ["a", "host-a"])
+def test_removed_node_leaves_its_executors_without_a_place(name: str) -> None:
+    pinned = topology(PAIRED)
+    pinned = msgspec.structs.replace(
+        pinned,
+        fixed_workers=[("a", 1)],
+        executors=[msgspec.structs.replace(e, pin="a") for e in pinned.executors],
+    )
+    before = msgspec.structs.replace(model(pinned), exclusions=[Exclusion(supervisor="a"), Exclusion(supervisor="b")])
+    m = changed(before, Changes(remove_nodes=(name,)))
+    assert [s.id for s in m.supervisors] == ["b", "c"]
+    (t,) = m.topologies
+    assert [a.start for a in t.assignment] == [2, 4]
+    assert t.fixed_workers == []
+    assert {e.pin for e in t.executors} == {None}
+    assert m.exclusions == [Exclusion(supervisor="b")]
+
+
+def test_scaled_rate_scales_traffic_and_cpu_of_that_topology_only() -> None:
+    before = model(topology(), topology(name="words"))
+    m = changed(before, Changes(scale_rates=(("flights", 1.5),)))
+    assert [e.rate for e in m.traffic] == [1200.0, 300.0, 800.0, 200.0]
+    assert {e.cpu_mhz for e in m.topologies[0].executors} == {300.0}
+    assert m.topologies[1] == before.topologies[1]
+
+
+def test_new_topology_is_to_be_placed_and_brings_its_traffic() -> None:
+    m = changed(model(), Changes(new_topologies=model(topology(name="words"))))
+    assert [t.name for t in m.topologies] == ["flights", "words"]
+    assert m.topologies[1].assignment == []
+    assert len(m.traffic) == 4
+    assert m.supervisors == model().supervisors
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        (Changes(remove_nodes=("host-b2",)), RefusedError, "there is no node 'host-b2'; did you mean host-b?"),
+        (Changes(scale_rates=(("x", 2.0),)), RefusedError, "there is no topology 'x'; there are: flights"),
+        (Changes(scale_rates=(("flights", -1.0),)), UsageError, "scaled by -1, expected 0 or more"),
+        (Changes(new_topologies=model()), RefusedError, "flights-1 is in the model already"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: Changes, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said.replace("?", r"\?")):
+        changed(model(), changes)
+
+
+def test_node_without_cpu_is_refused() -> None:
+    with pytest.raises(ValueError, match="cores is 0, expected more than 0"):
+        NewNode(cores=0, mhz=1000)

@@ -1,0 +1,165 @@
+"""`best`: the optimum on small models, never worse than now, few restarts, the clock said aloud."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from builders import assigned, supervisor, together, topology, traffic, two_chains
+from random_models import models
+from stormpilot.errors import UsageError
+from stormpilot.generate.models import Loaded, Small, loaded, small
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
+from stormpilot.planner import PLANNERS, compute
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equals_the_proved_optimum_on_small_clusters(seed):
+    model = small(Small(), np.random.default_rng(seed))
+    best = compute(model, "best", seed=seed)
+    exact = compute(model, "exact", {"threads": 1})
+    assert isinstance(best, Plan)
+    assert isinstance(exact, Plan)
+    assert exact.notes[0].startswith("optimal")
+    assert best.metrics["inter_node_tps"] == pytest.approx(exact.metrics["inter_node_tps"], rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models())
+def test_is_never_worse_than_a_present_placement_that_is_sound(model):
+    for planner in ("default", "online"):
+        now = compute(model, planner)
+        if isinstance(now, Plan) and not any("given up" in n for n in now.notes):
+            better = compute(assigned(now, model), "best", {"iterations": 2000})
+            assert isinstance(better, Plan)
+            assert better.metrics["inter_node_tps"] <= now.metrics["inter_node_tps"] * (1 + 1e-9) + 1e-9
+
+
+def alike_nodes() -> Model:
+    """Four pairs on four nodes that are alike, all at their best place now."""
+    t = topology("t", {"a": 4, "b": 4}, workers=4, streams=[("a", "b")])
+    rates = {(i, i + 4): 10.0 * i for i in range(1, 5)}
+    model = Model(
+        supervisors=[supervisor(f"n{i}", mhz=200.0) for i in range(4)], topologies=[t], traffic=traffic("t", rates)
+    )
+    workers = [Worker(supervisor=f"n{i}", port=6702, executors=[(4 - i, 4 - i), (8 - i, 8 - i)]) for i in range(4)]
+    return assigned(Plan(topologies=[TopologyPlan(id="t", workers=workers)]), model)
+
+
+def test_an_optimal_present_placement_stays_as_it_is():
+    plan = compute(alike_nodes(), "best")
+    assert isinstance(plan, Plan)
+    assert plan.metrics["restarted_workers"] == 0
+    assert any("stays" in note for note in plan.notes)
+
+
+def test_of_plans_that_cost_the_same_the_one_with_fewest_restarts_wins():
+    """Two executors stand exchanged: putting them right touches their two workers and no other."""
+    model = alike_nodes()
+    t = model.topologies[0]
+    at = {a.start: a for a in t.assignment}
+    swapped = [
+        msgspec.structs.replace(a, start={5: 6, 6: 5}.get(a.start, a.start)) if a.start in (5, 6) else a
+        for a in at.values()
+    ]
+    model = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, assignment=swapped)])
+    for seed in range(3):
+        plan = compute(model, "best", seed=seed)
+        assert isinstance(plan, Plan)
+        assert plan.metrics["inter_node_tps"] == 0
+        assert plan.metrics["restarted_workers"] == 2
+        assert plan.metrics["moved_executors"] in (2, 4)  # in place, or on fresh ports
+
+
+def test_restart_cost_holds_back_a_move_that_wins_less():
+    """Putting two exchanged executors right wins 30 tuples/s and restarts two workers."""
+    model = alike_nodes()
+    t = model.topologies[0]
+    swapped = [msgspec.structs.replace(a, start={5: 6, 6: 5}.get(a.start, a.start)) for a in t.assignment]
+    model = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, assignment=swapped)])
+    cheap = compute(model, "best", {"restart_tps": 14.0})
+    dear = compute(model, "best", {"restart_tps": 16.0})
+    assert isinstance(cheap, Plan)
+    assert isinstance(dear, Plan)
+    assert cheap.metrics["restarted_workers"] == 2
+    assert dear.metrics["restarted_workers"] == 0
+
+
+def test_changed_workers_go_to_ports_that_are_free_now():
+    model = two_chains()
+    crossed = [
+        Worker(supervisor="n1", port=6700, executors=[(1, 1), (4, 4), (5, 5)]),
+        Worker(supervisor="n2", port=6700, executors=[(2, 2), (3, 3), (6, 6)]),
+    ]
+    model = assigned(Plan(topologies=[TopologyPlan(id="chains", workers=crossed)]), model)
+    plan = compute(model, "best")
+    assert isinstance(plan, Plan)
+    assert together(plan) == {frozenset({1, 3, 5}), frozenset({2, 4, 6})}
+    assert {w.port for w in plan.topologies[0].workers} == {6701}
+
+
+def test_cut_by_the_clock_says_so_and_is_still_sound():
+    ticks = itertools.count()
+    model = small(Small(), np.random.default_rng(3))
+    plan = compute(model, "best", left_s=lambda: 5.0 - next(ticks))
+    assert isinstance(plan, Plan)
+    assert any("clock" in note for note in plan.notes)
+    assert violations(model, plan) == []
+
+
+def loaded_cluster() -> Model:
+    """260 executors of five topologies on 15 nodes, too many for proofs."""
+    return loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
+
+
+def test_every_other_planners_plan_is_a_candidate():
+    """With no moves of its own, it is as good as the best of them; with few, better."""
+    model = loaded_cluster()
+    others = {name: compute(model, name, seed=3) for name in PLANNERS if name not in ("best", "exact")}
+    costs = {name: plan.metrics["inter_node_tps"] for name, plan in others.items() if isinstance(plan, Plan)}
+    assert {"partition", "online", "default"} <= costs.keys()
+    best = compute(model, "best", {"iterations": 0}, seed=3)
+    assert isinstance(best, Plan)
+    assert best.metrics["inter_node_tps"] <= min(costs.values()) * (1 + 1e-9)
+    searched = compute(model, "best", {"iterations": 200_000}, seed=3)
+    assert isinstance(searched, Plan)
+    assert searched.metrics["inter_node_tps"] < best.metrics["inter_node_tps"]
+
+
+@pytest.mark.parametrize("traffic_of", ["measured", "flow"])
+def test_without_any_time_a_sound_present_placement_is_never_made_worse(traffic_of):
+    """The clock is over before the search begins."""
+    model = loaded_cluster()
+    now = compute(model, "online")
+    assert isinstance(now, Plan)
+    plan = compute(assigned(now, model), "best", left_s=lambda: 0.0, traffic=traffic_of)
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    figure = "inter_node_tps" if traffic_of == "measured" else "flow_inter_node_tps"
+    before = compute(assigned(now, model), "online", traffic=traffic_of)
+    assert isinstance(before, Plan)
+    assert plan.metrics[figure] <= before.metrics[figure] * (1 + 1e-9)
+
+
+def test_network_cost_prefers_the_own_rack():
+    """Two pairs that must be split over two nodes each: halves stay in one rack."""
+    t = topology("t", {"a": 2, "b": 2}, workers=4, streams=[("a", "b")])
+    nodes = [supervisor(f"n{i}", mhz=100.0, rack=f"r{i % 2}") for i in range(4)]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", {(1, 3): 10.0, (2, 4): 10.0}))
+    plan = compute(model, "best", {"objective": "network_cost"})
+    assert isinstance(plan, Plan)
+    assert evaluate(model, plan)["network_cost_tps"] == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize(
+    "params", [{"objective": "speed"}, {"restart_tps": -1}, {"iterations": -5}, {"min_gain": 2}, {"iterations": 1.5}]
+)
+def test_bad_parameters_are_refused(params):
+    with pytest.raises(UsageError):
+        compute(two_chains(), "best", params)

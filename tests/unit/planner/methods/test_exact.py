@@ -1,0 +1,191 @@
+"""`exact` against every placement tried out, and its bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from builders import supervisor, topology, traffic, triangle_too_heavy, two_chains
+from random_models import models
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.generate.models.clusters import Asked, generate
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
+from stormpilot.planner import compute
+from stormpilot.planner.bounds.linear import Relaxation, levels_of, relaxation
+from stormpilot.planner.methods.exact import optimum
+from stormpilot.planner.placement.objective import objective_of
+
+
+def least_by_trying_all(model: Model) -> float:
+    """Least inter-node traffic over all assignments of executors to nodes, one worker per topology and node."""
+    host = {s.id: s.host for s in model.supervisors}
+    everyone = [(t.id, e) for t in model.topologies for e in t.executors]
+    least = math.inf
+    for nodes in itertools.product([s.id for s in model.supervisors], repeat=len(everyone)):
+        where = {(t, e.start): n for (t, e), n in zip(everyone, nodes, strict=True)}
+        cost = sum(x.rate for x in model.traffic if host[where[x.topology, x.from_]] != host[where[x.topology, x.to]])
+        if cost < least and not violations(model, _plan(model, everyone, where)):
+            least = cost
+    return least
+
+
+def _plan(model, everyone, where):
+    ports = {s.id: iter(s.slots) for s in model.supervisors}
+    held: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for t, e in everyone:
+        held.setdefault((t, where[t, e.start]), []).append((e.start, e.end))
+    plans: dict[str, list[Worker]] = {t.id: [] for t in model.topologies}
+    for (t, node), executors in held.items():
+        plans[t].append(Worker(supervisor=node, port=next(ports[node], -1), executors=executors))
+    return Plan(topologies=[TopologyPlan(id=t, workers=workers) for t, workers in plans.items()])
+
+
+def least_metric(model: Model, metric: str) -> float:
+    """The same for a metric of a plan."""
+    everyone = [(t.id, e) for t in model.topologies for e in t.executors]
+    least = math.inf
+    for nodes in itertools.product([s.id for s in model.supervisors], repeat=len(everyone)):
+        plan = _plan(model, everyone, {(t, e.start): n for (t, e), n in zip(everyone, nodes, strict=True)})
+        if not violations(model, plan):
+            least = min(least, evaluate(model, plan)[metric])
+    return least
+
+
+def relaxed(model: Model) -> Relaxation:
+    compiled = compile_model(model)
+    return relaxation(compiled, levels_of(compiled, objective_of(compiled, "inter_node", first_only=True)), lambda: 1.0)
+
+
+def small(model: Model, most: int = 800) -> bool:
+    executors = sum(len(t.executors) for t in model.topologies)
+    return len(model.supervisors) ** executors <= most and not any(t.fixed_workers for t in model.topologies)
+
+
+@settings(max_examples=25, deadline=None)
+@given(models(most_executors=6).filter(small))
+def test_optimum_is_that_of_all_placements_tried(model):
+    least = least_by_trying_all(model)
+    answer = compute(model, "exact", {"threads": 1})
+    optional_site_given_up = isinstance(answer, Plan) and any("given up" in n for n in answer.notes)
+    if math.isinf(least):
+        assert isinstance(answer, Infeasible)
+        assert answer.proved
+    elif not optional_site_given_up and not any(not c.site_required for t in model.topologies for c in t.components):
+        assert isinstance(answer, Plan)
+        assert answer.metrics["inter_node_tps"] == pytest.approx(least, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(models(constrained=False, most_executors=6).filter(small))
+def test_relaxation_is_never_above_the_optimum(model):
+    least = least_by_trying_all(model)
+    assert relaxed(model).bound <= least + 1e-6
+
+
+@pytest.mark.parametrize(("objective", "metric"), [("network_cost", "network_cost_tps"), ("ras", "ras_network_metric")])
+def test_the_other_objectives_are_proved_over_racks_and_workers(objective, metric):
+    """One worker per topology and node is best for both, so that all placements on nodes are all there are."""
+
+    @settings(max_examples=25, deadline=None)
+    @given(models(constrained=False, most_executors=6).filter(lambda m: small(m, 130)))
+    def check(model):
+        least = least_metric(model, metric)
+        answer = compute(model, "exact", {"objective": objective})
+        if math.isinf(least):
+            assert isinstance(answer, Infeasible)
+            assert answer.proved
+        else:
+            assert isinstance(answer, Plan)
+            assert answer.metrics[metric] == pytest.approx(least, rel=1e-6, abs=1e-9)
+            assert answer.notes[0].startswith("optimal")
+
+    check()
+
+
+@settings(max_examples=25, deadline=None)
+@given(models(most_executors=8))
+def test_a_proved_optimum_of_the_ras_metric_is_never_undercut(model):
+    """With fixed workers, shared hosts and every other constraint."""
+    exact = compute(model, "exact", {"objective": "ras"})
+    best = compute(model, "best", {"objective": "ras", "iterations": 15_000})
+    if isinstance(exact, Plan) and isinstance(best, Plan) and exact.notes[0].startswith("optimal"):
+        least = exact.metrics["ras_network_metric"]
+        given_up = any("given up" in n for n in (*exact.notes, *best.notes))
+        assert given_up or best.metrics["ras_network_metric"] >= least - 1e-6
+        assert f"{least:.6g}" in exact.notes[0]
+
+
+def test_named_instances():
+    assert optimum(two_chains(), 10.0).value == pytest.approx(2.0)
+    heavy = optimum(triangle_too_heavy(), 10.0)
+    assert (heavy.value, heavy.bound, heavy.proved, heavy.gap) == (7.0, 7.0, True, 0.0)
+
+
+def test_relaxation_of_a_triangle_cuts_half_of_it():
+    """Beside an executor there is room for one other, so each pair is together by a half: 6 of 12 tuples/s are cut."""
+    assert relaxed(triangle_too_heavy()).bound == pytest.approx(6.0, abs=0.01)
+
+
+@pytest.mark.parametrize("solves", [1, 2, 3])
+def test_a_relaxation_that_is_cut_short_reads_only_what_was_solved(solves, capfd):
+    """After cuts were added the solver's last duals are void, and it says so on stderr."""
+    asked = itertools.count(1)
+    model = generate("loaded", Asked(executors=20, nodes=4, topologies=1), np.random.default_rng(1))[0]
+    compiled = compile_model(model)
+    cost = levels_of(compiled, objective_of(compiled, "inter_node", first_only=True))
+    short = relaxation(compiled, cost, lambda: 1.0 if next(asked) <= solves else 0.0)
+    assert next(asked) == solves + 2  # it was the clock that ended it
+    assert short.bound <= relaxation(compiled, cost, lambda: 1.0).bound + 1e-6
+    assert bool(short.triangles) == (solves > 1)
+    assert capfd.readouterr().err == ""
+
+
+def test_no_time_for_a_proof_still_gives_a_plan_and_a_true_bound():
+    found = optimum(two_chains(), 1e-3)
+    assert found.bound <= 2.0 + 1e-9
+    assert found.value >= 2.0 - 1e-9
+
+
+def test_exact_workers_uses_all_of_them_at_the_same_inter_node_traffic():
+    few = compute(two_chains(), "exact")
+    t = topology("chains", {"a": 2, "b": 2, "c": 2}, workers=5, streams=[("a", "b"), ("b", "c")])
+    model = Model(supervisors=two_chains().supervisors, topologies=[t], traffic=two_chains().traffic)
+    many = compute(model, "exact", {"exact_workers": True})
+    assert isinstance(few, Plan)
+    assert isinstance(many, Plan)
+    assert few.metrics["workers"] == 2
+    assert many.metrics["workers"] == 5
+    assert many.metrics["inter_node_tps"] == few.metrics["inter_node_tps"] == pytest.approx(2.0)
+    assert violations(model, many, exact_workers=True) == []
+
+
+def test_infeasible_packing_is_proved():
+    """Three executors of 60% of a node on two nodes: sums fit, no packing does."""
+    t = topology("t", {"a": 3}, workers=3, cpu_mhz=60.0)
+    model = Model(supervisors=[supervisor("n1", mhz=100.0), supervisor("n2", mhz=100.0)], topologies=[t])
+    answer = compute(model, "exact")
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert "cpu" in answer.constraint
+    with pytest.raises(RefusedError, match="no placement keeps"):
+        optimum(model, 5.0)
+
+
+def test_models_that_are_too_large_are_refused_with_the_size():
+    t = topology("t", {"a": 2000}, workers=2, cpu_mhz=1.0)
+    model = Model(supervisors=[supervisor(f"n{i}") for i in range(11)], topologies=[t], traffic=traffic("t", {}))
+    with pytest.raises(UsageError, match="2000 executors x 11 nodes"):
+        compute(model, "exact")
+
+
+@pytest.mark.parametrize("params", [{"budget_s": 0}, {"threads": 0}, {"budget_s": "soon"}])
+def test_bad_parameters_are_refused(params):
+    with pytest.raises(UsageError):
+        compute(two_chains(), "exact", params)

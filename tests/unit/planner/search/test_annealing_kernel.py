@@ -1,0 +1,118 @@
+"""The local search keeps its books: totals, loads, rings and slots after many moves are those of a fresh count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from random_models import models
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.values import Infeasible
+from stormpilot.planner.placement.feasibility import refuted
+from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.problem import (
+    Limits,
+    Objective,
+    no_limits,
+)
+from stormpilot.planner.repair import completed
+from stormpilot.planner.search import annealing_kernel
+from stormpilot.planner.search.annealing import (
+    Annealer,
+)
+from stormpilot.planner.search.state import Space, layout_of, space
+
+NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def ring(g: Space, w: int) -> list[int]:
+    found = [int(g.workers["head"][w])]
+    while int(g.executors["after"][found[-1]]) != found[0]:
+        found.append(int(g.executors["after"][found[-1]]))
+        assert int(g.executors["before"][found[-1]]) == found[-2]
+    return found
+
+
+def assert_books_are_right(g: Space, template: Space) -> None:
+    kept = {name: float(g.box[name][0]) for name in ("traffic", "violation", "restarted")}
+    load = g.nodes["load"].copy()
+    fresh = space(template, *layout_of(g), 1)
+    for name, value in kept.items():
+        assert value == pytest.approx(float(fresh.box[name][0]), abs=1e-6), name
+    assert load == pytest.approx(fresh.nodes["load"], abs=1e-6)
+    for name in ("size", "away", "node"):
+        assert (g.workers[name] == fresh.workers[name]).all(), name
+    assert (g.nodes["used"] == fresh.nodes["used"]).all()
+    assert (g.topologies["used_workers"] == fresh.topologies["used_workers"]).all()
+    for w in np.flatnonzero(g.workers["size"]).tolist():
+        assert sorted(ring(g, w)) == np.flatnonzero(g.executors["worker"] == w).tolist()
+        assert g.on_node[g.workers["node"][w], g.workers["place"][w]] == w
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    model=models(most_executors=12),
+    seed=st.integers(1, 2**31),
+    exact_workers=st.booleans(),
+    inside_nodes=st.booleans(),
+    room=st.integers(0, 3),
+    temperature=st.sampled_from([0.0, 5.0, 100.0]),
+)
+def test_books_and_hard_limits_hold_after_any_number_of_moves(
+    model, seed, exact_workers, inside_nodes, room, temperature
+):
+    frame = frame_of(compile_model(model))
+    c = frame.compiled
+    sizes = np.diff(c.first_executor)
+    limits = no_limits(c, exact_workers=exact_workers)
+    if room and not c.fixed.any():
+        limits = Limits(-(-sizes // np.maximum(c.workers, 1)) + room - 1, limits.exact_workers)
+    start = completed(frame, empty_layout(frame), limits)
+    if isinstance(start, Infeasible) or refuted(frame, exact_workers=exact_workers):
+        return
+    workers_before = (np.bincount(start.worker, minlength=frame.workers) > 0).sum()
+    annealer = Annealer(frame, Objective((1.0, 2.0, 3.0), restart_tps=4.0), limits)
+    g = space(annealer.template, start.worker, start.node, seed)
+    for _ in range(10):
+        annealing_kernel.run(g, 30, temperature, 0.5, inside_nodes, NOTHING, NOTHING, np.array([np.inf]))
+        assert_books_are_right(g, annealer.template)
+        assert (g.nodes["used"] <= c.slots_per_node()).all()
+        assert (g.topologies["used_workers"] <= c.workers).all()
+        assert (g.workers["size"] <= limits.max_executors[frame.topology]).all()
+        assert (g.executors["worker"][c.fixed] == frame.home[c.fixed]).all()
+        if exact_workers:
+            assert (g.workers["size"] > 0).sum() == workers_before
+        if inside_nodes:
+            assert (Layout(*layout_of(g)).node_of_executors() == start.node_of_executors()).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(model=models(), seed=st.integers(0, 1000))
+def test_search_never_returns_something_worse_than_its_start(model, seed):
+    frame = frame_of(compile_model(model))
+    limits = no_limits(frame.compiled)
+    start = completed(frame, empty_layout(frame), limits)
+    if isinstance(start, Infeasible):
+        return
+    annealer = Annealer(frame, Objective((1e-3, 1.0, 1.0)), limits)
+    before = annealer.violation(start), annealer.cost(start)
+    found = annealer.search(start, np.random.default_rng(seed), 500, lambda: 1.0)
+    after = annealer.violation(found.layout), annealer.cost(found.layout)
+    assert after[0] <= before[0] + 1e-6
+    if before[0] <= 1e-6:
+        assert after[1] <= before[1] + 1e-9
+    if found.violation <= 0:
+        assert found.cost == pytest.approx(after[1])
+
+
+def test_clock_that_is_over_cuts_the_search_and_is_reported():
+    from builders import two_chains
+
+    frame = frame_of(compile_model(two_chains()))
+    limits = no_limits(frame.compiled)
+    start = completed(frame, empty_layout(frame), limits)
+    annealer = Annealer(frame, Objective((1e-3, 1.0, 1.0)), limits)
+    assert annealer.search(start, np.random.default_rng(1), 10_000, lambda: 0.0).cut
+    assert not annealer.search(start, np.random.default_rng(1), 10_000, lambda: 1.0).cut

@@ -1,0 +1,338 @@
+"""One rollout, interrupted at every look and at every write in every way: it goes on, or it ends cleanly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
+from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
+from stormpilot.messages.routes import take_up
+from stormpilot.rollout.facts import placement
+from stormpilot.rollout.state_machine import Next, next_of
+
+LOOKS = 60
+"""A rollout of two steps takes fewer."""
+
+
+def whole() -> Rolling:
+    r = Rolling()
+    r.until_ended()
+    return r
+
+
+def duration() -> int:
+    return whole().now_s
+
+
+def looks(r: Rolling, n: int) -> None:
+    for _ in range(n):
+        if r.rollout.running:
+            r.look()
+
+
+def everybody_gets_tuples(r: Rolling) -> None:
+    """What holds at the end of every story."""
+    assert not r.rollout.running
+    assert r.active() == frozenset(WORK)
+    if r.routes is not None:
+        route = r.routes.of("work")
+        assert route is None or set(route.partitions) == set(WORK)
+
+
+def as_planned(r: Rolling) -> None:
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "DONE"
+    assert workers_of(r.workers) == workers_of(AFTER)
+    assert workers_of(r.plan_workers) == workers_of(AFTER)
+
+
+def the_plan_is_what_runs(r: Rolling) -> None:
+    for _ in range(r.apply_s + 1):  # a plan that was taken back may be on its way
+        r.now_s += 1
+        r._shim()
+    assert workers_of(r.plan_workers) == workers_of(r.workers)
+
+
+def test_steps_are_carried_out_one_after_the_other_and_nobody_is_put_aside_in_the_end() -> None:
+    r = whole()
+    as_planned(r)
+    assert r.now_s < LOOKS
+    published = [n.rollout.step for n in r.written if n.publish]
+    assert published == [0, 1]
+    assert [n.rollout.phase for n in r.written if n.routes is not None and not n.publish] == [
+        *("draining", "ready"),
+        *("draining", "returning"),
+    ]
+
+
+def test_a_task_drains_two_seconds_at_least_and_until_it_is_idle_or_had_its_time() -> None:
+    """`look` is a second; the table says since when."""
+    r = Rolling()
+    while r.rollout.phase != "draining":
+        r.look()
+    since_s = r.now_s
+    while r.rollout.phase == "draining":
+        r.look()
+    assert r.now_s - since_s == 2
+
+
+def test_tasks_get_tuples_again_only_when_all_workers_know_where_they_are() -> None:
+    r = Rolling()
+    while r.rollout.reported_at_ms is None:
+        r.look()
+    reported_s = r.now_s
+    assert reported_s < r.known_s[2]  # workers start sooner than a supervisor asks that was not told
+    assert "1 of these nodes only when they ask" in r.rollout.sentence(r.facts().now_ms)
+    while r.rollout.phase == "moving":
+        assert not {2, 3} & r.active()
+        r.look()
+    assert r.now_s >= r.known_s[2] + CONFIG.connect_s
+    assert {2, 3} <= r.active()
+
+
+def test_nobody_waits_for_a_supervisor_to_ask_where_storm_tells_it() -> None:
+    """The tasks go to the node of the spout: that is told, since its own executors change."""
+    after = [worker("a", 6701, 2, 3)]
+    r = Rolling(rollout=msgspec.structs.replace(begun(), steps=[RolloutStepPart(workers=after, away=[2, 3])]))
+    while r.rollout.reported_at_ms is None:
+        r.look()
+    reported_s = r.now_s
+    assert r.rollout.untold == []
+    assert r.known_s[2] <= reported_s
+    while r.rollout.phase == "moving":
+        r.look()
+    assert r.now_s == reported_s + CONFIG.connect_s
+
+
+@pytest.mark.parametrize("refresh_s", [0, 3, 20])
+def test_connections_get_their_time_once_places_are_known_however_late_that_is(refresh_s: float) -> None:
+    r = Rolling()
+    config = msgspec.structs.replace(CONFIG, task_refresh_s=refresh_s)
+    while r.rollout.reported_at_ms is None:
+        r.look()
+    m = r.rollout
+    assert m.applied_at_ms is not None and m.reported_at_ms is not None
+    assert m.untold == ["a"]
+    back_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000) + 10_000) + 2_000
+    facts = replace(r.facts(), now_ms=back_ms - 1)
+    assert next_of(m, facts, config) is None
+    found = next_of(m, replace(facts, now_ms=back_ms), config)
+    assert found is not None and found.routes is not None
+
+
+@pytest.mark.parametrize("at", range(1, LOOKS))
+def test_another_leader_goes_on_wherever_the_first_one_ended(at: int) -> None:
+    r = Rolling()
+    looks(r, at)
+    r.new_leader()
+    r.until_ended()
+    as_planned(r)
+
+
+@pytest.mark.parametrize("write", range(20))
+def test_a_leader_that_ends_just_before_a_write_leaves_what_the_next_one_does_anew(write: int) -> None:
+    """Nothing of the transaction is there; it takes a minute until another one leads."""
+    r = Rolling()
+    seen = 0
+
+    def drop(_: Next) -> bool:
+        nonlocal seen
+        seen += 1
+        return seen != write + 1
+
+    r.before_write = drop
+    while r.rollout.running and seen < write + 1:
+        r.look()
+    for _ in range(60):
+        r.now_s += 1
+        r._shim()
+    r.new_leader()
+    r.until_ended()
+    as_planned(r)
+
+
+@pytest.mark.parametrize("at", range(LOOKS))
+def test_abort_gives_all_tuples_back_and_leaves_the_placement_as_it_then_is(at: int) -> None:
+    r = Rolling()
+    looks(r, at)
+    over = not r.rollout.running
+    r.rollout = r.rollout if over else msgspec.structs.replace(r.rollout, abort_by="ops")
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome in ({"DONE"} if over else {"ABORTED", "DONE"})
+    the_plan_is_what_runs(r)
+
+
+@pytest.mark.parametrize("at", range(LOOKS))
+def test_pause_lets_a_step_that_moves_come_to_its_end_and_everybody_works_meanwhile(at: int) -> None:
+    r = Rolling()
+    looks(r, at)
+    if not r.rollout.running:
+        return
+    r.rollout = msgspec.structs.replace(r.rollout, paused_by="ops")
+    looks(r, 100)
+    if r.rollout.running:
+        assert r.rollout.phase == "ready"
+        assert r.active() == frozenset(WORK)
+        r.rollout = msgspec.structs.replace(r.rollout, paused_by="", since_ms=r.now_s * 1000, text="")
+    r.until_ended()
+    as_planned(r)
+
+
+@pytest.mark.parametrize("at", range(LOOKS))
+def test_a_pause_of_the_topology_holds_the_plug_in_too_and_no_task_waits_for_it(at: int) -> None:
+    """The plan of a step that is not applied any more is taken back, and its tasks get tuples meanwhile."""
+    r = Rolling()
+    looks(r, at)
+    if not r.rollout.running:
+        return
+    r.held, r.shim = "paused by an operator", "silent"
+    looks(r, 100)
+    assert r.active() == frozenset(WORK)
+    r.held, r.shim = "", ""
+    r.until_ended()
+    as_planned(r)
+
+
+@pytest.mark.parametrize("node", ["b", "c"])
+@pytest.mark.parametrize("at", range(1, LOOKS))
+def test_a_supervisor_that_is_lost_ends_it_and_everybody_gets_tuples(at: int, node: str) -> None:
+    """What ran there is placed by the plug-in; what restarts then gets tuples that wait for it, as after every loss."""
+    r = Rolling()
+    looks(r, at)
+    if not r.rollout.running:
+        return
+    r.checked = False
+    r.lose(node)
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome in ("DISTURBED", "DONE")
+
+
+@pytest.mark.parametrize("at", range(1, LOOKS))
+def test_another_plan_ends_it(at: int) -> None:
+    r = Rolling()
+    looks(r, at)
+    if not r.rollout.running:
+        return
+    r.publish("p-9", r.workers)
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome in ("OVERTAKEN", "DONE")
+    assert r.plan_id == "p-9"
+
+
+@pytest.mark.parametrize("at", range(1, LOOKS))
+def test_a_table_that_somebody_takes_away_ends_it_or_is_made_anew(at: int) -> None:
+    r = Rolling()
+    looks(r, at)
+    draining = r.rollout.phase == "draining"
+    r.checked = False  # who takes it away sends tuples to tasks that restart
+    r.routes = None
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == ("INTERFERED" if draining else "DONE")
+
+
+def test_a_task_that_somebody_brings_back_while_it_drains_ends_it() -> None:
+    r = Rolling()
+    while r.rollout.phase != "draining":
+        r.look()
+    assert r.routes is not None
+    (route,) = r.routes.components
+    r.routes = r.routes.with_route(take_up(route, WORK, 2, r.now_s * 1000))
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "INTERFERED"
+    assert "task 2" in r.rollout.text
+
+
+def test_tasks_that_never_come_back_get_their_tuples_after_a_while_and_nothing_more_is_moved() -> None:
+    r = Rolling(never_start={3}, checked=False)
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert (r.rollout.outcome, r.rollout.step) == ("TOO_LATE", 0)
+    assert "tasks 3 did not report" in r.rollout.text
+    the_plan_is_what_runs(r)
+
+
+def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
+    r = Rolling(shim="rejected")
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "REFUSED"
+    assert workers_of(r.workers) == workers_of(BEFORE)
+
+
+def test_a_plug_in_that_does_not_answer_is_not_waited_for_and_finds_what_runs_as_the_plan() -> None:
+    r = Rolling(shim="silent")
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "TOO_LATE"
+    r.shim = ""
+    the_plan_is_what_runs(r)
+    assert workers_of(r.workers) == workers_of(BEFORE)
+
+
+def test_a_step_waits_for_spare_capacity_and_says_so_and_gives_up_in_the_end() -> None:
+    r = Rolling(lacking="b would be used with 900 MHz of 800 MHz")
+    looks(r, 20)
+    assert r.rollout.text == "no spare capacity: b would be used with 900 MHz of 800 MHz"
+    assert r.active() == frozenset(WORK)
+    waiting = len(r.written)
+    r.lacking = "b would be used with 901 MHz of 800 MHz"
+    looks(r, 3)
+    assert len(r.written) == waiting  # another number is not written every second
+    r.until_ended()
+    assert r.rollout.outcome == "GAVE_UP"
+    r = Rolling(lacking="full")
+    looks(r, 20)
+    r.lacking = ""
+    r.until_ended()
+    as_planned(r)
+
+
+def test_executors_that_are_others_now_end_it() -> None:
+    """`storm rebalance` in the middle: the plug-in sets the plan aside."""
+    r = Rolling()
+    looks(r, 8)
+    r.checked = False
+    r.say("fallback", "EXECUTORS_CHANGED")
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "DISTURBED"
+
+
+def test_trouble_with_the_plan_before_is_not_ours() -> None:
+    r = Rolling()
+    r.say("rejected", "SLOT_OCCUPIED")
+    r.until_ended()
+    as_planned(r)
+
+
+def test_ports_that_something_used_just_now_are_left_alone_where_others_are_free() -> None:
+    r = Rolling()
+    facts = r.facts()
+
+    def ports(*free: int) -> list[tuple[str, int]]:
+        found: list[WorkerPart] = placement(r.rollout, facts, {n: list(free) for n in "abcd"})
+        return sorted((w.supervisor, w.port) for w in found)
+
+    assert ports(6700, 6701, 6702) == [("a", 6700), ("c", 6700), ("c", 6701)]
+    assert ports(6700, 6702) == [("a", 6700), ("c", 6700), ("c", 6702)]
+    staying = msgspec.structs.replace(r.rollout.stage, workers=[worker("b", 6700, 2, 3)])
+    r.rollout = msgspec.structs.replace(r.rollout, steps=[staying])
+    assert ports(6700, 6701) == [("a", 6700), ("b", 6701), ("c", 6700)]
+    assert ports(6700) == [("a", 6700), ("b", 6700), ("c", 6700)]
+
+
+@pytest.mark.parametrize("change", [lambda m: m, lambda m: msgspec.structs.replace(m, paused_by="ops")])
+def test_what_is_over_stays_over(change: Callable[[Rollout], Rollout]) -> None:
+    r = whole()
+    r.rollout = change(r.rollout)
+    assert r.look() is None

@@ -1,0 +1,26 @@
+"""The model of a plan is kept so that the plan can be made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from doubles.models import model
+from stormpilot.cli.compute import read_model
+from stormpilot.trafficlog import models
+
+
+def test_a_kept_model_is_read_back_as_it_was(tmp_path: Path) -> None:
+    path = models.keep(tmp_path, "p-1", model())
+    assert path.name == "p-1.json"
+    assert read_model(path) == model()
+
+
+def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "KEPT", 2)
+    for n in range(4):
+        path = models.keep(tmp_path, f"p-{n}", model())
+        os.utime(path, ns=(n, n))
+    assert sorted(p.name for p in (tmp_path / models.FOLDER).iterdir()) == ["p-2.json", "p-3.json"]

@@ -1,0 +1,305 @@
+"""The traffic log: whole files only, bounded, and a broken disk costs rows but never a cycle."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+from structlog.testing import capture_logs
+
+from doubles.snapshots import T0_MS
+from stormpilot.errors import UsageError
+from stormpilot.trafficlog import retention
+from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.schema import TABLES, VERSION, version_of
+from stormpilot.trafficlog.writer import TrafficLog
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def edge(at_ms: int = T0_MS, rate: float = 1.0) -> dict[str, Any]:
+    return {
+        "window_from": at_ms - 60_000,
+        "window_to": at_ms,
+        "topology_id": "flights-1",
+        "topology_name": "flights",
+        "from_executor": 1,
+        "to_executor": 2,
+        "stream": "default",
+        "rate_tps": rate,
+    }
+
+
+def write(directory: Path, at_ms: int, rate: float = 1.0, rows: int = 1, writer: str = "w") -> None:
+    log = TrafficLog(directory, writer)
+    log.add("edges", [edge(at_ms, rate)] * rows, "flights-1")
+    log.flush(at_ms)
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(p.name for p in directory.rglob("*") if p.is_file())
+
+
+def rates(directory: Path) -> list[float]:
+    return sorted(pq.read_table(directory / "edges").column("rate_tps").to_pylist())
+
+
+def test_rows_go_to_a_partition_by_day_and_topology_and_are_read_back(tmp_path: Path) -> None:
+    log = TrafficLog(tmp_path, "w")
+    log.add("edges", [edge()], "flights-1")
+    log.add("nodes", [{"window_to": T0_MS, "supervisor": "a", "slots": 4}])
+    log.flush(T0_MS)
+    assert [str(p.relative_to(tmp_path)) for p in sorted(tmp_path.rglob("*.parquet"))] == [
+        f"edges/date=2025-11-21/topology=flights-1/20251121T01-{T0_MS}-w.parquet",
+        f"nodes/date=2025-11-21/20251121T01-{T0_MS}-w.parquet",
+    ]
+    (row,) = pq.read_table(tmp_path / "edges").to_pylist()
+    assert row["topology"] == row["topology_id"] == "flights-1"
+    assert row["window_to"] == dt.datetime(2025, 11, 21, 1, 53, 20, tzinfo=dt.UTC)
+    assert row["assigned_since"] is None
+    assert log.rows_written == 2
+
+
+def test_nothing_is_written_before_a_window_is_flushed_and_nothing_for_no_rows(tmp_path: Path) -> None:
+    log = TrafficLog(tmp_path, "w")
+    log.add("edges", [edge()], "flights-1")
+    assert files(tmp_path) == []
+    log.flush(T0_MS)
+    log.add("edges", [], "flights-1")
+    log.flush(T0_MS + 1)
+    assert len(files(tmp_path)) == 1
+
+
+def test_topology_name_cannot_leave_the_folder(tmp_path: Path) -> None:
+    log = TrafficLog(tmp_path / "log", "w")
+    log.add("edges", [edge()], "../../x/y")
+    log.flush(T0_MS)
+    assert all(tmp_path / "log" in p.parents for p in tmp_path.rglob("*.parquet"))
+    assert log.rows_written == 1
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_every_table_can_be_written_empty_of_optional_values(tmp_path: Path, table: str) -> None:
+    log = TrafficLog(tmp_path, "w")
+    log.add(table, [{}], "t")
+    log.flush(T0_MS)
+    assert log.rows_written == 1
+    assert pq.read_schema(next(tmp_path.rglob("*.parquet"))).names == TABLES[table].names
+
+
+# --- a disk that fails ------------------------------------------------------------------------------------------------
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_full_disk_is_said_once_counted_and_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TrafficLog(tmp_path, "w")
+    with capture_logs() as said:
+        with monkeypatch.context() as m:
+            m.setattr(os, "fsync", full)
+            for i in range(3):
+                log.add("edges", [edge()] * 5, "flights-1")
+                log.flush(T0_MS + i)
+        log.add("edges", [edge()], "flights-1")
+        log.flush(T0_MS + 10)
+    assert (log.rows_lost, log.rows_written) == (15, 1)
+    assert [line["log_level"] for line in said] == ["warning", "info"]
+    assert "No space left" in str(said[0]["why"])
+    assert files(tmp_path) == [f"20251121T01-{T0_MS + 10}-w.parquet"]
+
+
+def test_folder_that_cannot_be_made_is_survived(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a file in its place")
+    log = TrafficLog(tmp_path / "log", "w")
+    log.add("edges", [edge()], "flights-1")
+    log.flush(T0_MS)
+    assert log.rows_lost == 1
+
+
+def test_rows_that_wait_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stormpilot.trafficlog.writer.MAX_ROWS_WAITING", 10)
+    log = TrafficLog(tmp_path, "w")
+    log.add("edges", [edge()] * 8, "flights-1")
+    log.add("edges", [edge()] * 8, "flights-1")
+    log.flush(T0_MS)
+    assert (log.rows_written, log.rows_lost) == (8, 8)
+
+
+# --- housekeeping -----------------------------------------------------------------------------------------------------
+
+
+def test_files_of_a_past_hour_become_one_with_the_same_rows(tmp_path: Path) -> None:
+    for i in range(5):
+        write(tmp_path, T0_MS + i, rate=i)
+    write(tmp_path, T0_MS + HOUR_MS, rate=9)
+    assert not retention.merge_one(place_of(tmp_path), T0_MS + 1000)  # the hour is not over
+    assert retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS + 1000)
+    assert files(tmp_path) == ["20251121T01-all.parquet", f"20251121T02-{T0_MS + HOUR_MS}-w.parquet"]
+    assert rates(tmp_path) == [0, 1, 2, 3, 4, 9]
+    assert not retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS + 1000)
+
+
+def test_file_that_comes_late_joins_the_merged_one(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path, T0_MS + i, rate=i)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    write(tmp_path, T0_MS + 5, rate=7, writer="other")
+    assert retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    assert rates(tmp_path) == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+def test_crash_after_merging_leaves_no_row_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int) -> None:
+    """The process ends while it removes the small files; the next one finishes that first."""
+    for i in range(3):
+        write(tmp_path, T0_MS + i, rate=i)
+    left = deleted
+    remove = LogPlace.remove
+
+    def dying(self: LogPlace, path: str) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        remove(self, path)
+
+    with monkeypatch.context() as m, pytest.raises(KeyboardInterrupt):
+        m.setattr(LogPlace, "remove", dying)
+        retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    retention.remove_leftovers(place_of(tmp_path))
+    assert rates(tmp_path) == [0, 1, 2]
+    assert files(tmp_path) == ["20251121T01-all.parquet"]
+
+
+def test_half_written_file_of_a_crash_is_invisible_and_removed(tmp_path: Path) -> None:
+    write(tmp_path, T0_MS)
+    folder = next(tmp_path.rglob("*.parquet")).parent
+    (folder / ".20251121T01-1-w.parquet.tmp").write_bytes(b"PAR1 half")
+    assert rates(tmp_path) == [1.0]
+    retention.remove_leftovers(place_of(tmp_path))
+    assert len(files(tmp_path)) == 1
+
+
+def test_old_days_go(tmp_path: Path) -> None:
+    for days in (40, 31, 29, 0):
+        write(tmp_path, T0_MS - days * DAY_MS, rate=days)
+    assert retention.enforce(place_of(tmp_path), T0_MS, retention_days=30, max_mb=1e6) == 2
+    assert rates(tmp_path) == [0, 29]
+    assert len(list(tmp_path.glob("edges/date=*"))) == 2
+
+
+def test_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
+    for days in range(5):
+        write(tmp_path, T0_MS - days * DAY_MS, rate=days, rows=10)
+    size = max(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
+    retention.enforce(place_of(tmp_path), T0_MS, retention_days=30, max_mb=2.5 * size / 1e6)
+    assert set(rates(tmp_path)) == {0.0, 1.0}
+
+
+def test_names_that_a_merged_file_holds_are_only_names(tmp_path: Path) -> None:
+    """Footers are written by us; all the same nothing outside the folder may go."""
+    write(tmp_path, T0_MS)
+    write(tmp_path, T0_MS + 1)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    merged = next(tmp_path.rglob("*-all.parquet"))
+    held = json.loads(pq.read_schema(merged).metadata[retention.HOLDS])
+    assert held == [f"20251121T01-{T0_MS}-w.parquet", f"20251121T01-{T0_MS + 1}-w.parquet"]
+    assert all("/" not in name for name in held)
+
+
+def test_files_of_a_past_day_become_one(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path, T0_MS + i * HOUR_MS, rate=i)
+    tomorrow_ms = T0_MS + DAY_MS
+    while retention.merge_one(place_of(tmp_path), tomorrow_ms):
+        pass
+    assert files(tmp_path) == ["20251121-all.parquet"]
+    write(tmp_path, T0_MS + 5, rate=7, writer="late")
+    assert retention.merge_one(place_of(tmp_path), tomorrow_ms)
+    assert files(tmp_path) == ["20251121-all.parquet"]
+    assert rates(tmp_path) == [0, 1, 2, 7]
+
+
+def test_large_days_stay_as_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "DAY_MAX_BYTES", 10)
+    for i in range(4):
+        write(tmp_path, T0_MS + (i // 2) * HOUR_MS + i, rate=i)
+    while retention.merge_one(place_of(tmp_path), T0_MS + DAY_MS):
+        pass
+    assert files(tmp_path) == ["20251121T01-all.parquet", "20251121T02-all.parquet"]
+
+
+def test_merged_day_goes_only_when_all_of_it_is_old(tmp_path: Path) -> None:
+    write(tmp_path, T0_MS)
+    write(tmp_path, T0_MS + HOUR_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + DAY_MS)
+    place = place_of(tmp_path)
+    assert retention.enforce(place, T0_MS + 30 * DAY_MS + 2 * HOUR_MS, retention_days=30, max_mb=1e6) == 0
+    assert retention.enforce(place, T0_MS + 31 * DAY_MS, retention_days=30, max_mb=1e6) == 1
+    assert list((tmp_path / "edges").iterdir()) == []
+
+
+def old_file(directory: Path, at_ms: int) -> None:
+    """As the first version wrote it: fewer columns, no version."""
+    folder = directory / "edges" / "date=2025-11-21" / "topology=flights-1"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [f for f in TABLES["edges"] if f.name in (*edge(), "assigned_since")]
+    table = pa.Table.from_pylist([edge(at_ms, rate=5.0)], schema=pa.schema(kept))
+    pq.write_table(table, folder / f"20251121T01-{at_ms}-old.parquet")
+
+
+def test_file_of_an_older_version_is_merged_and_what_it_lacks_is_null(tmp_path: Path) -> None:
+    old_file(tmp_path, T0_MS - 7)
+    assert version_of(pq.read_schema(next(tmp_path.rglob("*.parquet")))) == 1
+    write(tmp_path, T0_MS)
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    (merged,) = tmp_path.rglob("*.parquet")
+    assert version_of(pq.read_schema(merged)) == VERSION
+    old = next(r for r in pq.read_table(merged).to_pylist() if r["rate_tps"] == 5.0)
+    assert old["hop"] is None
+    assert old["from_executor"] == 1
+
+
+def test_object_store_gets_whole_files_under_their_own_names_at_once() -> None:
+    """One that cannot rename: nothing hidden is written there."""
+    fs = pafs._MockFileSystem()
+    fs.create_dir("bucket/log", recursive=True)
+    place = LogPlace(fs, "bucket/log", "mock://bucket/log")
+    log = TrafficLog(place, "w")
+    for i in range(3):
+        log.add("edges", [edge(T0_MS + i, rate=i)], "flights-1")
+        log.flush(T0_MS + i)
+    assert (log.rows_written, log.rows_lost) == (3, 0)
+    assert retention.merge_one(place, T0_MS + HOUR_MS)
+    (info,) = place.files()
+    assert info.base_name == "20251121T01-all.parquet"
+    with place.read(place.relative(info)) as file:
+        assert sorted(file.read().column("rate_tps").to_pylist()) == [0, 1, 2]
+    assert retention.enforce(place, T0_MS + 40 * DAY_MS, retention_days=30, max_mb=1e6) == 1
+    assert place.files() == []
+
+
+def test_uri_of_a_folder_is_that_folder(tmp_path: Path) -> None:
+    log = TrafficLog(f"file://{tmp_path}/log", "w")
+    log.add("edges", [edge()], "flights-1")
+    log.flush(T0_MS)
+    assert rates(tmp_path / "log") == [1.0]
+    assert log.place.local == tmp_path / "log"
+
+
+def test_place_that_arrow_does_not_know_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"traffic_log\.dir: ftp://x/y"):
+        place_of("ftp://x/y")

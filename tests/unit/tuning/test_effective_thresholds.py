@@ -1,0 +1,161 @@
+"""Which number holds: an operator's, the owner's, the mined or the configured one; and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doubles.snapshots import T0_MS, cluster, everywhere, topology
+from stormpilot.config import Config, parse
+from stormpilot.errors import UsageError
+from stormpilot.messages.core import ChosenThreshold
+from stormpilot.messages.settings import ThresholdSetting, threshold_of_key
+from stormpilot.messages.thresholds import ThresholdEntry, Thresholds
+from stormpilot.observe.build import build
+from stormpilot.tuning.effective_thresholds import OWNER_KEY, EffectiveThresholds, choose, thresholds_of
+
+ID = "flights-1-1763690000"
+DAY_MS = 86_400_000
+R, X, B = "decide.gain_threshold_ratio", "decide.overload_s", "decide.cpu_limit_ratio"
+PLACE = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})
+
+
+def entry(name: str = R, value: float | None = 0.2, *of: str, **fields: Any) -> ThresholdEntry:
+    scope = "supervisor" if of else "topology"
+    given: dict[str, Any] = {"rows": 1000, "from_ms": T0_MS - 30 * DAY_MS, "to_ms": T0_MS, **fields}
+    return ThresholdEntry(name=name, scope=scope, of=list(of), value=value, **given)  # type: ignore[arg-type]
+
+
+def mined(*entries: ThresholdEntry, topology_id: str = ID, name: str = "flights", at_ms: int = T0_MS) -> Thresholds:
+    return Thresholds(
+        topology_id=topology_id, topology_name=name, mined_at_ms=at_ms, from_ms=0, to_ms=T0_MS, entries=list(entries)
+    )
+
+
+def chosen(
+    *found: Thresholds,
+    settings: tuple[ThresholdSetting, ...] = (),
+    owner: object = None,
+    config: Config | None = None,
+    now_ms: int = T0_MS,
+) -> EffectiveThresholds:
+    snapshot = topology(PLACE, config={} if owner is None else {OWNER_KEY: owner})
+    return choose(config or Config(), {ID: snapshot}, {m.topology_id: m for m in found}, settings, now_ms)
+
+
+def one(in_use: EffectiveThresholds, name: str = R, *of: str) -> ChosenThreshold:
+    return in_use.chosen[ID][name, of]
+
+
+def test_mined_number_holds_instead_of_the_configured_one_and_says_its_evidence() -> None:
+    in_use = chosen(mined(entry(text="3 x the noise")))
+    found = one(in_use)
+    assert (found.value, found.source) == (0.2, "mined")
+    assert found.text == "1,000 rows of 30.0 days: 3 x the noise"
+    config = Config()
+    assert in_use.section(ID, "decide", config.decide).gain_threshold_ratio == 0.2
+    assert in_use.section(ID, "verify", config.verify) == config.verify
+    assert in_use.section("another", "decide", config.decide) == config.decide
+
+
+def test_operator_wins_over_owner_who_wins_over_what_was_mined() -> None:
+    operator = ThresholdSetting(topology="flights", name=R, value=0.3, by="ops", why="quiet week")
+    everywhere_ = ThresholdSetting(topology="_all", name=R, value=0.4, by="ops")
+    both = chosen(mined(entry()), settings=(everywhere_, operator), owner={R: 0.25})
+    assert one(both) == ChosenThreshold(name=R, value=0.3, source="operator", text="set by ops: quiet week")
+    assert one(chosen(mined(entry()), settings=(everywhere_,), owner={R: 0.25})).value == 0.4
+    assert one(chosen(mined(entry()), owner={R: 0.25})).source == "owner"
+
+
+def test_owner_may_set_only_what_is_allowed_and_is_told() -> None:
+    found = one(chosen(mined(entry(X, 90.0)), owner={X: 5.0}), X)
+    assert (found.value, found.source) == (90.0, "mined")
+    assert "refused: owner: history.owner_thresholds does not allow it" in found.text
+    allowed = parse("history: {owner_thresholds: [decide.overload_s]}", "x")
+    assert one(chosen(owner={X: 20}, config=allowed), X).value == 20
+
+
+@pytest.mark.parametrize("value", [0.9, 0.0, -1.0, float("nan"), float("inf"), "much", True, None])
+def test_absurd_number_is_refused_with_its_reason_and_the_next_one_holds(value: Any) -> None:
+    found = one(chosen(mined(entry(value=0.2)), owner={R: value}))
+    assert (found.value, found.source) == (0.2, "mined")
+    assert "refused: owner:" in found.text
+
+
+def test_absurd_mined_number_leaves_the_configured_one() -> None:
+    in_use = chosen(mined(entry(value=0.9)))
+    found = one(in_use)
+    assert (found.value, found.source) == (0.1, "configured")
+    assert found.text == "refused: mined: 0.9 is outside 0.02 to 0.5 (history.ranges)"
+    assert in_use.section(ID, "decide", Config().decide) == Config().decide
+    wider = parse("history: {ranges: {decide.gain_threshold_ratio: [0, 1]}}", "x")
+    assert one(chosen(mined(entry(value=0.9)), config=wider)).source == "mined"
+
+
+def test_what_was_not_mined_for_lack_of_data_stays_configured() -> None:
+    assert chosen(mined(entry(value=0.1, source="default", text="12 rows"))).chosen[ID] == {}
+
+
+def test_old_thresholds_are_not_used_and_neither_are_any_when_switched_off() -> None:
+    old = mined(entry(), at_ms=T0_MS - 46 * DAY_MS)
+    assert chosen(old).chosen[ID] == {}
+    assert chosen(mined(entry()), config=parse("history: {use_thresholds: false}", "x")).chosen[ID] == {}
+
+
+def test_topology_that_was_submitted_anew_keeps_what_its_name_had() -> None:
+    snapshot = topology(PLACE)
+    before = mined(entry(value=0.15), topology_id="flights-7-1", at_ms=T0_MS - 2)
+    newer = mined(entry(value=0.25), topology_id="flights-9-1", at_ms=T0_MS - 1)
+    other = mined(entry(value=0.35), topology_id="other-1-1", name="other")
+    known = {m.topology_id: m for m in (before, newer, other)}
+    assert thresholds_of(snapshot, known) is newer
+    assert thresholds_of(snapshot, {**known, ID: before}) is before
+    assert "of flights-9-1" in one(chosen(newer)).text
+
+
+def test_limit_of_a_node_is_at_most_the_configured_one_and_the_lowest_of_all_topologies() -> None:
+    config = Config()
+    assert chosen(mined(entry(B, 0.9, "a"))).cpu_limit["a"].value == config.decide.cpu_limit_ratio
+    snapshots = {i: topology(PLACE, id=i, name=i) for i in ("x", "y")}
+    known = {i: mined(entry(B, v, "a"), topology_id=i, name=i) for i, v in (("x", 0.7), ("y", 0.6))}
+    in_use = choose(config, snapshots, known, (), T0_MS)
+    assert in_use.cpu_limit["a"].value == 0.6
+    model = build(cluster("a", "b"), {}, {}, config.load, 0.8, T0_MS).model
+    a, b = in_use.limited(model).supervisors
+    assert (a.limit_mhz, b.limit_mhz) == (0.6 * a.cpu_mhz, 0.8 * b.cpu_mhz)
+
+
+def test_operator_may_fill_a_node_more_than_is_configured() -> None:
+    setting = ThresholdSetting(topology="_all", name=B, of=["a"], value=0.9, by="ops")
+    assert chosen(mined(entry(B, 0.5, "a")), settings=(setting,)).cpu_limit["a"].value == 0.9
+
+
+def test_supervisor_has_its_own_time_for_overloads() -> None:
+    in_use = chosen(mined(entry(X, 90.0), entry(X, 300.0, "a")))
+    assert in_use.section(ID, "decide", Config().decide).overload_s == 90.0
+    assert in_use.overload_s(ID) == {"a": 300.0}
+
+
+def test_low_that_is_not_below_high_is_refused_with_both() -> None:
+    in_use = chosen(mined(entry("otd.cpu_low", 0.85), entry("otd.cpu_high", 0.7)))
+    assert {one(in_use, n).source for n in ("otd.cpu_low", "otd.cpu_high")} == {"configured"}
+    assert "is not below" in one(in_use, "otd.cpu_low").text
+    config = Config()
+    assert in_use.section(ID, "otd", config.otd) == config.otd
+
+
+def test_setting_that_cannot_be_read_means_the_configured_number() -> None:
+    setting = threshold_of_key(ThresholdSetting(topology="flights", name=B, of=["a,b/c"], value=0.7).key)
+    assert (setting.topology, setting.name, setting.of, setting.value) == ("flights", B, ["a,b/c"], None)
+    found = one(chosen(mined(entry()), settings=(ThresholdSetting(topology="flights", name=R),)))
+    assert (found.value, found.source, found.text) == (0.1, "configured", "an operator's setting cannot be read")
+    with pytest.raises(UsageError):
+        threshold_of_key("flights")
+
+
+def test_ranges_name_only_thresholds() -> None:
+    with pytest.raises(UsageError, match=r"history.*is no threshold"):
+        parse("history: {ranges: {decide.mode: [0, 1]}}", "x")
+    with pytest.raises(UsageError, match="smaller number first"):
+        parse("history: {ranges: {decide.overload_s: [9, 1]}}", "x")
