@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ DOCS = REPOSITORY / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("*/README.md")])
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 WIDEST = 120
-PENDING = {"docs/concepts/threat-model.md"}
-"""Pages that are being written; remove them here when they are there."""
+PENDING = {"docs/concepts/threat-model.md", "tests/unit/publish/"}
+"""What is being written; remove it here when it is there."""
+CODE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.py|[\w-]+\.yaml|[\w-]+\.yml)?)`|`(\w+\.java)`")
 
 
 def text(page: Path) -> Iterator[str]:
@@ -50,6 +52,17 @@ def test_pages_link_only_to_pages_of_the_site(page: Path) -> None:
         assert (page.parent / target.partition("#")[0]).resolve().is_relative_to(DOCS)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_files_that_pages_name_are_there(page: Path) -> None:
+    """Below the repository, or below the Python package; a Java class anywhere in the plug-in."""
+    roots = (REPOSITORY, REPOSITORY / "controller" / "stormpilot", page.parent)
+    for path, java in CODE.findall("\n".join(text(page))):
+        if java:
+            assert list((REPOSITORY / "storm-plugin").rglob(java)), java
+        elif path.endswith((".py", ".yaml", ".yml")) or page.name == "CONTRIBUTING.md":
+            assert path in PENDING or any((root / path).exists() for root in roots), path
+
+
 def test_every_page_is_on_the_start_page_or_on_that_of_its_folder() -> None:
     for page in DOCS.rglob("*.md"):
         near = [page.parent / "README.md", DOCS / "README.md"]
@@ -67,3 +80,12 @@ def test_every_key_of_the_plug_in_is_explained() -> None:
     keys = set(re.findall(r'"(stormpilot\.[a-z.]+)"', config.read_text("utf-8")))
     page = (DOCS / "reference" / "storm-yaml.md").read_text("utf-8")
     assert keys and not [key for key in sorted(keys) if f"| `{key}` |" not in page]
+
+
+def test_the_picture_of_the_layers_is_the_list_that_imports_are_checked_by() -> None:
+    tests = ast.parse((REPOSITORY / "tests" / "unit" / "test_imports.py").read_text("utf-8"))
+    (layers,) = (n.value for n in tests.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == "LAYERS")
+    assert layers is not None
+    picture = (REPOSITORY / "README.md").read_text("utf-8").partition("and this picture")[2].split("```")[1]
+    drawn = [re.split(r" {3,}", line.strip())[0].split() for line in picture.strip().splitlines()]
+    assert drawn[::-1] == [list(layer) for layer in ast.literal_eval(layers)]
