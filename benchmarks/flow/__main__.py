@@ -197,7 +197,7 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
         lines += [
             "",
             "Not counted: a topology whose spouts all sit beside one executor that needs more than a core for their",
-            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (limits of the flow model). It is held",
+            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (flow-model.md). It is held",
             "up, and lets through more or less under another placement (`before` against `all tuples/s`). That",
             "is not predicted; which part of it goes between nodes is.",
             "",

@@ -161,6 +161,7 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
     seed: int = 0
     reason: str = ""
+    reason_code: str = ""
     based_on: BasedOn = BasedOn()
     expected: Expected = msgspec.field(default_factory=Expected)
     plan_set_topologies: list[str] = []

@@ -46,6 +46,7 @@ def plan_message(
         params=dict(plan.params),
         seed=plan.seed,
         reason=f"{decision.reason}: {decision.text}",
+        reason_code=decision.reason.value,
         based_on=based_on,
         expected=Expected(
             before={} if before is None else {"inter_node_tps": before},
