@@ -105,7 +105,8 @@ def _row(setting: Setting) -> tuple[str, ...]:
     values = ", ".join(w for w in (setting.range or setting.type, setting.unit) if w)
     marks = ["*advanced*"] * bool(getattr(setting, "advanced", False)) + ["*restart*"] * setting.needs_restart
     meaning = setting.meaning
-    if re.split(r"\W", meaning)[0] not in setting.range.split(", "):  # (a value stays as it is written in the file)
+    first = meaning.split(" ")[0]
+    if first.isalpha() and first not in setting.range.split(", "):  # (values and keys stay as they are in files)
         meaning = meaning[:1].upper() + meaning[1:]
     return (
         f"`{setting.key}`",
