@@ -24,34 +24,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = REPOSITORY / "docs" / "reference"
 HEADER = "<!-- Written by `python -m tools.generate_docs`. Do not edit: change the code, and run it again. -->\n"
 
-PENDING_RENAMES: dict[str, str] = {
-    "effect": "verify",
-    "refill": "new_supervisors",
-    "nonstop": "rollout",
-    "decide.moves": "decide.move_strategy",
-    "decide.reschedule_timeout_s": "decide.cool_down_s",
-    "nonstop.interim_workers": "rollout.max_surge_workers",
-    "nonstop.between_s": "rollout.step_interval_s",
-    "nonstop.drain_at_most_s": "rollout.drain_timeout_s",
-    "nonstop.start_at_most_s": "rollout.start_timeout_s",
-    "nonstop.wait_at_most_s": "rollout.capacity_timeout_s",
-    "HELD": "OPERATOR_HOLD",
-    "DATA_TOO_THIN": "INSUFFICIENT_METRICS",
-    "GAIN_NOT_LASTING": "GAIN_NOT_SUSTAINED",
-    "REFILL": "NEW_SUPERVISOR",
-    "SETTING": "CONSTRAINT_VIOLATED",
-    "SLOT_HELD": "SLOT_OCCUPIED",
-    "NODE_FULL": "INSUFFICIENT_CPU",
-    "EFFECT_AWAITED": "MOVE_BEING_EVALUATED",
-    "REPAIR_AWAITED": "WAITING_FOR_REPAIR",
-    "MIGRATING": "ROLLOUT_IN_PROGRESS",
-    "RESTARTS_UNWANTED": "RESTART_NOT_ALLOWED",
-    "RESOURCES_LACKING": "RESOURCES_INSUFFICIENT",
-    "DRAIN_WAITS": "WAITING_FOR_DRAIN",
-    "ROUND_INCOMPLETE": "PLAN_SET_INCOMPLETE",
-}
-"""Names that the pages have already and the code gets just now: delete this, and its uses, when the code has them."""
-
 PUBLISHED_BECAUSE = {
     "FIRST_PLAN": "The topology was never placed. The plan is made before its first start (`planner.first_plan`).",
     "REPAIR": "Executors have no slot, or the plug-in placed lost executors: the controller makes that the plan.",
@@ -123,7 +95,7 @@ def configuration() -> str:
     for setting in settings():
         by_section.setdefault(setting.key.partition(".")[0], []).append(setting)
     for section, found in by_section.items():
-        parts += [f"## {_named(section)}\n", f"{_cell(_renamed(about(section)))}\n"]
+        parts += [f"## {section}\n", f"{_cell(about(section))}\n"]
         parts.append(_table(("setting", "default", "values", "meaning"), [_row(s) for s in found]))
     return "\n".join(parts)
 
@@ -133,13 +105,14 @@ def _row(setting: Setting) -> tuple[str, ...]:
     values = ", ".join(w for w in (setting.range or setting.type, setting.unit) if w)
     marks = ["*advanced*"] * bool(getattr(setting, "advanced", False)) + ["*restart*"] * setting.needs_restart
     meaning = setting.meaning
-    if re.split(r"\W", meaning)[0] not in setting.range.split(", "):  # (a value stays as it is written in the file)
+    first = meaning.split(" ")[0]
+    if first.isalpha() and first not in setting.range.split(", "):  # (values and keys stay as they are in files)
         meaning = meaning[:1].upper() + meaning[1:]
     return (
-        f"`{_named(setting.key)}`",
+        f"`{setting.key}`",
         default,
-        _renamed(values),
-        " ".join([_renamed(meaning.rstrip(".") + "."), *marks]),
+        values,
+        " ".join([meaning.rstrip(".") + ".", *marks]),
     )
 
 
@@ -148,7 +121,7 @@ def _yaml(value: Any) -> str:
         return "none"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return _renamed(msgspec.json.encode(value).decode().strip('"'))
+    return msgspec.json.encode(value).decode().strip('"')
 
 
 def reason_codes() -> str:
@@ -174,7 +147,7 @@ def reason_codes() -> str:
 
 def _codes(meanings: Mapping[str, str], questions: Mapping[str, str] | None = None) -> list[tuple[str, ...]]:
     """Rows of the codes that the program has, in the order of the questions where there are some."""
-    known = {_named(r.value) for r in reasons.Reason}
+    known = {r.value for r in reasons.Reason}
     unknown = (set(PUBLISHED_BECAUSE) | set(SKIPPED_BECAUSE)) ^ known
     if unknown:
         raise SystemExit(
@@ -190,10 +163,10 @@ def _questions() -> dict[str, str]:
     """The question of each gate by code, in the order in which the controller asks; from one table of the code."""
     rows = _reason_table()
     if rows:
-        asked = {_named(str(getattr(r, "code", getattr(r, "reason", "")))): str(r.question) for r in rows}
+        asked = {str(getattr(r, "code", getattr(r, "reason", ""))): str(r.question) for r in rows}
         return {code: question for code, question in asked.items() if question}
     gates = importlib.import_module("stormpilot.decide.gates").GATES
-    return {_named(str(code)): _renamed(question) for question, codes in gates for code in codes}
+    return {str(code): question for question, codes in gates for code in codes}
 
 
 def _reason_table() -> list[Any]:
@@ -212,35 +185,11 @@ def _plugin_codes() -> list[tuple[str, str]]:
     """Constants of the enum with the first sentence of their comments."""
     (file,) = (REPOSITORY / "storm-plugin").glob("*/src/main/java/**/Reason.java")
     found = re.findall(r"/\*\*((?:(?!\*/).)*)\*/\s*([A-Z][A-Z_]+)\b", file.read_text("utf-8"), re.DOTALL)
-    return [(f"`{_named(code)}`", _javadoc(text)) for text, code in found]
+    return [(f"`{code}`", _javadoc(text)) for text, code in found]
 
 
 def _javadoc(text: str) -> str:
     return re.sub(r"\{@code ([^}]*)\}", r"`\1`", " ".join(line.strip(" *") for line in text.splitlines()).strip())
-
-
-def _named(name: str) -> str:
-    """The name that a page has: of a key, of a section, or of a code."""
-    if name in PENDING_RENAMES:
-        return PENDING_RENAMES[name]
-    section, dot, rest = name.partition(".")
-    return f"{PENDING_RENAMES.get(section, section)}{dot}{rest}" if dot else name
-
-
-def _renamed(text: str) -> str:
-    """A sentence with the names that pages have."""
-    for old in sorted((o for o in PENDING_RENAMES if "." in o), key=len, reverse=True):
-        text = text.replace(old, PENDING_RENAMES[old])
-    for old, new in (
-        ("reschedule_timeout_s", "cool_down_s"),
-        ("effect.", "verify."),
-        ("restart, nonstop", "restart, rolling"),
-        ("docs/concepts/rolling-moves.md", "docs/concepts/rolling-moves.md"),
-        ("migration_ended", "rollout_ended"),
-        ("resources_lacking", "resources_insufficient"),
-    ):
-        text = text.replace(old, new)
-    return text
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
