@@ -24,7 +24,7 @@ from stormpilot.paths import Paths
 from stormpilot.submit.submission import prepare, send
 from stormpilot.zookeeper import ZooKeeper, connect
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 HERE = Path(__file__).parent
 KEYED = REPOSITORY / "tests" / "integration" / "routes" / "project"
