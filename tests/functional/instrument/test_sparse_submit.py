@@ -49,7 +49,7 @@ def test_a_decorated_topology_arrives_with_stream_and_collector(tmp_path: Path) 
             env=os.environ | {"LEIN_ROOT": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 0, done.stderr
