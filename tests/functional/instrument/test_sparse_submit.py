@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fake_nimbus import FakeNimbus, serving
+from doubles.fake_nimbus import FakeNimbus, serving
 from stormpilot.instrument.topology import COLLECTOR_CLASS, COLLECTOR_ID
 
 TOPOLOGY = """

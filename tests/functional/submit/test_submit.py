@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fake_nimbus import FakeNimbus, serving
+from doubles.fake_nimbus import FakeNimbus, serving
 from stormpilot.cli import main
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.instrument.topology import COLLECTOR_ID

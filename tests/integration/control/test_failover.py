@@ -48,7 +48,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
         config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
         line = [sys.executable, "-m", "doubles.slow_controller", str(config), str(marker), str(release)]
         with (tmp_path / f"log-{len(started)}").open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+            environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
             started.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment))
         return started[-1]
 

@@ -47,7 +47,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
         config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
         line = [part.replace("CONFIG", str(config)) for part in command]
         with (tmp_path / "log").open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+            environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
             started.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment))
         return started[-1]
 

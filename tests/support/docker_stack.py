@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import stormpilot
 from scene import until
+
+import stormpilot
 
 OURS = {
     service: f"stormpilot/{name}:{stormpilot.__version__}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kazoo.exceptions import KazooException, NoNodeError
+from waiting import until
 
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
@@ -37,9 +38,8 @@ from stormpilot.observe.build import build
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
-from waiting import until
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 PATHS = Paths()
 ROUND_S = 1
@@ -83,7 +83,7 @@ class Scene:
                 stdout=log,
                 stderr=log,
                 cwd=REPOSITORY,
-                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests"},
+                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests:{REPOSITORY}/tests/support"},
             )
 
     def stop_controller(self) -> None:
