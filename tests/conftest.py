@@ -60,7 +60,7 @@ def expire_session() -> Callable[[KazooClient], None]:
 
     def expire(client: KazooClient) -> None:
         twin = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
-        twin.start(timeout=10)
+        twin.start(timeout=300)
         twin.stop()
         twin.close()
 

@@ -17,7 +17,7 @@ NEEDED = ("zookeeper:3.9", "storm:2.8", "python:3.11-slim-bookworm")
 
 
 def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def why_not() -> str | None:

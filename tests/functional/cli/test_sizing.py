@@ -16,7 +16,7 @@ STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def document(*arguments: str | Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_new_topology_gets_its_first_plan_at_once(
     controller = start(msgspec.structs.replace(settings(shared_zookeeper.hosts), cycle=hourly))
     until(lambda: controller.said("held"), "the first cycle, which finds nothing to do")
     shim.submit(topology())
-    until(lambda: shim.applied, "the first plan to be applied", 10)
+    until(lambda: shim.applied, "the first plan to be applied")
     assert all(supervisor for supervisor, _ in shim.placement(ID).values())
     (line,) = controller.said("published plan")
     assert (line["topology"], line["reason"], line["moves"]) == ("flights", "FIRST_PLAN", 6)

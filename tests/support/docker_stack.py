@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import stormpilot
 from scene import until
+
+import stormpilot
 
 OURS = {
     service: f"stormpilot/{name}:{stormpilot.__version__}"
@@ -24,7 +25,7 @@ OURS = {
 
 
 def _docker(*arguments: str) -> str:
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=300, check=False)
     return done.stdout.strip()
 
 
@@ -80,7 +81,7 @@ class Stack:
         """Start everything, of images that are built, and wait for the first applied plan."""
         started = time.monotonic()
         self.compose("up", "-d", timeout_s=300)
-        until(lambda: self.applied("flights"), 240, "a plan for flights to be applied")
+        until(lambda: self.applied("flights"), "a plan for flights to be applied")
         self.applied_after_s = time.monotonic() - started
         out = self.repository / "build"
         out.mkdir(exist_ok=True)
@@ -109,7 +110,7 @@ class Stack:
             ["docker", "exec", self.container(service), *command],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert not check or done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-4000:]}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, VmSize, parse
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sizing.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sizing.example.yaml"
 
 
 @functools.cache

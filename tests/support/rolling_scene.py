@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from scene import PATHS, Scene, until
+
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.rollouts import Rollout
@@ -53,7 +53,7 @@ class RollingScene(Scene):
 
     def lead(self) -> None:
         self.start_controller([sys.executable, "-m", "doubles.placing_controller", self.config, self.placement])
-        until(self.leads, 90, "the controller to lead")
+        until(self.leads, "the controller to lead")
 
     def operator(self) -> Operator:
         return Operator(self.zookeeper, PATHS, "test")

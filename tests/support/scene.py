@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kazoo.exceptions import KazooException, NoNodeError
+from waiting import until
 
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
@@ -38,7 +39,7 @@ from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 PATHS = Paths()
 ROUND_S = 1
@@ -62,7 +63,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.zookeeper = ZooKeeper(self.cluster.zookeeper_hosts)
         self.zookeeper.start()
-        assert self.zookeeper.wait_connected(20.0)
+        assert self.zookeeper.wait_connected(300)
 
     @property
     def config(self) -> Path:
@@ -82,14 +83,14 @@ class Scene:
                 stdout=log,
                 stderr=log,
                 cwd=REPOSITORY,
-                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests"},
+                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests:{REPOSITORY}/tests/support"},
             )
 
     def stop_controller(self) -> None:
         """End it as an operator would."""
         if self.controller is not None and self.controller.poll() is None:
             self.controller.terminate()
-            self.controller.wait(20)
+            self.controller.wait(300)
 
     def submit(self, project_topology: str, name: str, **options: Any) -> str:
         """Submit one of the example topologies under this name; its id."""
@@ -106,7 +107,7 @@ class Scene:
         """Kill a topology at once and wait until no worker of it is left."""
         with Nimbus.connect(self.cluster.nimbus_address) as nimbus:
             nimbus.kill(topology_id.rsplit("-", 2)[0], wait_s=0)
-        until(lambda: not self.workers(topology_id), 60, f"{topology_id} to end")
+        until(lambda: not self.workers(topology_id), f"{topology_id} to end")
 
     def workers(self, topology_id: str | None = None) -> dict[Slot, int]:
         """Process id of every worker by slot."""
@@ -179,7 +180,7 @@ class Scene:
             [STORMPILOT, "status", "-f", "json", "--zookeeper", self.cluster.zookeeper_hosts],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         try:
@@ -203,7 +204,7 @@ class Scene:
         code, shown = self.status()
         return code == 0 and bool(shown["controller"]["up"])
 
-    def cycles(self, n: int, timeout_s: float = 60.0) -> None:
+    def cycles(self, n: int) -> None:
         """Wait until the controller has run so many more cycles."""
         first = self.state()
         before = (first.controller, first.cycles) if first else ("", 0)
@@ -212,7 +213,7 @@ class Scene:
             now = self.state()
             return now is not None and (now.controller != before[0] or now.cycles >= before[1] + n)
 
-        until(done, timeout_s, f"{n} cycles")
+        until(done, f"{n} cycles")
 
     def rounds(self, n: int) -> None:
         """Let Nimbus schedule so many times."""
@@ -320,11 +321,3 @@ def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind
             scene.zookeeper.stop()
     finally:
         cluster.down()
-
-
-def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Wait for a condition, with a deadline."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}"
-        time.sleep(0.3)
