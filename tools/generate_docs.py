@@ -106,7 +106,9 @@ def _row(setting: Setting) -> tuple[str, ...]:
     marks = ["*advanced*"] * bool(getattr(setting, "advanced", False)) + ["*restart*"] * setting.needs_restart
     meaning = setting.meaning
     first = meaning.split(" ")[0]
-    if first.isalpha() and first not in setting.range.split(", "):  # (values and keys stay as they are in files)
+    if not re.search(r"[._]\w", first) and first.rstrip(":,") not in setting.range.split(
+        ", "
+    ):  # (values and keys stay as they are in files)
         meaning = meaning[:1].upper() + meaning[1:]
     return (
         f"`{setting.key}`",
