@@ -55,8 +55,8 @@ test-java: setup ## the plug-in's own tests
 test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
 	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
 	$(BIN)/pytest -q -m spark tests/integration/history
-	$(BIN)/pytest -q --reruns 1 -m "cluster and not faults and not long" tests
-	$(BIN)/pytest -q --reruns 1 -m smoke tests/e2e/faults
+	$(BIN)/pytest -q -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
+	$(BIN)/pytest -q -m smoke tests/e2e/faults
 
 test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs six of them), and what is too long for `test`; 20 minutes
 	$(BIN)/pytest -v -m "faults or long" tests
@@ -69,7 +69,7 @@ docs: setup ## the documents as a site, in build/site; a broken link fails
 
 test-containers: build ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
 	@$(BIN)/python -m tools.release --no-audit >/dev/null
-	$(BIN)/pytest -q --reruns 1 $(addprefix tests/docker/test_,zookeeper.py compose.py compose_lost.py)
+	$(BIN)/pytest -q $(addprefix tests/docker/test_,zookeeper.py compose.py compose_lost.py)
 
 test-docker: dist ## everything in containers: also Spark, the hook, and the install pages word for word; about 20 minutes
 	$(BIN)/pytest -v tests/docker
