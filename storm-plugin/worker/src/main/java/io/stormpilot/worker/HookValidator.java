@@ -1,5 +1,6 @@
 package io.stormpilot.worker;
 
+import io.stormpilot.worker.report.HookConfig;
 import io.stormpilot.worker.route.RoutableTopology;
 import java.util.ArrayList;
 import java.util.List;
