@@ -18,10 +18,10 @@ import org.slf4j.LoggerFactory;
  * Adds the hook to every topology that is submitted ({@code nimbus.topology.validator}), beside
  * hooks of its own, unless it says {@code stormpilot.hook: false}; and lets its tuples follow
  * routes, with executors that stand by, where its configuration asks for it ({@link
- * RoutableTopology}). What the validator of before refuses stays refused: {@value #NEXT} names it.
+ * RoutableTopology}). What the validator of before rejects stays rejected: {@value #NEXT} names it.
  *
  * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted; a wish of its
- * configuration that cannot be is refused.
+ * configuration that cannot be is rejected.
  */
 public final class HookValidator implements ITopologyValidator {
 

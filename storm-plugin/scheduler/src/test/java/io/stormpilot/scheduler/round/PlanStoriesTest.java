@@ -152,7 +152,7 @@ class PlanStoriesTest {
   }
 
   @Test
-  void triesAPlanAgainForAWhileThenRefusesItForGood() {
+  void triesAPlanAgainForAWhileThenRejectsItForGood() {
     Story story = Story.twoWorkers().topology("other", 1, 1).running("other", "sup-2:6700", "1");
     story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
     story.round();

@@ -85,7 +85,7 @@ class ZooKeeperReportsTest {
   }
 
   @Test
-  void configurationWithoutServersIsRefused() {
+  void configurationWithoutServersIsRejected() {
     Map<String, Object> conf = TestZookeeper.conf(1);
     conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of());
     assertThrows(IllegalArgumentException.class, () -> ZooKeeperReports.open(conf, "t-1-1"));
