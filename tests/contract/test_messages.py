@@ -132,7 +132,7 @@ def test_checksum_of_the_example_is_right_and_covers_the_placement() -> None:
     assert plan.checksum == plan.expected_checksum()
     changes: list[dict[str, Any]] = [
         {"plan_id": "p-2"},
-        {"planSet": "r-2"},
+        {"plan_set": "r-2"},
         {"topology_id": "other"},
         {"epoch": 8},
         {"workers": plan.workers[:1]},
