@@ -27,7 +27,7 @@ from stormpilot.messages.core import PlanMessage, TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import predicted
-from stormpilot.model.values import Plan, TopologyPlan, Worker
+from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.planner.methods.exact import optimum
 from stormpilot.submit import submit_topology
 from stormpilot.trafficlog import models
@@ -252,8 +252,7 @@ def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
 
 
 def _placement(plan: PlanMessage) -> Plan:
-    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
-    return Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=workers)])
+    return Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=plan.workers)])
 
 
 def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:

@@ -31,7 +31,7 @@ from stormpilot.messages.core import (
     TopologySnapshot,
     decode,
 )
-from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
@@ -266,7 +266,7 @@ def invariants(
     if plan is not None and scene.applied():
         placement = TopologyPlan(
             id=scene.topology_id,
-            workers=[Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers],
+            workers=plan.workers,
         )
         model = scene.model()
         alone = [t for t in model.topologies if t.id == scene.topology_id]

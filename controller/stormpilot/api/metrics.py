@@ -7,7 +7,6 @@ submitted again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import stormpilot
+from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import TopologySnapshot, TopologyView
@@ -49,7 +49,7 @@ class Metrics:
         board: ProcessStatus,
         *,
         notifications: Callable[[], tuple[Mapping[str, int], int]] = lambda: ({}, 0),
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = clock.now_ms,
     ):
         self.registry = r = CollectorRegistry()
         self.decisions = _counter(r, "decisions", "Decisions per cycle and topology.", "action", "reason")
@@ -212,7 +212,7 @@ class _OnScrape(Collector):
         )
         modes = {(t, m): float(m == v.mode) for t, v in views.items() for m in MODES}
         yield _gauge("topology_mode", "1 for the mode of the topology.", ["topology", "mode"], modes)
-        yield per("topology_paused", "1 while paused.", {t: bool({"_all", t} & seen.paused) for t in snapshots})
+        yield per("topology_paused", "1 while paused.", {t: seen.is_paused(t) for t in snapshots})
         tps, share = {}, {}
         for t, v in views.items():
             for placement, value in (("running", v.inter_node_tps), ("planned", v.planned_inter_node_tps)):

@@ -31,8 +31,8 @@ from stormpilot.decide.restarts import restart_time
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.forecast import Foreseen, foresee
-from stormpilot.model.subset import each_alone, part, with_even_headroom, with_headroom, with_plans
-from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.subset import isolated_by_id, subset, with_even_headroom, with_headroom, with_plans
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.observe.settings import Settings
@@ -108,7 +108,7 @@ class Cycle:
             account.waiting_for = "waiting for the scheduler plug-in to write the cluster: is it in Nimbus?"
             return account
         model, in_use = observation.belief.model, observation.in_use
-        self.memory = self.memory.look(model, now_ms).keep_only(observation.seen.topologies)
+        self.memory = self.memory.observe(model, now_ms).keep_only(observation.seen.topologies)
         account.events, self.told_since = self.told_since, []
         account.running = self._measured(observation, model)
         account.events += self.move_tracker.look(observation, account.running)
@@ -135,7 +135,7 @@ class Cycle:
         for t, back in self.move_tracker.rollbacks(rest, observation, model, lost, account.events).items():
             account.decisions[t] = back.decision
             if back.plan is not None:
-                account.models[t] = part(model, {t})
+                account.models[t] = subset(model, {t})
                 verdict = Verdict({t: back.decision}, {t: back.plan.topologies[0]}, back.plan, self.memory)
                 self.dispatcher.publish(verdict, observation, account)
                 model = with_plans(model, verdict.plans)
@@ -211,8 +211,7 @@ class Cycle:
         for t, m in self.rollout_runner.running(observation).items():
             if t not in states or states[t].degraded:
                 continue
-            workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
-            if not misplaced(with_plans(part(model, {t}), {t: TopologyPlan(id=t, workers=workers)})).get(t):
+            if not misplaced(with_plans(subset(model, {t}), {t: TopologyPlan(id=t, workers=m.target)})).get(t):
                 found[t] = skip(
                     t,
                     Reason.ROLLOUT_IN_PROGRESS,
@@ -232,7 +231,7 @@ class Cycle:
         self.request_handler.finish_refused()
         account.decisions.update(self.request_handler.waiting())
         for t, decision, plan in self.request_handler.to_publish():
-            account.decisions[t], account.models[t] = decision, part(model, {t})
+            account.decisions[t], account.models[t] = decision, subset(model, {t})
             yield Verdict({t: decision}, {t: plan.topologies[0]}, plan, self.memory)
         account.decisions.update(self.request_handler.pending_approval(states, model))
         rest = {t: s for t, s in states.items() if t not in account.decisions}
@@ -249,7 +248,7 @@ class Cycle:
         """The metrics of every topology that is measured, by its id; remembers how much they vary."""
         assert observation.belief is not None
         measured = {}
-        alone = each_alone(model)
+        alone = isolated_by_id(model)
         for topology in model.topologies:
             if observation.belief.readiness[topology.id].ready:
                 metrics = measured[topology.id] = running_metrics(alone[topology.id])
@@ -303,7 +302,7 @@ class Cycle:
                 terms,
                 room_mhz={s.id: s.limit_mhz for s in roomy.supervisors},
                 coming=foreseen.overloaded,
-                measured=part(model, group) if foreseen.moved else None,
+                measured=subset(model, group) if foreseen.moved else None,
             )
             verdict = self._judge(model, standing, group, plan, terms, seen)
             if terms.arrived and not verdict.plans and not first:
@@ -321,9 +320,9 @@ class Cycle:
     ) -> tuple[Plan | tuple[Reason, str], Model, Model, Model]:
         """A plan and the model that it was made for; that of the group alone, with all of B(n) and with headroom."""
         model = foreseen.model
-        standing = part(model, group)
+        standing = subset(model, group)
         with_room = self._with_room(model, choice)
-        roomy = standing if with_room is model else part(with_room, group)
+        roomy = standing if with_room is model else subset(with_room, group)
         whole = standing if foreseen.overloaded or self._pressing(group) else roomy
         first = all(s.new for s in group.values())
         return *self.planners.plan_with_room(roomy, whole, first=first, choice=choice), standing, roomy
@@ -394,8 +393,11 @@ class Cycle:
         if not isinstance(plan, Plan):
             return None
         verdict = self._judge(model, standing, group, plan, terms, seen)
-        reasons = {d.reason for d in verdict.decisions.values()}
-        return verdict if reasons & {Reason.NEW_SUPERVISOR, Reason.GAIN_NOT_SUSTAINED} else None
+        worth_it = any(
+            d.reason is Reason.NEW_SUPERVISOR or d.reason is Reason.GAIN_NOT_SUSTAINED
+            for d in verdict.decisions.values()
+        )
+        return verdict if worth_it else None
 
 
 def _explained(decision: Decision, told: Mapping[str, str]) -> Decision:

@@ -14,7 +14,7 @@ import structlog
 from kazoo.exceptions import CancelledError, KazooException
 from kazoo.recipe.lock import Lock
 
-from stormpilot import logs
+from stormpilot import clock, logs
 from stormpilot.api.service import Service
 from stormpilot.config import Config, zookeeper_auth
 from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
@@ -69,7 +69,7 @@ class Daemon:
         self._audit_log: audit.AuditLog | None = None
         self._cleaner: Cleaner | None = None
         self._away_said = False
-        self._recorder = Recorder(config, self.name, planner, started_at_ms=_now_ms())
+        self._recorder = Recorder(config, self.name, planner, started_at_ms=clock.now_ms())
         self._zookeeper = ZooKeeper(
             config.zookeeper.hosts,
             auth=zookeeper_auth(config.zookeeper),
@@ -104,7 +104,7 @@ class Daemon:
                 if once and self._recorder.cycles:
                     return
         finally:
-            self._recorder.flush(_now_ms())
+            self._recorder.flush(clock.now_ms())
             self._zookeeper.stop()
             self.service.stop()
 
@@ -212,7 +212,7 @@ class Daemon:
                 planner=self._planner,
                 first_planner=self._first_planner,
                 new_id=lambda: uuid.uuid4().hex[:12],
-                clock_ms=_now_ms,
+                clock_ms=clock.now_ms,
                 name=self.name,
             )
             self._lead(cycle, lambda: self._zookeeper.sessions_lost == sessions_lost, once)
@@ -249,7 +249,7 @@ class Daemon:
             if self._zookeeper.connected:
                 try:
                     if changed or time.monotonic() >= due_s:
-                        observation = cycle.observer.look(_now_ms())
+                        observation = cycle.observer.look(clock.now_ms())
                         if time.monotonic() >= due_s or observation.signature != signature:
                             due_s = time.monotonic() + period_s
                             signature = observation.signature
@@ -258,14 +258,14 @@ class Daemon:
                                 self._advance_rollouts(cycle, observation)  # tables that tasks have something to say of
                     elif otd.enabled and time.monotonic() >= step_due_s:
                         step_due_s = time.monotonic() + otd.period_s
-                        self._step(cycle, cycle.observer.look(_now_ms()))
+                        self._step(cycle, cycle.observer.look(clock.now_ms()))
                     else:
-                        cycle.observer.poll_loads(_now_ms())
+                        cycle.observer.poll_loads(clock.now_ms())
                     if cycle.rollout_runner.wanted(observation):
                         poll_s = min(poll_s, ROLLOUT_PERIOD_S)
                         if time.monotonic() >= migrate_due_s:
                             began_s = time.monotonic()
-                            observation = cycle.observer.look(_now_ms())
+                            observation = cycle.observer.look(clock.now_ms())
                             self._advance_rollouts(cycle, observation)
                             migrate_due_s = began_s + max(ROLLOUT_PERIOD_S, 3 * (time.monotonic() - began_s))
                 except UnreachableError as e:
@@ -358,7 +358,7 @@ class Daemon:
         deadline_s = time.monotonic() + load.settle_s + load.window_s + load.max_report_age_s
         said = False
         while not self._stopping.is_set() and time.monotonic() < deadline_s:
-            belief = observer.look(_now_ms()).belief
+            belief = observer.look(clock.now_ms()).belief
             if belief is None or all(r.ready or not r.instrumented for r in belief.readiness.values()):
                 return
             if not said:
@@ -388,7 +388,3 @@ def _newest_epoch(seen: StoreSnapshot) -> int:
     if seen.cluster is not None:
         epochs.append(seen.cluster.shim.epoch_seen)
     return max(epochs, default=0)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

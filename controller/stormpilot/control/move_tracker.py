@@ -19,17 +19,13 @@ from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.core import EffectPart, Restart
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.load import own_load_ratio
-from stormpilot.model.subset import part
-from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
-from stormpilot.model.violations import violations
+from stormpilot.model.subset import subset
+from stormpilot.model.values import Model, Plan, Topology, TopologyPlan
+from stormpilot.model.violations import AMOUNTS, violations
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.publisher import Publisher
 
 log = structlog.get_logger(__name__)
-
-
-SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
-"""What the placement before a move may break: it did when it ran."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +98,12 @@ class MoveTracker:
             if refusal is not None:
                 found[t] = RollbackDecision(refusal)
                 continue
-            workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
-            former = TopologyPlan(id=t, workers=workers)
+            former = TopologyPlan(id=t, workers=move.former)
             plan = Plan(planner="rollback", topologies=[former])
-            wrong = [v for v in violations(part(model, {t}), plan) if v.constraint not in SOFT_ON_THE_WAY_BACK]
+            wrong = [v for v in violations(subset(model, {t}), plan) if v.constraint not in AMOUNTS]
             if wrong:
-                why = f"{wrong[0].constraint}: {wrong[0].text}"
-                given_up, told = give_up_rollback(move, self.facts(subject.topology, observation), why)
+                facts = self.facts(subject.topology, observation)
+                given_up, told = give_up_rollback(move, facts, str(wrong[0]))
                 self.keep(given_up)
                 events += told
                 continue
@@ -194,8 +189,8 @@ class MoveTracker:
                 plan_id=state.plan_id or "",
                 topology=topology.name,
                 at_ms=observation.at_ms,
-                applied_s=(state.applied_at_ms - state.published_at_ms) / 1000,
-                recovery_s=(max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
+                applied_s=max(0, state.applied_at_ms - state.published_at_ms) / 1000,
+                recovery_s=max(0, max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
                 downtime_s=statistics.median(returns[task].downtime_s for task in expected),
                 tasks=len(expected),
             )

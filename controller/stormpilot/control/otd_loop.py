@@ -24,7 +24,7 @@ from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.compiled import Compiled, Ints, compile_model
-from stormpilot.model.subset import part, plan_of
+from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.methods import otd
@@ -71,7 +71,7 @@ class OtdLoop:
         ready = {t: s for t, s in states.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
         if not ready:
             return None, []
-        standing = part(model, ready)
+        standing = subset(model, ready)
         compiled = compile_model(standing)
         frame = frame_of(compiled)
         layout = running_layout(frame)
@@ -119,7 +119,7 @@ class OtdLoop:
         thresholds: otd.Thresholds,
     ) -> Decision:
         """Why `moved` moves: the executor, and the one that gets its tuples where it stays itself."""
-        seen = predict(part(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
+        seen = predict(subset(model, {topology_id}), plan_of(plan, topology_id), self.config.planner.traffic)
         why = (
             "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
         )

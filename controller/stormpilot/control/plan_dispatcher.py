@@ -19,10 +19,10 @@ from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.reasons import Reason, skip
 from stormpilot.decide.report import CycleReport
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import BasedOn, HistoryEntry, WorkerPart
+from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import with_plans
-from stormpilot.model.values import Topology, TopologyPlan, Worker
+from stormpilot.model.values import Topology, TopologyPlan
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
@@ -64,7 +64,7 @@ class PlanDispatcher:
     def _roll(self, ids: Sequence[str], verdict: Verdict, observation: Observation, account: CycleReport) -> list[str]:
         """Begin rollouts for the plans that restart nothing; which are left, to be published as they are."""
         assert observation.belief is not None
-        gone_out = {t: _placement(e.plan.workers, t) for t, e in account.plans.items()}
+        gone_out = {t: TopologyPlan(id=t, workers=e.plan.workers) for t, e in account.plans.items()}
         model = with_plans(observation.belief.model, gone_out)
         running = {t.id: t for t in model.topologies}
         moving = {t: verdict.plans[t] for t in ids if account.decisions[t].moved_executors}
@@ -159,15 +159,6 @@ class PlanDispatcher:
             window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
             moved=moved,
             workers=restarted_workers(topology, placement),
-            former=_parts(as_it_runs(topology)),
+            former=as_it_runs(topology).workers,
             promise=decision.promise,
         )
-
-
-def _parts(plan: TopologyPlan) -> list[WorkerPart]:
-    return [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
-
-
-def _placement(workers: Sequence[WorkerPart], topology_id: str) -> TopologyPlan:
-    own = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in workers]
-    return TopologyPlan(id=topology_id, workers=own)

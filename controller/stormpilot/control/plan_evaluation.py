@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from stormpilot.config import Config
+from stormpilot.control.planner_client import PlanOne
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.evaluate import Criteria
 from stormpilot.decide.judge import Verdict, judge
@@ -19,12 +20,6 @@ from stormpilot.model.values import Model, Plan, Topology, TopologyPlan
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import routable
-
-BY_CHOICE = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.GAIN_BELOW_COST, Reason.GAIN_NOT_SUSTAINED})
-"""Decisions for which a plan that restarts nothing may be the better one."""
-UNWANTED = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.REBALANCED, Reason.OTD})
-"""Reasons that never restart workers with `decide.move_strategy: rolling`; relief and requests may."""
-PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
 
 
 @dataclass
@@ -68,13 +63,13 @@ class PlanEvaluator:
         def judged(made: Plan) -> tuple[Verdict, float]:
             """What is decided of a plan, and what it wins."""
             ways = self.ways(model, running, {tp.id: tp for tp in made.topologies}, seen)
-            evaluator = {t: w.manner for t, w in ways.items()}
-            verdict = judge(standing, states, made, memory, replace(terms, evaluator=evaluator))
+            strategies = {t: w.manner for t, w in ways.items()}
+            verdict = judge(standing, states, made, memory, replace(terms, strategies=strategies))
             moving = [d for d in verdict.decisions.values() if _moves(d)]
             return verdict, sum(_net(d, self.config.decide.payback_s) for d in moving)
 
         verdict, net = judged(plan)
-        tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason in BY_CHOICE]
+        tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason.row.try_rolling]
         if not tried:
             return self._wanted(verdict)
         routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in states}
@@ -119,7 +114,7 @@ class PlanEvaluator:
 def unwanted(decision: Decision) -> Decision | None:
     """The decision not to, where a plan by choice needs restarts and those are not wanted; None: it may be."""
     manner = decision.manner
-    if manner is None or not manner.forbidden or decision.reason not in UNWANTED or not _moves(decision):
+    if manner is None or not manner.forbidden or decision.reason.row.may_restart or not _moves(decision):
         return None
     text = f"{decision.text}; {manner.text}, and decide.move_strategy is rolling"
     return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)

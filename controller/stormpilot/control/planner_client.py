@@ -42,6 +42,8 @@ TINY = Model(
     traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
 )
 
+PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
+"""A plan of every topology of a model, or the reason for which there is none."""
 Params = Mapping[str, float | int | str | bool | None]
 
 
@@ -98,7 +100,7 @@ class Planners:
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
         if wrong:
-            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
+            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0]}"
         return plan
 
     def plan_with_room(

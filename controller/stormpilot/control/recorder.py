@@ -86,6 +86,7 @@ class Recorder:
             task_refresh_s=None
             if self.config.decide.move_strategy == "restart"
             else self.config.rollout.task_refresh_s,
+            approval_max_age_s=self.config.decide.approval_max_age_s,
         )
         put(encode(self.state))
 

@@ -14,36 +14,30 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from stormpilot.config import Config
+from stormpilot.control.planner_client import PlanOne
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
 from stormpilot.decide.drain import (
     admit_leaving,
     cannot_leave,
     decide_leaving,
-    leaving,
+    must_leave,
     wait_for,
     whose_move,
 )
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Decision
 from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting, Request
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
-from stormpilot.model.subset import part
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan
-from stormpilot.model.violations import violations
 from stormpilot.observe.settings import Settings
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import Append, ConflictError, Delete, Put, Step
 
 Lost = tuple[list[str], int]
 """Supervisors that were lost lately, and how many are known (`Memory.lost`)."""
-PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
-
-
-def wrong(model: Model, plan: Plan) -> list[str]:
-    """What is wrong with a plan, as sentences."""
-    return [f"{v.constraint}: {v.text}" for v in violations(model, plan)]
 
 
 @dataclass
@@ -68,7 +62,7 @@ class RequestHandler:
         for t, pending in settings.requests.items():
             if t in states:
                 config, traffic = self.config.decide, self.config.planner.traffic
-                self.answers[t] = answer(pending.request, states[t], model, wrong, *lost, config, now_ms, traffic)
+                self.answers[t] = answer(pending.request, states[t], model, *lost, config, now_ms, traffic)
         asked = {t for t in self.answers if self._verb(t) == "plan" and not self.answers[t].done}
         asked = {t for t in asked if self.answers[t].decision is None}
         return {t: replace(s, asked=t in asked) for t, s in states.items()}
@@ -108,7 +102,7 @@ class RequestHandler:
         return request.entry.plan.plan_id if approved and request is not None and request.entry else None
 
     def beside(self, entry: HistoryEntry, before: str | None, model: Model | None) -> list[Step]:
-        """What is written in the transaction that publishes a plan: its audit record, and the end of its request."""
+        """The steps beside the one that publishes a plan: its audit record, the end of its request and its proposal."""
         t, a = entry.plan.topology_id, self.answers.get(entry.plan.topology_id)
         inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
         result = f"published {entry.plan.plan_id}, {entry.moved_executors} executors move"
@@ -129,7 +123,7 @@ class RequestHandler:
             inputs_hash=inputs,
             carried_out_by=self.name,
         )
-        return [self._record(record)]
+        return [*self._without_proposal(t), self._record(record)]
 
     def _write(self, steps: Sequence[Step]) -> None:
         """A request, hold or proposal that somebody changed meanwhile is seen anew in the next cycle."""
@@ -154,9 +148,8 @@ class RequestHandler:
             steps.append(Put(p.hold(topology_id), encode(a.hold), standing))
         elif a.lift_hold and standing is not None:
             steps.append(Delete(p.hold(topology_id), standing))
-        if a.drop_proposal:
-            _, version = self.publisher.proposal(topology_id)
-            steps += [] if version is None else [Delete(p.proposal(topology_id), version)]
+        if a.drop_proposal or plan_id:
+            steps += self._without_proposal(topology_id)
         record = AuditRecord(
             id=f"a-{self.new_id()}",
             at_ms=self.now_ms,
@@ -173,6 +166,11 @@ class RequestHandler:
             carried_out_by=self.name,
         )
         return [*steps, self._record(record)]
+
+    def _without_proposal(self, topology_id: str) -> list[Step]:
+        """The removal of a proposal, which is out of date once a plan is published."""
+        _, version = self.publisher.proposal(topology_id)
+        return [] if version is None else [Delete(self.publisher.paths.proposal(topology_id), version)]
 
     def _record(self, record: AuditRecord) -> Append:
         return Append(self.publisher.paths.audit("e-"), encode(record))
@@ -197,7 +195,7 @@ class RequestHandler:
         decide, drains = self.config.decide, self.settings.drains
         asked: list[DrainSetting | PinSetting | ExcludeSetting] = [*drains.values()]
         asked += [*self.settings.pins, *self.settings.exclusions]
-        why = leaving(model, misplaced(model), drains)
+        why = must_leave(model, misplaced(model), drains)
         held: dict[str, Decision] = {}
         planned: dict[str, tuple[Decision, Plan, Model]] = {}
         mover = whose_move(states, decide, self.now_ms)
@@ -212,7 +210,7 @@ class RequestHandler:
             if mover is not None and mover != t and subject.mode == "act":
                 held[t] = wait_for(t, states[mover], text, decide.restart_s)
                 continue
-            alone = part(model, {t})
+            alone = subset(model, {t})
             starts = {t: misplaced(alone).get(t, [])}
             for standing in (rest_stands_still(alone, starts), rest_keeps_its_nodes(alone, starts), alone):
                 answer_ = plan_one(standing)
@@ -235,7 +233,7 @@ class RequestHandler:
         for t, s in states.items():
             if s.approval and s.mode == "act" and t not in self.answers:
                 proposal, _ = self.publisher.proposal(t)
-                decision = still_waiting(proposal, s, model, wrong, self.config.decide, self.now_ms)
+                decision = still_waiting(proposal, s, model, self.config.decide, self.now_ms)
                 if decision is not None:
                     found[t] = decision
         return found

@@ -25,8 +25,8 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up
-from stormpilot.model.subset import part
-from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
+from stormpilot.model.subset import subset
+from stormpilot.model.values import Model, Topology, TopologyPlan
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
@@ -200,7 +200,7 @@ class RolloutRunner:
         """The present step by what is measured now, or other steps where it cannot be done any more."""
         assert observation.belief is not None
         measured = observation.belief.readiness[t].ready
-        alone = _with_cpu(part(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
+        alone = _with_cpu(subset(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
         if len(placed(facts)) != len(alone.topologies[0].executors):
             return facts
         if m.stage.switches:
@@ -215,8 +215,7 @@ class RolloutRunner:
                 stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
                 return replace(facts, stage=stage)
             why = away
-        workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
-        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.rollout.max_surge_workers)
+        anew = sequence(spare, TopologyPlan(id=t, workers=m.target), self.config.rollout.max_surge_workers)
         return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
 
     # --- what is seen -------------------------------------------------------------------------------------------------
@@ -258,7 +257,7 @@ class RolloutRunner:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
             followed = observation.seen.moves.get(t, MoveState(topology_id=t))
-            entry, move = plan_of_step(before, found, facts, part(observation.belief.model, {t}), followed, names)
+            entry, move = plan_of_step(before, found, facts, subset(observation.belief.model, {t}), followed, names)
             withdrawn = after.withdrawn + int(found.withdraw)
             after = msgspec.structs.replace(after, standing_plan_id=entry.plan.plan_id, withdrawn=withdrawn)
             record = Append(self.publisher.paths.audit("e-"), encode(record_of_step(entry, before, name, names)))
@@ -271,7 +270,7 @@ class RolloutRunner:
         for text in found.said:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
-            kind = EventKind.MIGRATION_DONE if after.outcome == "DONE" else EventKind.MIGRATION_ENDED
+            kind = EventKind.ROLLOUT_DONE if after.outcome == "DONE" else EventKind.ROLLOUT_ENDED
             text = after.sentence(facts.now_ms)
             self._ended.append(Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps)))
         elif after.phase != before.phase or after.step != before.step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.observe.reader import StoreSnapshot
 
 log = structlog.get_logger(__name__)
@@ -33,7 +34,7 @@ class StatusLog:
                 topology=name,
                 plan=status.plan_id,
                 code=status.code,
-                after_s=round((status.since_ms - published.message.created_at_ms) / 1000, 1),
+                **_after(status, published.message),
                 text=status.text,
             )
         self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
@@ -41,3 +42,11 @@ class StatusLog:
             if path not in self._problems:
                 log.warning("cannot be read, left out", path=path, why=why)
         self._problems = set(seen.problems)
+
+
+def _after(status: StatusMessage, plan: PlanMessage) -> dict[str, float]:
+    """Seconds from publishing the plan to its status; Nimbus and the controller may have different clocks."""
+    if status.plan_id != plan.plan_id:
+        return {}  # of a plan before: its time of publishing is gone
+    after_s = round((status.since_ms - plan.created_at_ms) / 1000, 1)
+    return {"after_s": after_s} if after_s >= 0 else {"after_s": 0.0, "nimbus_clock_behind_s": -after_s}

@@ -11,8 +11,8 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
 from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import ALL
 from stormpilot.zookeeper.paths import Paths
 
 WHOLE_MS = 10_000
@@ -37,7 +37,7 @@ def topology_states(
     for t in model.topologies:
         readiness = observation.belief.readiness[t.id]
         published, settings = seen.plans.get(t.id), seen.settings
-        modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (t.name, ALL)]
+        modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (setting_key(t.name), ALL)]
         rule = policy(t.name, seen.topologies[t.id].config, config, *modes)
         path = paths.plan(t.id)
         states[t.id] = TopologyState(
@@ -46,8 +46,8 @@ def topology_states(
             mode_from=rule.mode_from + (f"; {rule.note}" if rule.note else ""),
             approval=rule.approval,
             hold=settings.holds.get(t.id),
-            frozen=settings.frozen.get(t.name) or settings.frozen.get(ALL),
-            paused=bool({ALL, t.name} & seen.paused),
+            frozen=settings.frozen.get(setting_key(t.name)) or settings.frozen.get(ALL),
+            paused=seen.is_paused(t.name),
             not_ready=None if readiness.ready else readiness.text,
             ready_at_ms=readiness.expected_at_ms,
             instrumented=readiness.instrumented,

@@ -1,4 +1,4 @@
-"""What a cycle tells: its sentence for the log, and its state for `stormpilot status`."""
+"""Report of a cycle: its sentence for the log, and the views of the topologies for `stormpilot status`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
 
 NOT_EMPTIED = 20
-"""So many executors or workers that cannot be routed around are named."""
+"""The most executors or workers that a view names as not routable."""
 
 
 @dataclass
 class CycleReport:
-    """Gathers what happens during the cycle at `at_ms`.
+    """The report of the cycle at `at_ms`.
 
-    By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
-    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still,
-    `thresholds` those that are not as configured, `recommendations` what is said of what replay recommends.
-    `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
-    known since the last cycle what became of them.
+    By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
+    `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
+    configured, `recommendations` of replay as sentences. `events` began in this cycle, `restarts` are the times of
+    earlier moves, `ended` the moves that ended since the last cycle.
     """
 
     at_ms: int
@@ -51,7 +50,7 @@ class CycleReport:
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
-        """What the log says: an event and its fields. What was published, else what would be, else why nothing is."""
+        """The log line as event and fields: published plans, else proposals, else the reasons for neither."""
         fields: dict[str, Any]
         if self.waiting_for:
             event, fields = "held", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
@@ -66,7 +65,7 @@ class CycleReport:
         return event, {**fields, "took_ms": round(took_ms)}
 
     def views(self, readiness_of: Mapping[str, Readiness], since_ms: Mapping[str, int]) -> list[TopologyView]:
-        """Every topology with its decision and what it costs now; `readiness_of` and `since_ms` by topology id."""
+        """Every topology with its decision and present traffic; `readiness_of` and `since_ms` are by topology id."""
         views = []
         for topology_id, decision in sorted(self.decisions.items()):
             readiness = readiness_of[topology_id]

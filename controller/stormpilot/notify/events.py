@@ -19,23 +19,15 @@ from stormpilot.observe.reader import StoreSnapshot
 
 Status = Literal["info", "firing", "resolved"]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
-LASTING: Mapping[str, EventKind] = {
-    "MASS_FAILURE": "mass_failure",
-    "INFEASIBLE": "infeasible",
-    "PLANNER_FAILED": "planner_failed",
-}
-"""Reasons to leave a topology as it is that a person should know of."""
 BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.MOVE_WORSE: ("move_worse", "info"),
     Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),
     Began.ROLLBACK_IMPOSSIBLE: ("rollback_impossible", "info"),
-    Began.MIGRATION_ENDED: ("rollout_ended", "info"),
+    Began.ROLLOUT_ENDED: ("rollout_ended", "info"),
     Began.RESOURCES_INSUFFICIENT: ("resources_insufficient", "firing"),
     Began.RESOURCES_SUFFICIENT: ("resources_insufficient", "resolved"),
 }
 """What a cycle tells once, by itself."""
-ROLLBACK = "ROLLBACK"
-"""Reasons that begin so take a move back."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +84,9 @@ class EventDetector:
         """The plans that were published."""
         for topology_id, entry in account.plans.items():
             decision = account.decisions[topology_id]
-            back = decision.reason.value.startswith(ROLLBACK)
             moves = f"{entry.moved_executors} executors move"
             yield msgspec.structs.replace(
-                _of(account, decision, "rollback" if back else "published", "info"),
+                _of(account, decision, decision.reason.row.notify or "published", "info"),
                 text=f"{account.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",
                 plan_id=entry.plan.plan_id,
                 planner=entry.plan.planner,
@@ -122,8 +113,8 @@ class EventDetector:
     def _lasts(self, account: CycleReport) -> Iterator[Event]:
         now: dict[tuple[str, str], Event] = {}
         for topology_id, decision in sorted(account.decisions.items()):
-            kind = LASTING.get(decision.reason.value)
-            if kind is not None:
+            kind = decision.reason.row.notify
+            if kind is not None and decision.reason.row.kind == "gate":
                 who = "" if kind == "mass_failure" else topology_id
                 event = _of(account, decision, kind, "firing")
                 if kind == "mass_failure":  # one thing, however many topologies it holds

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scene import PATHS, Scene, invariants, until
-from stormpilot.messages.core import WorkerPart, plan_checksum
+from stormpilot.messages.core import Worker, plan_checksum
 
 Fields = dict[str, Any]
 MUTATIONS = 50
@@ -45,7 +45,7 @@ def held(scene: Scene) -> Iterator[Fields]:
 def sealed(fields: Fields) -> bytes:
     """The plan with the checksum that fits what it says."""
     workers = [
-        WorkerPart(supervisor=w["supervisor"], port=w["port"], executors=[tuple(e) for e in w["executors"]])
+        Worker(supervisor=w["supervisor"], port=w["port"], executors=[tuple(e) for e in w["executors"]])
         for w in fields["workers"]
     ]
     fields["checksum"] = plan_checksum(

@@ -17,7 +17,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, Worker, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher
 from stormpilot.publish.epoch import raise_epoch
@@ -148,7 +148,7 @@ def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> H
         topology_id=topology_id,
         epoch=1,
         plan_set_topologies=[ID, OTHER],
-        workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
+        workers=[Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return HistoryEntry(plan=msgspec.structs.replace(message, checksum=message.expected_checksum()), reason="GAIN")
 
@@ -162,7 +162,7 @@ def test_former_placement_that_is_too_large_to_go_with_its_plan_is_left_out(
     session.start()
     assert session.wait_connected(300)
     entry = _entry(ID, {("a", 6702): (1, 2, 3, 4, 5, 6)})
-    former = [WorkerPart(supervisor="b", port=p, executors=[(p, p)]) for p in range(200)]
+    former = [Worker(supervisor="b", port=p, executors=[(p, p)]) for p in range(200)]
     state = MoveState(topology_id=ID, phase="moving", plan_id=entry.plan.plan_id, former=former)
     monkeypatch.setattr(publisher, "TRANSACTION_BYTES", len(encode(entry.plan)) + len(encode(entry)) + 1000)
     Publisher(session, paths, raise_epoch(session, paths)).publish([entry], {}, [state])

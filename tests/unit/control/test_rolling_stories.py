@@ -79,7 +79,7 @@ def test_a_plan_whose_workers_can_be_emptied_is_carried_out_without_restarts_and
     assert first.effect is None
     assert last.effect is not None
     assert last.effect.verdict == "HELPED"
-    assert [e.kind for e in w.events] == [EventKind.MIGRATION_DONE, EventKind.MOVE_HELPED]
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_DONE, EventKind.MOVE_HELPED]
     assert [s.executors for s in w.moves(t).spent] == [1, 1]
 
 
@@ -241,7 +241,7 @@ def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     assert m is not None
     assert m.outcome in ("DISTURBED", "OVERTAKEN")
     assert all_active(w, t)
-    ended = [e for e in w.events if e.kind is EventKind.MIGRATION_ENDED]
+    ended = [e for e in w.events if e.kind is EventKind.ROLLOUT_ENDED]
     assert [e.alert for e in ended] == [True] * (m.outcome == "DISTURBED")
 
 

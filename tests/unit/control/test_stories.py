@@ -13,7 +13,7 @@ from doubles.snapshots import T0_MS
 from doubles.world import World, plan_in
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
-from stormpilot.messages.core import WorkerPart, encode
+from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -191,8 +191,8 @@ def test_what_storm_made_of_a_rebalance_becomes_the_plan_when_nothing_is_better(
 
 def test_plan_whose_executors_are_not_those_of_the_topology_any_more_counts_as_rebalanced() -> None:
     """StoreSnapshot in the snapshot, before the plug-in has said anything of it."""
-    same = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
-    merged = [WorkerPart(supervisor="a", port=1, executors=[(1, 2), (3, 4)])]
+    same = [Worker(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
+    merged = [Worker(supervisor="a", port=1, executors=[(1, 2), (3, 4)])]
     assert not subject(plan=plan_message(workers=same)).rebalanced
     assert subject(plan=plan_message(workers=merged)).rebalanced
 

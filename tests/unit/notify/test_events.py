@@ -142,7 +142,7 @@ def test_what_a_cycle_tells_once_is_passed_on() -> None:
         return Began(kind, ID, "flights", "text", NOW_MS, 1.0, 2.0)
 
     kinds = [EventKind.MOVE_WORSE, EventKind.MOVE_WITHOUT_GAIN, EventKind.ROLLBACK_IMPOSSIBLE]
-    kinds.append(EventKind.MIGRATION_ENDED)
+    kinds.append(EventKind.ROLLOUT_ENDED)
     assert told(EventDetector(), events=[began(k) for k in kinds]) == [
         ("move_worse", "info"),
         ("move_without_gain", "info"),
