@@ -13,15 +13,20 @@ from stormpilot.decide.requests import Wrong, unfit
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
+NEEDS_NO_APPROVAL = frozenset(
+    {Reason.FIRST_PLAN, Reason.REPAIR, Reason.APPROVED, Reason.ROLLBACK, Reason.ROLLBACK_EFFECT}
+)
+"""What nobody waits for, what an operator asked for, and the way back from a move that made it worse."""
+
 
 def with_approval(verdict: Verdict, states: Mapping[str, TopologyState]) -> Verdict:
-    """Plans that would move running executors of a topology with approval become proposal.
+    """Plans that would move running executors of a topology with approval become proposals.
 
-    A first plan, a repair, and what moves nothing go through.
+    `NEEDS_NO_APPROVAL` and what moves nothing go through.
     """
     decisions = dict(verdict.decisions)
     for t, d in decisions.items():
-        free = d.reason in (Reason.FIRST_PLAN, Reason.REPAIR) or not d.moved_executors
+        free = d.reason in NEEDS_NO_APPROVAL or not d.moved_executors
         if d.action == "publish" and states[t].approval and not free:
             text = f"{d.reason}: {d.text}"
             decisions[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
