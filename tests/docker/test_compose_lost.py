@@ -10,7 +10,6 @@ import json
 import subprocess
 
 import pytest
-
 from docker_stack import Stack
 from scene import until
 

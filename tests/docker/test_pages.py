@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from scene import until
 
 pytestmark = pytest.mark.timeout(1800)

@@ -83,7 +83,8 @@ class Scene:
                 stdout=log,
                 stderr=log,
                 cwd=REPOSITORY,
-                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests:{REPOSITORY}/tests/support"},
+                env=os.environ
+                | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests:{REPOSITORY}/tests/support"},
             )
 
     def stop_controller(self) -> None:

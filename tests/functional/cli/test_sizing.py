@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sizing_problems import EXAMPLE
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

@@ -179,13 +179,13 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
     controller.config.write_text(text + "decide: {mode: atc}\n")
     assert reload("admin") == 202
     until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused")
-    assert not said("configuration read anew")
+    assert not said("configuration reloaded")
     assert mode() == "advise"
 
     controller.config.write_text(text + "decide: {mode: act}\n")
     assert reload("admin") == 202
     until(lambda: mode() == "act", "the new mode")
-    assert said("configuration read anew", "decide.mode")
+    assert said("configuration reloaded", "decide.mode")
     assert controller.stop() == 0
 
 
@@ -196,7 +196,7 @@ def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: Sh
         controller = spawn(zookeeper.hosts, other.getsockname()[1])
 
         def cycles() -> list[dict[str, Any]]:
-            return [x for x in controller.lines() if x["event"] in ("held", "proposed plan")]
+            return [x for x in controller.lines() if x["event"] in ("no change", "proposed plan")]
 
         until(cycles, "a cycle")
         (said,) = [x for x in controller.lines() if x["event"].startswith("the API is not served")]

@@ -88,7 +88,7 @@ def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
     acting = advising.replace("mode: advise", "mode: act").replace("period_s: 1,", "period_s: 2,")
     controller.write(acting.replace("api: {enabled: false}", "api: {enabled: false, port: 1}"))
     until(lambda: mode() == "act", "the new mode")
-    assert controller.said("configuration read anew", "cycle.period_s, decide.mode")
+    assert controller.said("configuration reloaded", "cycle.period_s, decide.mode")
     assert controller.said("need a restart", "api.port")
     until(lambda: shim.applied, "a plan, now that it may act")
     last = state()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scene import REPOSITORY
 
 from integration.local.words import wait_until
-from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.build import LOAD_HOOK

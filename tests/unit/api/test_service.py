@@ -102,9 +102,9 @@ def test_move_between_two_cycles_is_told(make: Make) -> None:
     service, outbox = make(), Outbox()
     service._webhook = outbox  # type: ignore[assignment]
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id="t-1"), reason="OTD", moved_executors=1)
-    account = CycleReport(NOW_MS, names={"t-1": "t"}, decisions={"t-1": Decision("t-1", "publish", Reason.OTD, "one")})
-    account.plans["t-1"] = entry
-    service.step_done(account)
+    decision = Decision("t-1", "publish", Reason.OTD, "one")
+    report = CycleReport(NOW_MS, names={"t-1": "t"}, decisions={"t-1": decision}, plans={"t-1": entry})
+    service.step_done(report)
     assert [(e.event, e.reason, e.plan_id) for e in outbox.events] == [("published", "OTD", "p-1")]
 
 
