@@ -21,7 +21,7 @@ from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, 
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.planner_client import Compute, warm_up
 from stormpilot.control.recorder import Recorder
-from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.publish.cleaner import Cleaner
@@ -101,6 +101,16 @@ class Daemon:
                     log.warning("ZooKeeper went away", why=e)
                 except DeposedError as e:
                     log.warning("stepped down", why=e)
+                except RefusedError as e:
+                    if once:
+                        raise
+                    log.error("cannot lead, rejoining election", why=e, retry_s=self._config.cycle.period_s)
+                    self._stopping.wait(self._config.cycle.period_s)
+                except Exception:  # what lies in ZooKeeper is written by others
+                    if once:
+                        raise
+                    log.exception("cannot lead, rejoining election")
+                    self._stopping.wait(self._config.cycle.period_s)
                 if once and self._recorder.cycles:
                     return
         finally:
@@ -273,11 +283,14 @@ class Daemon:
                     due_s = 0.0
                 except DeposedError:
                     raise
-                except Exception:  # what lies in ZooKeeper is written by others
+                except Exception as e:  # what lies in ZooKeeper is written by others
                     if once:
                         raise
-                    log.exception("the cluster could not be looked at, the next cycle tries again")
-                    self.service.cycle_failed()
+                    if isinstance(e, StormpilotError):
+                        log.error("the cluster could not be read; retrying next period", why=e)
+                    else:
+                        log.exception("the cluster could not be read; retrying next period")
+                    self._tell_failure(cycle, e)
                     due_s = time.monotonic() + period_s
                     self._stopping.wait(period_s)
             else:
@@ -313,9 +326,23 @@ class Daemon:
             raise
         except ConflictError as e:
             log.warning("the controller's state was not written", why=e)
-        except Exception:
-            log.exception("cycle failed, the next one comes")
-            self.service.cycle_failed()
+        except StormpilotError as e:
+            log.error("cycle failed; retrying next period", why=e)
+            self._tell_failure(cycle, e)
+        except Exception as e:
+            log.exception("cycle failed; retrying next period")
+            self._tell_failure(cycle, e)
+
+    def _tell_failure(self, cycle: Cycle, error: Exception) -> None:
+        """Have `status` say why no cycle is complete, where even that may be written."""
+        self.service.cycle_failed()
+        try:
+            epoch, put = cycle.publisher.epoch.number, cycle.publisher.put
+            self._recorder.record_failure(str(error), epoch, lambda data: put(self._paths.controller, data))
+        except (UnreachableError, DeposedError):
+            raise
+        except StormpilotError as e:
+            log.debug("the controller's state was not written", why=e)
 
     def _step(self, cycle: Cycle, observation: Observation) -> None:
         """One step of `otd`; said only when something moves."""
@@ -324,8 +351,11 @@ class Daemon:
             account = cycle.step(observation)
         except (UnreachableError, DeposedError):
             raise
+        except StormpilotError as e:
+            log.error("step of otd failed; retrying next period", why=e)
+            return
         except Exception:
-            log.exception("step of otd failed, the next one comes")
+            log.exception("step of otd failed; retrying next period")
             return
         if any(d.action != "skip" for d in account.decisions.values()):
             event, fields = account.sentence((time.monotonic() - started_s) * 1000)
@@ -338,8 +368,10 @@ class Daemon:
             cycle.advance_rollouts(observation)
         except (UnreachableError, DeposedError):
             raise
+        except StormpilotError as e:
+            log.error("a look at rollouts failed; retrying next period", why=e)
         except Exception:
-            log.exception("a look at rollouts failed, the next one comes")
+            log.exception("a look at rollouts failed; retrying next period")
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""

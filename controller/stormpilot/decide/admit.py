@@ -21,10 +21,10 @@ ANSWER_MS = 60_000
 class TopologyState:
     """One topology as the gates see it.
 
-    `not_ready` says what its load data lack (None: complete), `plan` is the published one, `plan_problem` why what is
-    published cannot be read, `unplaced_since_ms` since when executors run nowhere, `move` what became of the last move.
-    `blackout` names the window in which nothing that runs may be moved, `blackout_until_ms` is its end. `torn`: its
-    plan belongs to a round of which an earlier leader wrote only a part.
+    `not_ready` says what its load data lack (None: complete; `over_limit`: they are more than is read), `plan` is the
+    published one, `plan_problem` why what is published cannot be read, `unplaced_since_ms` since when executors run
+    nowhere, `move` what became of the last move. `blackout` names the window in which nothing that runs may be moved,
+    `blackout_until_ms` is its end. `torn`: its plan belongs to a round of which an earlier leader wrote only a part.
 
     `mode_from` says who set the mode, `approval` whether moves wait for an operator, `hold` until when the topology
     stays as it is, `frozen` which setting cannot be read; `asked`: an operator wants a plan now. `silent`: executors on
@@ -37,6 +37,7 @@ class TopologyState:
     not_ready: str | None = None
     ready_at_ms: int | None = None
     instrumented: bool = True
+    over_limit: bool = False
     plan: PlanMessage | None = None
     plan_problem: str | None = None
     plan_written_ms: int = 0
@@ -240,6 +241,7 @@ def _unmeasured(subject: TopologyState) -> Decision | None:
     if subject.not_ready is None or (subject.degraded and not (subject.placed and subject.instrumented)):
         return None
     reason = Reason.INSUFFICIENT_METRICS if subject.instrumented else Reason.NOT_INSTRUMENTED
+    reason = Reason.REPORTS_OVER_LIMIT if subject.over_limit else reason
     return skip(subject.topology.id, reason, subject.not_ready, until_ms=subject.ready_at_ms)
 
 

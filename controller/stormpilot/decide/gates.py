@@ -37,7 +37,7 @@ GATES: tuple[tuple[str, tuple[Reason, ...]], ...] = (
     ("the last plan is old enough", (Reason.COOL_DOWN,)),
     ("the last move is judged, and no back-off", (Reason.MOVE_BEING_EVALUATED, Reason.BACK_OFF)),
     ("the plug-in has placed what was lost", (Reason.WAITING_FOR_REPAIR,)),
-    ("enough is measured", (Reason.NOT_INSTRUMENTED, Reason.INSUFFICIENT_METRICS)),
+    ("enough is measured", (Reason.NOT_INSTRUMENTED, Reason.INSUFFICIENT_METRICS, Reason.REPORTS_OVER_LIMIT)),
     ("no other topology is leaving a drained host just now", (Reason.WAITING_FOR_DRAIN,)),
     ("there is a plan", (Reason.PLANNER_FAILED, Reason.INFEASIBLE, Reason.RESOURCES_INSUFFICIENT)),
     ("the plan is better than what runs", (Reason.NO_BETTER_PLAN,)),

@@ -14,7 +14,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import Message, decode
+from stormpilot.messages.core import Message
 from stormpilot.messages.settings import (
     ALL,
     DrainSetting,
@@ -27,6 +27,7 @@ from stormpilot.messages.settings import (
     threshold_of_key,
     topology_of_key,
 )
+from stormpilot.observe.plausible import read_message
 from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -85,7 +86,7 @@ class SettingsReader:
         parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.threshold_setting()]
         found = self._zookeeper.children(parents, self._watch)
         paths = [f"{parent}/{n}" for parent, names in zip(parents, found, strict=True) for n in names]
-        nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch), strict=True))
+        nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch, keep_denied=True), strict=True))
         drain, pin, exclude, hold, request, threshold = (
             {n: (f"{parent}/{n}", node) for n in names if (node := nodes[f"{parent}/{n}"]) is not None}
             for parent, names in zip(parents, found, strict=True)
@@ -134,7 +135,7 @@ class SettingsReader:
 
     def _decode(self, node: Node, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
         try:
-            message = decode(node.data, kind, path)
+            message = read_message(node, kind, path)
         except UsageError as e:
             problems[path] = str(e)
             last = self._last_good.get(path)
