@@ -163,5 +163,6 @@ def test_message_above_64_kib_is_compressed_and_read_back() -> None:
 
 
 def test_message_above_the_limit_of_a_znode_is_refused() -> None:
+    why = "".join(chr(i * 7919 % 50_000 + 300) for i in range(900_000))
     with pytest.raises(UsageError, match=f"over the limit of {MAX_BYTES} bytes"):
-        encode(PauseSetting(why="".join(chr(i * 7919 % 50_000 + 300) for i in range(900_000))))
+        encode(AuditRecord(id="a", at_ms=1, who="ops", verb="mode", target="t", why=why))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Node, Put, Step
+from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Node, NodeStat, Put, Step
 
 
 class MemoryZooKeeper:
@@ -14,9 +14,20 @@ class MemoryZooKeeper:
         self._clock_ms = clock_ms
         self._nodes: dict[str, Node] = {}
         self._numbers: dict[str, int] = {}
+        self._written: dict[str, tuple[Node, int]] = {}
 
-    def read(self, paths: Sequence[str], watch: object = None) -> list[Node | None]:
+    def read(self, paths: Sequence[str], watch: object = None, *, keep_denied: bool = False) -> list[Node | None]:
         return [self._nodes.get(p) for p in paths]
+
+    def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
+        return [None if (n := self._nodes.get(p)) is None else self._stat(p, n) for p in paths]
+
+    def _stat(self, path: str, node: Node) -> NodeStat:
+        last, number = self._written.get(path, (None, 0))
+        if last is not node:
+            number = 1 + max((n for _, n in self._written.values()), default=0)
+            self._written[path] = (node, number)
+        return NodeStat(number, node.written_at_ms, len(node.data), len(self._children(path)))
 
     def children(self, paths: Sequence[str], watch: object = None) -> list[list[str]]:
         return [self._children(p) for p in paths]

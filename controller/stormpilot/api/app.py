@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from litestar import Litestar, Response, get
 from litestar.datastructures import State
 from litestar.di import Provide
@@ -26,6 +28,8 @@ from stormpilot.errors import StormpilotError
 
 PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 64 * 1024
+READY_S = 5.0
+"""What reading the leader's state may take for `/readyz`."""
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -60,14 +64,14 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
     def healthz() -> Response[health.Health]:
         return _health(health.alive(source.board, source.config))
 
-    @get("/readyz", sync_to_thread=True, include_in_schema=False)
-    def readyz() -> Response[health.Health]:
-        age_s = None
-        if source.board.part == "standby":
-            try:
-                age_s = source.status()["controller"].get("last_cycle_age_s")
-            except StormpilotError:
-                age_s = None
+    threads = anyio.CapacityLimiter(2)
+
+    @get("/readyz", include_in_schema=False)
+    async def readyz() -> Response[health.Health]:
+        age_s: float | None = None
+        if source.board.part == "standby":  # its threads are its own: those of other requests may all be taken
+            with anyio.move_on_after(READY_S):
+                age_s = await anyio.to_thread.run_sync(_leaders_age_s, source, limiter=threads, abandon_on_cancel=True)
         return _health(health.ready(source.board, source.config, age_s))
 
     app = Litestar(
@@ -99,6 +103,15 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
         debug=False,
     )
     return app
+
+
+def _leaders_age_s(source: Source) -> float | None:
+    """How old the state is that the leader wrote; None where that is not known."""
+    try:
+        age_s: float | None = source.status()["controller"].get("last_cycle_age_s")
+    except StormpilotError:
+        return None
+    return age_s
 
 
 def _page(path: str, name: str) -> Any:

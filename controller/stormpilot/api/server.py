@@ -12,14 +12,13 @@ from typing import Any
 import structlog
 import uvicorn
 
+from stormpilot.api.connections import Admission, GuardedProtocol
 from stormpilot.config import ApiSection
 from stormpilot.errors import StormpilotError, UsageError
 
 log = structlog.get_logger(__name__)
 RETRY_S = 10.0
 """How often an address that is taken is tried again: whoever holds it may be our predecessor, on its way out."""
-CONNECTIONS = 100
-"""More are told to come later (503): what is slow or many must not take the controller's memory."""
 GRACE_S = 2
 
 
@@ -65,10 +64,10 @@ class Server:
         section = self._section
         check_certificate(section)
         configuration = uvicorn.Config(
-            self._make_app(),
+            Admission(self._make_app()),
             ssl_certfile=section.cert_file,
             ssl_keyfile=section.key_file,
-            http="h11",
+            http=GuardedProtocol,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -76,7 +75,6 @@ class Server:
             access_log=False,
             proxy_headers=False,  # whoever is on this machine could claim to come from anywhere
             server_header=False,
-            limit_concurrency=CONNECTIONS,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=GRACE_S,
             h11_max_incomplete_event_size=32 * 1024,

@@ -93,6 +93,16 @@ class Daemon:
                     log.warning("ZooKeeper connection lost", why=e)
                 except DeposedError as e:
                     log.warning("stepped down", why=e)
+                except RefusedError as e:
+                    if once:
+                        raise
+                    log.error("cannot lead, rejoining election", why=e, retry_s=self._current.config.cycle.period_s)
+                    self._stopping.wait(self._current.config.cycle.period_s)
+                except Exception:  # what lies in ZooKeeper is written by others
+                    if once:
+                        raise
+                    log.exception("cannot lead, rejoining election")
+                    self._stopping.wait(self._current.config.cycle.period_s)
                 if once and self._recorder.cycles:
                     return
         finally:

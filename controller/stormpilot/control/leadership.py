@@ -15,7 +15,7 @@ from stormpilot.config import Config
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.recorder import Recorder
 from stormpilot.control.schedule import Job, Schedule
-from stormpilot.errors import UnreachableError
+from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.publisher import DeposedError
@@ -105,11 +105,11 @@ class Leadership:
             self.schedule.now("cycle")
         except DeposedError:
             raise
-        except Exception:
+        except Exception as e:
             if once:
                 raise
-            log.exception("cluster could not be observed; retrying next period")
-            self.service.cycle_failed()
+            self._failed("cluster could not be observed", e)
+            self._record_failure(e)
             self.schedule.began("cycle", time.monotonic())
             self.stopping.wait(self._config.cycle.period_s)
 
@@ -147,9 +147,9 @@ class Leadership:
             raise
         except ConflictError as e:
             log.warning("the controller's state was not written", why=e)
-        except Exception:
-            log.exception("cycle failed; retrying next period")
-            self.service.cycle_failed()
+        except Exception as e:  # noqa: BLE001 (logged with its trace)
+            self._failed("cycle failed", e)
+            self._record_failure(e)
         if not self._rollouts_wanted():
             self._advance_rollouts(observation)  # tables that tasks have something to say of
 
@@ -160,8 +160,8 @@ class Leadership:
             report = self.cycle.step(self._observe())
         except (UnreachableError, DeposedError):
             raise
-        except Exception:
-            log.exception("step of otd failed; retrying next period")
+        except Exception as e:  # noqa: BLE001 (logged with its trace)
+            self._failed("step of otd failed", e)
             return
         if any(d.action != "skip" for d in report.decisions.values()):
             event, fields = report.sentence((time.monotonic() - started_s) * 1000)
@@ -176,8 +176,8 @@ class Leadership:
             self.cycle.advance_rollouts(observation)
         except (UnreachableError, DeposedError):
             raise
-        except Exception:
-            log.exception("a look at rollouts failed; retrying next period")
+        except Exception as e:  # noqa: BLE001 (logged with its trace)
+            self._failed("rollouts could not be advanced", e)
 
     def _poll_loads(self) -> None:
         self.cycle.observer.poll_loads(self.now_ms())
@@ -194,6 +194,23 @@ class Leadership:
     def _observe(self) -> Observation:
         self._observation = observation = self.cycle.observer.look(self.now_ms())
         return observation
+
+    def _failed(self, event: str, error: Exception) -> None:
+        """One line for an error of ours, a trace for any other."""
+        known = isinstance(error, StormpilotError)
+        log.error(f"{event}; retrying next period", why=error, exc_info=None if known else error)
+
+    def _record_failure(self, error: Exception) -> None:
+        """Have `status` tell why no cycle is complete, where even that may be written."""
+        self.service.cycle_failed()
+        publisher = self.cycle.publisher
+        try:
+            put = partial(publisher.put, publisher.paths.controller)
+            self.recorder.record_failure(str(error), publisher.epoch.number, put)
+        except (UnreachableError, DeposedError):
+            raise
+        except StormpilotError as e:
+            log.debug("the controller's state was not written", why=e)
 
     def _keep_house(self, observation: Observation) -> None:
         """Copy the audit to its file, and remove what dead topologies left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 import stormpilot
@@ -15,12 +16,14 @@ from stormpilot.logs import line
 from stormpilot.messages.core import ControllerState, encode
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
+from stormpilot.operate.status import FAILED
 from stormpilot.trafficlog import models, retention
 from stormpilot.trafficlog.rows import log_window
 from stormpilot.trafficlog.writer import TrafficLog
 
 log = structlog.get_logger(__name__)
 HOUSEKEEPING_MS = 600_000
+MOST_CHARACTERS = 500
 
 
 @dataclass
@@ -82,11 +85,27 @@ class Recorder:
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(report.restarts),
+            approval_max_age_s=self.current.config.decide.approval_max_age_s,
             task_refresh_s=None
             if self.current.config.decide.move_strategy == "restart"
             else self.current.config.rollout.task_refresh_s,
         )
         put(encode(self.state))
+
+    def record_failure(self, why: str, epoch: int, put: Callable[[bytes], None]) -> None:
+        """Write why a cycle failed in place of its sentence; the time stays that of the last one that was complete."""
+        last = self.state or ControllerState(
+            controller=self.name,
+            version=stormpilot.__version__,
+            epoch=epoch,
+            started_at_ms=self.started_at_ms,
+            written_at_ms=self.started_at_ms,
+            period_s=self.current.config.cycle.period_s,
+            cycles=self.cycles,
+            planner=self.current.planner,
+            sentence="",
+        )
+        put(encode(msgspec.structs.replace(last, sentence=f"{FAILED}{why[:MOST_CHARACTERS]}")))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership)."""

@@ -52,6 +52,7 @@ def topology_states(
             not_ready=None if readiness.ready else readiness.text,
             ready_at_ms=readiness.expected_at_ms,
             instrumented=readiness.instrumented,
+            over_limit=readiness.over_limit,
             plan=published.message if published else None,
             plan_problem=snapshot.problems.get(path),
             plan_written_ms=published.written_at_ms if published else 0,

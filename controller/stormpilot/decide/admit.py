@@ -22,7 +22,8 @@ ANSWER_MS = 60_000
 class TopologyState:
     """One topology as the gates see it.
 
-    `not_ready` names the gaps in its load data (None: complete). `plan` is the published plan; `plan_problem` is the
+    `not_ready` names the gaps in its load data (None: complete);
+    `over_limit`: they are more than the controller reads. `plan` is the published plan; `plan_problem` is the
     reason for which the published plan cannot be read. `unplaced_since_ms` is the time since which executors run
     nowhere. `move` is the state of the last move. `blackout` names the window in which nothing that runs may be moved,
     `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
@@ -38,6 +39,7 @@ class TopologyState:
     not_ready: str | None = None
     ready_at_ms: int | None = None
     instrumented: bool = True
+    over_limit: bool = False
     plan: PlanMessage | None = None
     plan_problem: str | None = None
     plan_written_ms: int = 0
@@ -267,6 +269,7 @@ def _unmeasured(subject: TopologyState) -> Decision | None:
     if subject.not_ready is None or (subject.degraded and not (subject.placed and subject.instrumented)):
         return None
     reason = Reason.INSUFFICIENT_METRICS if subject.instrumented else Reason.NOT_INSTRUMENTED
+    reason = Reason.REPORTS_OVER_LIMIT if subject.over_limit else reason
     return skip(subject.topology.id, reason, subject.not_ready, until_ms=subject.ready_at_ms)
 
 

@@ -203,6 +203,7 @@ class Reason(enum.StrEnum):
     )
     NOT_INSTRUMENTED = _gate("NOT_INSTRUMENTED", _MEASURED, "it does not report load")
     INSUFFICIENT_METRICS = _gate("INSUFFICIENT_METRICS", _MEASURED, "not enough of the window is measured")
+    REPORTS_OVER_LIMIT = _gate("REPORTS_OVER_LIMIT", _MEASURED, "its load reports are more than the controller reads")
     WAITING_FOR_DRAIN = _gate(
         "WAITING_FOR_DRAIN",
         "no other topology is leaving a drained host just now",

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from stormpilot import clock
 from stormpilot.doctor import ensemble
-from stormpilot.errors import RefusedError, StormpilotError
+from stormpilot.errors import RefusedError, StormpilotError, UsageError
+from stormpilot.messages.failures import failures_named
+from stormpilot.messages.limits import HISTORY, text_within
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.paths import Paths
 
+T = TypeVar("T")
 NIMBUS_TIMEOUT_S = 5.0
 STORM_ROOT = "/storm"
 
@@ -145,14 +147,19 @@ class _Stamped(msgspec.Struct, rename="camel"):
 
 def _stamp(data: bytes) -> int | None:
     try:
-        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-        return msgspec.json.decode(text, type=_Stamped).written_at_ms
-    except (msgspec.MsgspecError, OSError, EOFError):
+        return _fields(data, _Stamped).written_at_ms
+    except UsageError:
         return None
 
 
 class _Mined(msgspec.Struct, rename="camel"):
     mined_at_ms: int
+
+
+def _fields(data: bytes, kind: type[T]) -> T:
+    """These fields of a message of whatever kind."""
+    with failures_named("the message", kind.__name__):
+        return msgspec.json.decode(text_within(data, HISTORY), type=kind)
 
 
 def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
@@ -162,8 +169,8 @@ def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
         if node is None:
             continue
         try:
-            found[i] = msgspec.json.decode(node.data, type=_Mined).mined_at_ms
-        except msgspec.MsgspecError:
+            found[i] = _fields(node.data, _Mined).mined_at_ms
+        except UsageError:
             found[i] = node.written_at_ms
     return found
 

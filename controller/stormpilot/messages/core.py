@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.messages.failures import check_times, failures_named
+from stormpilot.messages.limits import limits_of, text_within
 
 SCHEMA = 1
 GZIP_ABOVE_BYTES = 64 * 1024
 MAX_BYTES = 900 * 1024
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -366,30 +367,34 @@ M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message) -> bytes:
-    """JSON, gzip above 64 KiB; `UsageError` above 900 KiB (ZooKeeper's limit is 1 MiB)."""
+    """JSON, gzip above 64 KiB; `UsageError` above what a znode holds, and above what `decode` would unpack."""
+    name = type(message).__name__
     data = msgspec.json.encode(message)
+    most_bytes = limits_of(type(message)).unpacked_bytes
+    if len(data) > most_bytes:
+        raise UsageError(f"{name} is {len(data)} bytes unpacked, over the limit of {most_bytes} bytes")
     if len(data) > GZIP_ABOVE_BYTES:
         data = gzip.compress(data, compresslevel=6, mtime=0)
     if len(data) > MAX_BYTES:
-        raise UsageError(
-            f"{type(message).__name__} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode"
-        )
+        raise UsageError(f"{name} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode")
     return data
 
 
 def decode(data: bytes, kind: type[M], where: str) -> M:
-    """Read a message; `UsageError` names `where`, the field and what was expected, or the newer schema."""
-    try:
-        if data[:2] == _GZIP_MAGIC:
-            data = gzip.decompress(data)
-        schema = msgspec.json.decode(data, type=_Versioned).schema
+    """Read a message within the limits of its kind; every failure is a `UsageError`.
+
+    Its text names `where`, the field and what was expected, or the limit, or the newer schema.
+    """
+    with failures_named(where, kind.__name__):
+        text = text_within(data, limits_of(kind))
+        schema = msgspec.json.decode(text, type=_Versioned).schema
         if schema > SCHEMA:
             raise UsageError(
                 f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
             )
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, OSError, EOFError, ValueError) as e:
-        raise UsageError(f"{where}: not a valid {kind.__name__}: {e}") from e
+        message = msgspec.json.decode(text, type=kind)
+        check_times(message)
+        return message
 
 
 class _Versioned(msgspec.Struct):

@@ -10,7 +10,8 @@ class Readiness:
     """Whether a topology is measured well enough to plan on; if not, `text` says what is missing.
 
     `missing` are tasks without a usable report, `expected_at_ms` when the data should be complete (None: nobody knows),
-    `reports_age_s` the age of the oldest report among those expected.
+    `over_limit`: it reports more than is read of one topology. `reports_age_s` the age of the oldest report among those
+    expected.
     """
 
     ready: bool
@@ -19,3 +20,4 @@ class Readiness:
     missing: tuple[int, ...] = ()
     expected_at_ms: int | None = None
     reports_age_s: float | None = None
+    over_limit: bool = False

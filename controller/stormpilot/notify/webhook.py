@@ -15,6 +15,7 @@ import structlog
 
 from stormpilot.config import NotifySection
 from stormpilot.errors import UsageError
+from stormpilot.notify.cutter import Cutter
 from stormpilot.notify.events import Event
 
 log = structlog.get_logger(__name__)
@@ -62,6 +63,7 @@ class Webhook:
         self._stopping = False
         self._cut = threading.Event()
         self._failing = False
+        self._cutter = Cutter()
         self.outcomes: Counter[str] = Counter(sent=0, failed=0, dropped=0)
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
@@ -101,6 +103,7 @@ class Webhook:
 
     def _run(self) -> None:
         with requests.Session() as session:
+            self._cutter.mount(session)
             while not self._cut.is_set():
                 with self._changed:
                     self._changed.wait_for(lambda: self._events or self._stopping)
@@ -136,17 +139,23 @@ class Webhook:
 
     def _post(self, session: requests.Session, event: Event) -> tuple[str, bool]:
         """Why it was not taken (empty: it was), and whether to try again; without the URL, which may be a secret."""
+        most_s = 2 * self._section.timeout_s  # for the connection, and for the answer
         try:
-            with session.post(
-                self._section.url or "",
-                data=msgspec.json.encode(event),
-                headers={"Content-Type": "application/json", "User-Agent": "stormpilot", **self._headers},
-                timeout=self._section.timeout_s,
-                allow_redirects=False,
-                stream=True,
-            ) as answer:
+            with (
+                self._cutter.within(most_s),
+                session.post(
+                    self._section.url or "",
+                    data=msgspec.json.encode(event),
+                    headers={"Content-Type": "application/json", "User-Agent": "stormpilot", **self._headers},
+                    timeout=self._section.timeout_s,
+                    allow_redirects=False,
+                    stream=True,
+                ) as answer,
+            ):
                 status = answer.status_code
         except requests.RequestException as e:
+            if self._cutter.was_cut:
+                return f"no answer within {most_s:g} s", True
             return type(e).__name__, not isinstance(e, requests.exceptions.InvalidURL)
         if 200 <= status < 300:
             return "", False

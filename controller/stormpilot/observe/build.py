@@ -35,11 +35,10 @@ from stormpilot.model.values import (
     Topology,
 )
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
+from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.standby import by_table
 
-LOAD_STREAM = "stormpilot_load"
-"""The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
 DEFAULT_RACK = "/default-rack"
@@ -59,11 +58,15 @@ Rates = Mapping[int, TaskRates]
 
 @dataclass(frozen=True)
 class ModelWithReadiness:
-    """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason."""
+    """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason.
+
+    `failed`: topologies (ids) of which nothing but the snapshot could be used, and why.
+    """
 
     model: Model
     readiness: Mapping[str, Readiness]
     ignored: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def build(
@@ -74,6 +77,7 @@ def build(
     cpu_limit_ratio: float,
     now_ms: int,
     tables: Mapping[str, Routes] | None = None,
+    over_limit: Mapping[str, str] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -85,27 +89,41 @@ def build(
         B(n) / CPU(n): the part of a node's CPU that planning may fill.
     tables
         Routing tables by topology id: who stands by.
+    over_limit
+        By topology id, which bound its load reports break.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     mhz = _node_mhz(live, topologies, rates)
     ids = {s.id for s in live}
     median_mhz = statistics.median(mhz.values()) if mhz else DEFAULT_MHZ
     ignored: Counter[str] = Counter()
-    built, traffic, readiness = [], [], {}
+    built: list[Topology] = []
+    traffic: list[Edge] = []
+    readiness: dict[str, Readiness] = {}
+    failed: dict[str, str] = {}
     for topology_id, snapshot in sorted(topologies.items()):
-        fresh = {t: r for t, r in rates.get(topology_id, {}).items() if _usable(r, load)}
-        topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored)
-        table = None if tables is None else tables.get(topology_id)
-        topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
+        own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
+        try:
+            fresh = {t: r for t, r in own.items() if _usable(r, load)}
+            topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored)
+            topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
+            ready = _readiness(snapshot, own, load, now_ms)
+        except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
+            failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
+            topology, edges = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored)
+            ready = Readiness(ready=False, text=failed[topology_id])
+        if over_limit and topology_id in over_limit:
+            ready = Readiness(ready=False, text=over_limit[topology_id], over_limit=True)
         built.append(topology)
         traffic += edges
-        readiness[topology_id] = _readiness(snapshot, rates.get(topology_id, {}), load, now_ms)
+        readiness[topology_id] = ready
     return ModelWithReadiness(
         model=Model(
             supervisors=[_supervisor(s, mhz[s.id], cpu_limit_ratio) for s in live], topologies=built, traffic=traffic
         ),
         readiness=readiness,
         ignored=ignored,
+        failed=failed,
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import Message, decode
+from stormpilot.messages.core import Message
+from stormpilot.observe.plausible import read_message
 from stormpilot.zookeeper.client import Node
 
 M = TypeVar("M", bound=Message)
@@ -23,7 +24,7 @@ class LastGood:
         if node is None:
             return None
         try:
-            message = decode(node.data, kind, path)
+            message = read_message(node, kind, path)
         except UsageError as e:
             problems[path] = str(e)
             last = self._messages.get(path)

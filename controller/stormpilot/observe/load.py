@@ -116,12 +116,13 @@ class LoadHistory:
 
     def take(self, reports: Iterable[LoadReport], now_ms: int) -> None:
         """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
+        before, self._newest = self._newest, {}
         for report in reports:
             name = (report.topology_id, report.reporter)
-            newest = self._newest.get(name)
+            newest = before.get(name)
+            self._newest[name] = report
             if newest is report or newest == report:
                 continue  # nothing new; what a worker that moved left behind says that for ever
-            self._newest[name] = report
             tasks = self._samples.setdefault(report.topology_id, {})
             for load in report.tasks:
                 self._take(report.topology_id, tasks, (load.task, report.worker is not None), load, now_ms)

@@ -95,7 +95,8 @@ class Observer:
     def counters(self) -> dict[str, int]:
         """Cumulative since the start."""
         rejected = {f"load_rejected_{why}": n for why, n in sorted(self._history.rejected.items())}
-        return rejected | {f"load_ignored_{why}": n for why, n in sorted(self._ignored.items())}
+        refused = {f"load_refused_{why}": n for why, n in sorted(self._reader.refused.items()) if n}
+        return rejected | refused | {f"load_ignored_{why}": n for why, n in sorted(self._ignored.items())}
 
     def poll_loads(self, now_ms: int) -> None:
         """Read the load reports of the topologies of the last look."""
@@ -114,6 +115,9 @@ class Observer:
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
+        if belief is not None and belief.failed:
+            failed = {f"{t} (reports)": text for t, text in belief.failed.items()}
+            seen = replace(seen, problems={**seen.problems, **failed})
         in_use = EffectiveThresholds()
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
@@ -161,7 +165,9 @@ class Observer:
         # tasks that a rollout routes around come back: until it is over they do not count as standing by
         moving = {t for t, v in seen.rollouts.items() if v.message is not None and v.message.running}
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
-        belief = build(cluster, seen.topologies, rates, self._load, self._cpu_limit_ratio, now_ms, tables)
+        belief = build(
+            cluster, seen.topologies, rates, self._load, self._cpu_limit_ratio, now_ms, tables, self._reader.over_limit
+        )
         self._ignored.update(belief.ignored)
         return belief
 

@@ -26,11 +26,15 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.observe.last_good import LastGood
+from stormpilot.observe.plausible import read_message
+from stormpilot.observe.reports import Reports
 from stormpilot.observe.settings import Settings, SettingsReader
 from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
+
+MAX_NAME_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,11 @@ class Reader:
 
     A snapshot that was readable once and is not any more (somebody wrote into it) stays believed as it was: slots that
     it holds must not look free. A load report that cannot be read is left out: its tasks grow old.
+
+    Attributes
+    ----------
+    over_limit
+        Topologies (ids) whose load reports were beyond a bound when they were read last, and which.
     """
 
     def __init__(self, zookeeper: ZooKeeper, paths: Paths, watch: Watch | None = None):
@@ -95,7 +104,8 @@ class Reader:
         self._watch = watch
         self._last_good = LastGood()
         self._decode = self._last_good.decode
-        self._loads: dict[str, tuple[Node, LoadReport]] = {}
+        self._reports = Reports(zookeeper, paths)
+        self.over_limit: Mapping[str, str] = {}
         self._settings = SettingsReader(zookeeper, paths, watch)
 
     def read(self) -> StoreSnapshot:
@@ -117,8 +127,8 @@ class Reader:
         # we write these ourselves
         unwatched = {p.controller, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)}
         watched = [n for n in names if n not in unwatched]
-        nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch), strict=True))
-        nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched)), strict=True))
+        nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch, keep_denied=True), strict=True))
+        nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched), keep_denied=True), strict=True))
         lock_nodes = self._zookeeper.read([f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])])
 
         problems: dict[str, str] = {}
@@ -130,6 +140,7 @@ class Reader:
             node = nodes[p.plan(i)]
             if node is not None:
                 plans[i] = PublishedPlan(self._plan(node, p.plan(i), problems), node.version, node.written_at_ms)
+        written_at_ms = {i: n.written_at_ms for i in ids if (n := nodes[p.topology(i)]) is not None}
         statuses = {
             i: m for i in status_ids if (m := self._decode(nodes[p.status(i)], StatusMessage, p.status(i), problems))
         }
@@ -138,8 +149,10 @@ class Reader:
             if name not in modes and nodes[p.mode(name)] is not None:
                 modes[name] = ModeSetting(mode="advise", by="unreadable setting")
         self._last_good.keep_only(nodes)
+        cluster = self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems)
+        self._reports.know(topologies, cluster, written_at_ms)
         return StoreSnapshot(
-            cluster=self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems),
+            cluster=cluster,
             topologies=topologies,
             plans=plans,
             statuses=statuses,
@@ -149,7 +162,7 @@ class Reader:
             moves={i: v for i in ids if (v := self._decode(nodes[p.moves(i)], MoveState, p.moves(i), problems))},
             rollouts=self._versioned(nodes, {i: p.rollout(i) for i in ids}, Rollout, problems),
             tables=self._versioned(nodes, {i: p.routes(i) for i in ids}, Routes, problems),
-            contenders=tuple(n.data.decode(errors="replace") for n in lock_nodes if n is not None),
+            contenders=tuple(n.data[:MAX_NAME_BYTES].decode(errors="replace") for n in lock_nodes if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
             settings=self._settings.read(problems),
             thresholds={
@@ -167,31 +180,23 @@ class Reader:
         for i, path, node in zip(topology_ids, paths, self._zookeeper.read(paths), strict=True):
             with contextlib.suppress(UsageError):
                 if node is not None:
-                    found[i] = decode(node.data, Profile, path)
+                    found[i] = read_message(node, Profile, path)
         return found
 
-    def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
-        """Read the load reports of these topologies; also what could not be read (path -> reason).
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How much of load reports was not believed so far, by reason."""
+        return self._reports.refused
 
-        One that was not written since the last time is the same object again: decoding is what costs.
+    def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
+        """Read the load reports of these topologies; also what is wrong with others (path -> reason).
+
+        They are held against the snapshots that were read last. One that was not written since the last time is the
+        same object again: decoding is what costs.
         """
-        p = self._paths
-        reporters = self._zookeeper.children([p.load(i) for i in topology_ids])
-        paths = [p.load(i, r) for i, rs in zip(topology_ids, reporters, strict=True) for r in rs]
-        problems: dict[str, str] = {}
-        kept: dict[str, tuple[Node, LoadReport]] = {}
-        for path, node in zip(paths, self._zookeeper.read(paths), strict=True):
-            if node is None or not node.data:
-                continue
-            last = self._loads.get(path)
-            try:
-                kept[path] = (
-                    last if last is not None and last[0] == node else (node, decode(node.data, LoadReport, path))
-                )
-            except UsageError as e:
-                problems[path] = str(e)
-        self._loads = kept
-        return [report for _, report in kept.values()], problems
+        found = self._reports.read(topology_ids)
+        self.over_limit = found.over_limit
+        return list(found.reports), dict(found.problems)
 
     def _versioned(
         self, nodes: Mapping[str, Node | None], paths: Mapping[str, str], kind: type[M], problems: dict[str, str]
@@ -202,7 +207,7 @@ class Reader:
             if node is None:
                 continue
             try:
-                found[i] = Versioned(decode(node.data, kind, path), node.version)
+                found[i] = Versioned(read_message(node, kind, path), node.version)
             except UsageError as e:
                 problems[path] = str(e)
                 found[i] = Versioned(None, node.version)
@@ -222,7 +227,7 @@ class Reader:
 
     def _plan(self, node: Node, path: str, problems: dict[str, str]) -> PlanMessage | None:
         try:
-            plan = decode(node.data, PlanMessage, path)
+            plan = read_message(node, PlanMessage, path)
         except UsageError as e:
             problems[path] = str(e)
             return None

@@ -88,7 +88,7 @@ class SettingsReader:
         parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.threshold_setting()]
         found = self._zookeeper.children(parents, self._watch)
         paths = [f"{parent}/{n}" for parent, names in zip(parents, found, strict=True) for n in names]
-        nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch), strict=True))
+        nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch, keep_denied=True), strict=True))
         drain, pin, exclude, hold, request, threshold = (
             {n: (f"{parent}/{n}", node) for n in names if (node := nodes[f"{parent}/{n}"]) is not None}
             for parent, names in zip(parents, found, strict=True)

@@ -13,6 +13,8 @@ import msgspec
 from stormpilot import clock
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import Message, TopologySnapshot, decode, encode
+from stormpilot.messages.failures import json_value
+from stormpilot.messages.limits import PLAN
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
 from stormpilot.operate.topology_ref import UnknownTopologyError, topology_ref
@@ -127,8 +129,8 @@ class Operator:
 def shown(node: Node) -> object:
     """What a znode holds, as a JSON value."""
     try:
-        return msgspec.json.decode(node.data)
-    except (msgspec.MsgspecError, ValueError):
+        return json_value(node.data, PLAN, "the znode")
+    except UsageError:
         return "unreadable"
 
 

@@ -18,6 +18,9 @@ from stormpilot.zookeeper.paths import Paths
 STUCK_PERIODS = 3
 """A leader whose last cycle is this many periods old is stuck."""
 LEAST_STUCK_S = 30.0
+FAILED = "cycle failed: "
+"""How the sentence of a controller begins whose last cycle failed."""
+UNTOLD = "it could not write why (its log has the reason; stormpilot doctor checks what it may write)"
 
 
 def stuck_after_s(period_s: float) -> float:
@@ -63,7 +66,8 @@ def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     elif leader != state.controller:
         shown |= {"up": True, "text": "starting"}
     elif age_s > stuck_after_s(state.period_s):
-        shown["text"] = f"STUCK: it holds the leadership, but its last cycle was {age(age_s)} ago"
+        why = state.sentence if state.sentence.startswith(FAILED) else UNTOLD
+        shown["text"] = f"STUCK: it holds the leadership, but its last cycle was {age(age_s)} ago: {why}"
     else:
         shown |= {"up": True, "text": "up"}
     return shown
@@ -281,4 +285,7 @@ def age(seconds: float) -> str:
 
 
 def _clock(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from stormpilot.zookeeper.client import Check, ConflictError, Put, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
+MOST_DIGITS = 18
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -41,4 +43,6 @@ def raise_epoch(zookeeper: ZooKeeper, paths: Paths, least: int = 0) -> Epoch:
 
 
 def _number(data: bytes) -> int:
-    return int(data) if data.strip().isdigit() else 0
+    """The number in the znode; 0 for what is none, or does not fit into the 64 bits of the plug-in."""
+    text = data.strip()
+    return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0

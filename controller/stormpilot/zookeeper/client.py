@@ -51,13 +51,31 @@ class ConflictError(RefusedError):
         self.path = path
 
 
+class DeniedError(RefusedError):
+    """The access list of a znode does not let us do what we want."""
+
+
 @dataclass(frozen=True)
 class Node:
-    """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock)."""
+    """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
+
+    `denied`: its access list does not let us read it.
+    """
 
     data: bytes
     version: int
     written_at_ms: int
+    denied: bool = False
+
+
+@dataclass(frozen=True)
+class NodeStat:
+    """A znode without its data; `transaction` is the one that wrote it last: the same for as long as it is the same."""
+
+    transaction: int
+    written_at_ms: int
+    bytes: int
+    children: int
 
 
 @dataclass(frozen=True)
@@ -194,8 +212,11 @@ class ZooKeeper:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
-        """Read many znodes at once (pipelined); None for one that is not there. `watch` hears of the next change."""
+    def read(self, paths: Sequence[str], watch: Watch | None = None, *, keep_denied: bool = False) -> list[Node | None]:
+        """Read many znodes at once (pipelined); None for one that is not there. `watch` hears of the next change.
+
+        One that we may not read ends the reading with `RefusedError`; with `keep_denied` it is an empty, denied one.
+        """
         found: list[Node | None] = []
         for first in range(0, len(paths), _PIPELINE):
             calls = [(p, self.client.get_async(p, watch)) for p in paths[first : first + _PIPELINE]]
@@ -205,6 +226,21 @@ class ZooKeeper:
                     found.append(Node(data or b"", stat.version, stat.mtime))
                 except NoNodeError:
                     found.append(None)
+                except DeniedError:
+                    if not keep_denied:
+                        raise
+                    found.append(Node(b"", 0, 0, denied=True))
+        return found
+
+    def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
+        """How large many znodes are, and when they were written; None for one that is not there. Reads no data."""
+        found: list[NodeStat | None] = []
+        for first in range(0, len(paths), _PIPELINE):
+            for path, call in [(p, self.client.exists_async(p)) for p in paths[first : first + _PIPELINE]]:
+                stat = self._wait(call, path)
+                found.append(
+                    None if stat is None else NodeStat(stat.mzxid, stat.mtime, stat.dataLength, stat.numChildren)
+                )
         return found
 
     def children(self, paths: Sequence[str], watch: Watch | None = None) -> list[list[str]]:
@@ -298,8 +334,8 @@ class ZooKeeper:
             raise _no_auth(path) from e
 
 
-def _no_auth(path: str) -> RefusedError:
-    return RefusedError(
+def _no_auth(path: str) -> DeniedError:
+    return DeniedError(
         f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file to the login "
         "that Storm's daemons use"
     )

@@ -144,16 +144,3 @@ def test_clients_that_send_nothing_hold_up_nobody(api: Api, serve: Serve) -> Non
     assert not [t for t in threading.enumerate() if t.name == "api" and t.is_alive()]
     for s in silent:
         s.close()
-
-
-def test_too_many_connections_are_told_to_come_later(api: Api, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CONNECTIONS", 5)
-    server = serve(api)
-    assert server.address is not None
-    held = [socket.create_connection(server.address, 10) for _ in range(6)]
-    for s in held:
-        s.sendall(b"GET ")
-    until(lambda: requests.get(url(server), timeout=300).status_code == 503, "others to be sent away")
-    for s in held:
-        s.close()
-    until(lambda: requests.get(url(server), timeout=300).status_code == 200, "them to be let in again")

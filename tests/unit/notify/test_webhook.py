@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,6 +112,43 @@ def test_event_arrives_as_json_with_who_sent_it(receiver: Receiver, make: Make) 
         "schema": 1,
     }
     assert receiver.headers[0]["Content-Type"] == "application/json"
+
+
+class Dripping:
+    """Accepts connections, and sends the beginning of an answer a byte at a time for ever."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/hook"
+        self.over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        held = []
+        self.listener.settimeout(0.05)
+        while not self.over.is_set():
+            with contextlib.suppress(TimeoutError):
+                held.append(self.listener.accept()[0])
+            for s in held:
+                with contextlib.suppress(OSError):
+                    s.sendall(b"H")
+
+    def close(self) -> None:
+        self.over.set()
+        self._thread.join(10)
+        self.listener.close()
+
+
+def test_a_receiver_that_drips_does_not_hold_the_only_sender(make: Make, lines: list[Any]) -> None:
+    """Each byte comes in time; the whole answer has a deadline all the same."""
+    dripping = Dripping()
+    webhook = make(dripping.url, timeout_s=0.5, retries=0)
+    webhook.offer(event("a"))
+    webhook.offer(event("b"))
+    until(lambda: webhook.outcomes["failed"] == 2, "both to be given up")
+    assert "no answer within 1 s" in str(lines)
+    dripping.close()
 
 
 def test_receiver_that_fails_and_hangs_gets_the_event_when_it_recovers(receiver: Receiver, make: Make) -> None:

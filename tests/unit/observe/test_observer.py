@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, topology
 from stormpilot.config import LoadSection
 from stormpilot.messages.load import LoadReport
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.zookeeper.paths import Paths
 
 STORMS = "org.apache.storm.scheduler"
 
@@ -18,6 +20,7 @@ class Read(Reader):
     """A reader that has read this."""
 
     def __init__(self, seen: StoreSnapshot):
+        super().__init__(MemoryZooKeeper(lambda: T0_MS), Paths())  # type: ignore[arg-type]
         self.seen = seen
 
     def read(self) -> StoreSnapshot:

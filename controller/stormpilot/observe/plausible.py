@@ -1,0 +1,79 @@
+"""Whether a message that could be decoded can be true: below its own path, with numbers that a cluster can have.
+
+What is made of a snapshot is as large as its numbers say: one executor whose last task is a trillion would be a list
+of a trillion tasks. So these are asked before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from stormpilot.errors import UsageError
+from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot, decode
+from stormpilot.zookeeper.client import Node
+
+M = TypeVar("M", bound=Message)
+MAX_TASKS = 500_000
+MAX_SUPERVISORS = 20_000
+MAX_SLOTS = 10_000
+"""Of one supervisor."""
+MAX_PORT = 65_535
+MAX_AMOUNT = 1e12
+"""MB of memory, points of CPU: more than any machine has."""
+
+
+def read_message(node: Node, kind: type[M], path: str) -> M:
+    """Decode what lies at `path`; `UsageError` also for one of another topology, or that cannot be true."""
+    if node.denied:
+        raise UsageError(f"{path}: its access list does not let us read it")
+    message = decode(node.data, kind, path)
+    wrong = next(_wrong(message, path.rpartition("/")[2]), None)
+    if wrong is not None:
+        raise UsageError(f"{path}: not a valid {kind.__name__}: {wrong}")
+    return message
+
+
+def _wrong(message: Message, name: str) -> Iterator[str]:
+    own = message.id if isinstance(message, TopologySnapshot) else getattr(message, "topology_id", name)
+    if own != name:
+        yield f"it names the topology {own[:100]!r}, but lies below {name!r}"
+    if isinstance(message, TopologySnapshot):
+        yield from _topology(message)
+    if isinstance(message, ClusterSnapshot):
+        yield from _cluster(message)
+
+
+def _topology(t: TopologySnapshot) -> Iterator[str]:
+    for i, e in enumerate(t.executors):
+        if not 0 <= e.start <= e.end:
+            yield f"executors[{i}]: tasks {e.start} to {e.end}, expected 0 <= start <= end"
+        elif e.port is not None and not 0 < e.port <= MAX_PORT:
+            yield f"executors[{i}].port: is {e.port}, expected 1 to {MAX_PORT}"
+    tasks = sum(e.end - e.start + 1 for e in t.executors)
+    if tasks > MAX_TASKS:
+        yield f"executors: {tasks} tasks, at most {MAX_TASKS} are read"
+    last = -1
+    for e in sorted(t.executors, key=lambda e: e.start):
+        if e.start <= last:
+            yield f"executors: task {e.start} is of two executors"
+        last = max(last, e.end)
+    for i, c in enumerate(t.components):
+        if not _amount(c.cpu_pcore_percent) or not _amount(c.memory_mb):
+            yield f"components[{i}]: CPU {c.cpu_pcore_percent:g}, memory {c.memory_mb:g}: expected 0 to {MAX_AMOUNT:g}"
+
+
+def _cluster(cluster: ClusterSnapshot) -> Iterator[str]:
+    if len(cluster.supervisors) > MAX_SUPERVISORS:
+        yield f"supervisors: {len(cluster.supervisors)}, at most {MAX_SUPERVISORS} are read"
+    if len({s.id for s in cluster.supervisors}) < len(cluster.supervisors):
+        yield "supervisors: one is there twice"
+    for i, s in enumerate(cluster.supervisors):
+        if len(s.ports) > MAX_SLOTS or not all(0 < port <= MAX_PORT for port in s.ports):
+            yield f"supervisors[{i}].ports: expected at most {MAX_SLOTS} of 1 to {MAX_PORT}"
+        if not _amount(s.cpu_pcore_percent) or not _amount(s.memory_mb):
+            yield f"supervisors[{i}]: CPU {s.cpu_pcore_percent:g}, memory {s.memory_mb:g}: expected 0 to {MAX_AMOUNT:g}"
+
+
+def _amount(number: float) -> bool:
+    return 0 <= number <= MAX_AMOUNT

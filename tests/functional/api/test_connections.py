@@ -1,0 +1,184 @@
+"""Clients that are slow, many or silent, on real sockets: they lose their connections, and nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from doubles.shim import until
+from stormpilot.api import connections
+from stormpilot.api.server import Server
+from stormpilot.config import ApiSection
+
+from .conftest import Api
+
+Open = Callable[..., socket.socket]
+
+
+@pytest.fixture
+def server(api: Api) -> Iterator[Server]:
+    made = Server(ApiSection(port=0), lambda: api.app)
+    made.start()
+    until(lambda: made.address, "the server to listen")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Open]:
+    """`connect(sent, source)`: a connection over which this was sent, from that address of loopback."""
+    made: list[socket.socket] = []
+
+    def connect_one(sent: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
+        assert server.address is not None
+        made.append(socket.create_connection(server.address, 20, source_address=(source, 0)))
+        made[-1].sendall(sent)
+        return made[-1]
+
+    yield connect_one
+    for s in made:
+        s.close()
+
+
+def url(server: Server, path: str) -> str:
+    assert server.address is not None
+    return f"http://127.0.0.1:{server.address[1]}{path}"
+
+
+def ended(s: socket.socket) -> bool:
+    """Whether the server has ended this connection, without an answer."""
+    s.settimeout(20)
+    try:
+        return s.recv(1000) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x", b"POST /mode HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_more_half_open_connections_than_there_may_be_keep_nobody_out(
+    server: Server, connect: Open, sent: bytes
+) -> None:
+    for n in range(connections.CONNECTIONS + 30):
+        connect(sent, f"127.0.0.{2 + n % 3}")
+    for path in ("/healthz", "/readyz", "/v1/status", "/schema/openapi.json"):
+        answer = requests.get(url(server, path), timeout=20)
+        assert answer.status_code != 503, path
+
+
+def test_headers_and_bodies_have_a_deadline(server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 0.5)
+    monkeypatch.setattr(connections, "BODY_S", 0.5)
+    assert ended(connect())
+    assert ended(connect(b"GET /healthz HTTP/1.1\r\nHost: x"))
+    body = connect(b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+    body.settimeout(20)
+    while body.recv(1000):  # an answer may come first: it is refused before its body is read
+        pass
+
+
+def test_a_client_that_drips_has_no_more_time_than_one_that_is_silent(
+    server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 1.0)
+    s = connect(b"GET /healthz HTTP/1.1\r\n")
+    s.settimeout(0.05)
+    began_s = time.monotonic()
+    with pytest.raises((ConnectionError, AssertionError)):
+        while time.monotonic() - began_s < 60:
+            s.sendall(b"X: y\r\n")
+            try:
+                assert s.recv(1000) == b"never"
+            except TimeoutError:
+                continue
+    assert time.monotonic() - began_s < 60
+
+
+def test_a_request_that_came_in_whole_is_answered_whatever_its_headers_took(
+    server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the deadline begins anew with the second request of a connection."""
+    s = connect(b"GET /healthz HTTP/1.1\r\nHo")
+    s.sendall(b"st: localhost\r\n\r\n")
+    assert s.recv(1000).startswith(b"HTTP/1.1 200")
+    s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert s.recv(1000)
+
+
+def test_one_client_cannot_take_the_connections_of_another(
+    server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PER_CLIENT", 5)
+    honest = connect(b"GET /healthz HTTP/1.1\r\nHost: local")
+    greedy = [connect(b"GET ", "127.0.0.9") for _ in range(40)]
+    assert ended(greedy[0])
+    honest.sendall(b"host\r\n\r\n")
+    assert honest.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+class Held:
+    """An application that answers a request when it is let go; health at once."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.busy = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] not in connections.HEALTH:
+            self.busy += 1
+            while not self.let_go.is_set():
+                await asyncio.sleep(0.02)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def test_requests_that_take_long_leave_health_alone_and_more_are_told_to_come_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "PER_CLIENT", 5)
+    held = Held()
+    made = Server(ApiSection(port=0), lambda: held)
+    made.start()
+    until(lambda: made.address, "the server to listen")
+    assert made.address is not None
+    sockets = [socket.create_connection(made.address, 20) for _ in range(5)]
+    for s in sockets:
+        s.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    until(lambda: held.busy == 5, "all of them to be under way")
+    assert requests.get(url(made, "/healthz"), timeout=20).status_code == 200
+    refused = requests.get(url(made, "/v1/status"), timeout=20)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    held.let_go.set()
+    assert all(s.recv(1000).startswith(b"HTTP/1.1 200") for s in sockets)
+    until(lambda: requests.get(url(made, "/v1/status"), timeout=20).status_code == 200, "them to be let in again")
+    for s in sockets:
+        s.close()
+    made.stop()
+
+
+def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_S", 0.5)
+    over: list[str] = []
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(400):
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        over.append("sent")
+
+    made = Server(ApiSection(port=0), lambda: large)
+    made.start()
+    until(lambda: made.address, "the server to listen")
+    assert made.address is not None
+    with socket.create_connection(made.address, 20) as s:
+        s.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: over, "the server to go on")
+    made.stop()
