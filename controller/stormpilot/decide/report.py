@@ -53,15 +53,15 @@ class CycleReport:
         """The log line as event and fields: published plans, else proposals, else the reasons for neither."""
         fields: dict[str, Any]
         if self.waiting_for:
-            event, fields = "held", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
+            event, fields = "no change", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
         elif not self.decisions:
-            event, fields = "held", {"reason": Reason.NO_TOPOLOGY}
+            event, fields = "no change", {"reason": Reason.NO_TOPOLOGY}
         elif published := self._with("publish"):
             event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("skip")])
         elif proposed := self._with("advise"):
             event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
         else:
-            event, fields = "held", self._held(self._with("skip"))
+            event, fields = "no change", self._held(self._with("skip"))
         return event, {**fields, "took_ms": round(took_ms)}
 
     def views(self, readiness_of: Mapping[str, Readiness], since_ms: Mapping[str, int]) -> list[TopologyView]:

@@ -234,7 +234,7 @@ def test_request_to_the_leader_is_accepted_and_followed(api: Api) -> None:
         ("mode", {}, 400, "mode"),
         ("rollback", {"topology": "flights", "steps": 0}, 400, "1"),
         ("rollback", {"topology": "flights"}, 409, "there is no plan 1 back"),
-        ("approve", {"topology": "nope"}, 409, "no topology is named 'nope'"),
+        ("approve", {"topology": "nope"}, 404, "no topology is named 'nope'"),
         ("drain", {"host": "nowhere"}, 409, "there is no supervisor on 'nowhere'"),
         ("pin", {"topology": "flights", "component": "nope", "supervisor": "a"}, 409, "has no component 'nope'"),
         ("pause", {"topology": "../x"}, 400, "not the name of a topology"),

@@ -202,7 +202,7 @@ def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: Sh
         controller = spawn(zookeeper.hosts, other.getsockname()[1])
 
         def cycles() -> list[dict[str, Any]]:
-            return [x for x in controller.lines() if x["event"] in ("held", "proposed plan")]
+            return [x for x in controller.lines() if x["event"] in ("no change", "proposed plan")]
 
         until(cycles, "a cycle", 90)
         (said,) = [x for x in controller.lines() if x["event"].startswith("the API is not served")]

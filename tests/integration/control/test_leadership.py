@@ -162,7 +162,7 @@ def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("held"), "a cycle")
+    until(lambda: controller.said("no change"), "a cycle")
     expire_session(controller.daemon._zookeeper.client)
     until(lambda: len(controller.said("leading")) == 2, "it to lead again")
     assert controller.said("session lost: stopped acting, standing for election again") or controller.said(
@@ -242,8 +242,8 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     assert controller.running
     zookeeper.start()
     until(lambda: controller.said("ZooKeeper is back"), "it to say that ZooKeeper is back", 60)
-    cycles = len(controller.said("held"))
-    until(lambda: len(controller.said("held")) > cycles, "cycles to go on", 60)
+    cycles = len(controller.said("no change"))
+    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on", 60)
     assert len(shim.applied) == 1
 
 
@@ -253,7 +253,7 @@ def test_frozen_zookeeper_holds_no_controller_for_ever(
     """Connections stay open and nothing answers: calls have deadlines."""
     play(zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(zookeeper.hosts))
-    until(lambda: controller.said("held"), "a cycle")
+    until(lambda: controller.said("no change"), "a cycle")
     zookeeper.pause()
     try:
         until(
@@ -263,8 +263,8 @@ def test_frozen_zookeeper_holds_no_controller_for_ever(
         )
     finally:
         zookeeper.resume()
-    cycles = len(controller.said("held"))
-    until(lambda: len(controller.said("held")) > cycles, "cycles to go on", 60)
+    cycles = len(controller.said("no change"))
+    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on", 60)
 
 
 # --- authentication ---------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_znodes_of_a_controller_with_a_login_are_closed_to_others(
     hosts = shared_zookeeper.hosts
     login = ZooKeeperSection(hosts=hosts, root=paths.root, auth_file=str(tmp_path / "login"))
     controller = start(msgspec.structs.replace(settings(hosts), zookeeper=login))
-    until(lambda: controller.said("held"), "a cycle with the login")
+    until(lambda: controller.said("no change"), "a cycle with the login")
     config_file = tmp_path / "c.yaml"
     config_file.write_text(f"zookeeper: {{hosts: '{hosts}', root: {paths.root}, auth_file: login}}\n")
 
