@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/api.md has the table.
+"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
@@ -67,7 +67,6 @@ class Metrics:
         self.duration = Histogram(
             "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
         )
-        self._said: dict[str, tuple[str | None, str, str]] = {}
         self._ended: dict[str, tuple[str, int]] | None = None
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
@@ -83,7 +82,7 @@ class Metrics:
         self.published_plans(account)
         for event in account.events:
             self.events.labels(event.topology, event.kind.value).inc()
-        self._answers(looked)
+        self._answers(account)
         self._rollouts(looked)
 
     def published_plans(self, account: CycleReport) -> None:
@@ -97,14 +96,10 @@ class Metrics:
         """The answer to a scrape."""
         return generate_latest(self.registry)
 
-    def _answers(self, looked: CompletedCycle) -> None:
-        seen = looked.observation.seen
-        for topology_id, status in seen.statuses.items():
-            now = (status.plan_id, status.state, status.code)
-            if status.plan_id is not None and topology_id in seen.topologies and self._said.get(topology_id) != now:
-                self.answers.labels(seen.topologies[topology_id].name, status.state, status.code).inc()
-            self._said[topology_id] = now
-        self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
+    def _answers(self, account: CycleReport) -> None:
+        for change in account.status_changes:
+            if change.status.plan_id is not None:
+                self.answers.labels(change.topology, change.status.state, change.status.code).inc()
 
     def _rollouts(self, looked: CompletedCycle) -> None:
         """Count those that ended since the cycle before; what ended before the first cycle was counted then."""

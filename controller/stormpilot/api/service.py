@@ -160,7 +160,7 @@ class Service:
         if self._metrics is not None:
             self._metrics.cycle_done(looked)
         if self._webhook is not None:
-            for event in self._watch.look(account, observation.seen):
+            for event in self._watch.look(account):
                 self._webhook.offer(event)
 
     @_guarded

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from stormpilot.config import Config
+from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.reasons import Reason
 from stormpilot.model.subset import with_survivors_fixed
 from stormpilot.model.values import (
@@ -63,13 +63,11 @@ class Compute(Protocol):
 
 
 @dataclass
-class Planners:
-    """`planner` plans what runs, `first_planner` what was never placed."""
+class PlannerClient:
+    """Asks the planner of the configuration in force, and another one for first plans."""
 
-    config: Config
+    current: CurrentConfig
     compute: Compute
-    planner: str
-    first_planner: str
     _failure: str = ""
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
@@ -77,7 +75,8 @@ class Planners:
 
         By `choice` where one is given, but for first plans.
         """
-        settings, planner = self.config.planner, self.first_planner if first else self.planner
+        current = self.current
+        settings, planner = current.config.planner, current.first_planner if first else current.planner
         params = {} if first else settings.params
         if choice is not None and not first:
             planner, params = choice.planner, dict(choice.params)

@@ -9,13 +9,14 @@ its slots and its load, so a plan that wants those stays too (`capacity_check.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.evaluate import Criteria, as_it_runs, evaluate
 from stormpilot.decide.memory import Memory
+from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import predict_each
 from stormpilot.decide.reasons import Decision
 from stormpilot.model.load import own_load_ratio
@@ -24,12 +25,28 @@ from stormpilot.model.values import Model, Plan, TopologyPlan
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decisions for the topologies of a plan, the placements to publish or to propose, and the new memory."""
+    """The decisions for the topologies of a plan, the placements to publish or to propose, and the new memory.
+
+    By topology id: `models` is what was planned on, `origins` where the plan comes from.
+    """
 
     decisions: Mapping[str, Decision]
     plans: Mapping[str, TopologyPlan]
     plan: Plan
     memory: Memory
+    models: Mapping[str, Model] = field(default_factory=dict)
+    origins: Mapping[str, PlanOrigin] = field(default_factory=dict)
+
+    @classmethod
+    def of_one(cls, decision: Decision, plan: Plan, memory: Memory, model: Model) -> Verdict:
+        """The verdict on a plan of one topology."""
+        t = decision.topology_id
+        return cls({t: decision}, {t: plan.topologies[0]}, plan, memory, {t: model})
+
+    @classmethod
+    def without_plan(cls, decisions: Mapping[str, Decision], memory: Memory) -> Verdict:
+        """Decisions to leave topologies as they are."""
+        return cls(decisions, {}, Plan(topologies=[]), memory)
 
 
 def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory: Memory, criteria: Criteria) -> Verdict:

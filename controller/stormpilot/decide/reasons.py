@@ -49,6 +49,8 @@ class Row:
         Where moves need approval, it waits for an operator.
     holds_everything
         It holds requests, repairs and first plans too.
+    fruitless
+        Planning again wins nothing as long as model and settings stay as they are.
     """
 
     code: str
@@ -63,6 +65,7 @@ class Row:
     must_leave: bool = False
     needs_approval: bool = True
     holds_everything: bool = False
+    fruitless: bool = False
 
 
 def _trigger(code: str, meaning: str, *, notify: EventKind = "published", **properties: bool) -> Row:
@@ -118,8 +121,8 @@ class Reason(enum.StrEnum):
         "executors run where an exclusion, their pin or the site of their component forbids it, and leave",
         must_leave=True,
     )
-    APPROVED = _trigger("APPROVED", "an operator approved the proposal")
-    ROLLBACK = _trigger("ROLLBACK", "an operator asked for an earlier plan", notify="rollback")
+    APPROVED = _trigger("APPROVED", "an operator approved the proposal", needs_approval=False)
+    ROLLBACK = _trigger("ROLLBACK", "an operator asked for an earlier plan", notify="rollback", needs_approval=False)
     NEW_SUPERVISOR = _trigger(
         "NEW_SUPERVISOR",
         "a supervisor came and stayed; a smaller gain suffices to use it, or relief of the busiest node",
@@ -135,7 +138,10 @@ class Reason(enum.StrEnum):
         may_restart=False,
     )
     ROLLBACK_EFFECT = _trigger(
-        "ROLLBACK_EFFECT", "the last move made it worse; the placement before it comes back", notify="rollback"
+        "ROLLBACK_EFFECT",
+        "the last move made it worse; the placement before it comes back",
+        notify="rollback",
+        needs_approval=False,
     )
     OTD = _trigger(
         "OTD", "`otd` moves one executor; skipped, the topology belongs to `otd`", voluntary=True, may_restart=False
@@ -207,10 +213,16 @@ class Reason(enum.StrEnum):
     )
     INFEASIBLE = _gate("INFEASIBLE", _PLANNED, "no plan keeps all constraints", notify="infeasible")
     NO_BETTER_PLAN = _gate(
-        "NO_BETTER_PLAN", "the plan is better than what runs", "the planner finds no better placement"
+        "NO_BETTER_PLAN",
+        "the plan is better than what runs",
+        "the planner finds no better placement",
+        fruitless=True,
     )
     GAIN_BELOW_THRESHOLD = _gate(
-        "GAIN_BELOW_THRESHOLD", "by enough", "the gain is less than `decide.gain_threshold_ratio`"
+        "GAIN_BELOW_THRESHOLD",
+        "by enough",
+        "the gain is less than `decide.gain_threshold_ratio`",
+        fruitless=True,
     )
     GAIN_BELOW_COST = _gate(
         "GAIN_BELOW_COST",

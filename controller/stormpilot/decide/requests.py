@@ -107,6 +107,7 @@ def refusal(
     max_age_s: float | None,
     *,
     measured: bool = True,
+    moving: bool = False,
 ) -> str:
     """Why a plan may not be approved or rolled back to, as a sentence; empty when it may.
 
@@ -118,6 +119,8 @@ def refusal(
         The age to which a proposal may be approved; None: not known here.
     measured
         Whether CPU is measured. Without, a plan is not refused for it.
+    moving
+        Whether a rollout moves executors: then the placement of this moment will be another one.
     """
     plan_id, plan, standing = entry.plan.plan_id, entry.plan, subject.plan
     if verb == "approve":
@@ -134,7 +137,7 @@ def refusal(
         shown = "; ".join(str(v) for v in problems[:SHOWN_PROBLEMS])
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return f"plan {plan_id} does not fit any more: {shown}{more}"
-    if not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):
+    if not moving and not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):
         return f"plan {plan_id} is what runs now"
     return ""
 

@@ -1,4 +1,4 @@
-"""What is worth telling, found by comparing each cycle with the one before. docs/api.md describes the message.
+"""Events for the webhook, found by comparing each cycle with the one before (docs/reference/api.md).
 
 What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
 once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.
@@ -15,7 +15,6 @@ from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import CycleReport
-from stormpilot.observe.reader import StoreSnapshot
 
 Status = Literal["info", "firing", "resolved"]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
@@ -56,11 +55,10 @@ class EventDetector:
 
     def __init__(self) -> None:
         self._lasting: dict[tuple[str, str], Event] = {}
-        self._refused: dict[str, str] = {}
 
-    def look(self, account: CycleReport, seen: StoreSnapshot) -> list[Event]:
+    def look(self, account: CycleReport) -> list[Event]:
         """What is new in this cycle."""
-        return [*self.published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
+        return [*self.published(account), *self._rejected(account), *self._began(account), *self._lasts(account)]
 
     def _began(self, account: CycleReport) -> Iterator[Event]:
         """What the cycle itself tells once."""
@@ -93,22 +91,21 @@ class EventDetector:
                 moved_executors=entry.moved_executors,
             )
 
-    def _rejected(self, account: CycleReport, seen: StoreSnapshot) -> Iterator[Event]:
-        refused = {t: s for t, s in seen.statuses.items() if s.state == "rejected" and s.plan_id is not None}
-        for topology_id, status in sorted(refused.items()):
-            if self._refused.get(topology_id) != status.plan_id and topology_id in seen.topologies:
-                name = seen.topologies[topology_id].name
+    def _rejected(self, account: CycleReport) -> Iterator[Event]:
+        for change in account.status_changes:
+            status = change.status
+            if change.newly_rejected:
+                text = f"the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}"
                 yield Event(
                     event="rejected",
                     status="info",
                     at_ms=account.at_ms,
-                    text=f"{name}: the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}",
-                    topology=name,
-                    topology_id=topology_id,
+                    text=f"{change.topology}: {text}",
+                    topology=change.topology,
+                    topology_id=change.topology_id,
                     reason=status.code,
                     plan_id=status.plan_id,
                 )
-        self._refused = {t: s.plan_id for t, s in refused.items() if s.plan_id is not None}
 
     def _lasts(self, account: CycleReport) -> Iterator[Event]:
         now: dict[tuple[str, str], Event] = {}

@@ -50,7 +50,9 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
         raise RefusedError(f"{name}: {view.sentence}")  # only the leading controller knows
     max_age_s = None if seen.controller is None else seen.controller.approval_max_age_s
     problems = unfit(entry, subject, model)
-    why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False)
+    rollout = seen.rollouts.get(snapshot.id)
+    moving = rollout is not None and rollout.message is not None and rollout.message.running
+    why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False, moving=moving)
     if why:
         raise RefusedError(f"{name}: {why}")
 

@@ -47,7 +47,7 @@ def test_new_topology_gets_its_first_plan_at_once(
     controller = start(msgspec.structs.replace(settings(shared_zookeeper.hosts), cycle=hourly))
     until(lambda: controller.said("no change"), "the first cycle, which finds nothing to do")
     shim.submit(topology())
-    until(lambda: shim.applied, "the first plan to be applied", 10)
+    until(lambda: shim.applied, "the first plan to be applied")
     assert all(supervisor for supervisor, _ in shim.placement(ID).values())
     (line,) = controller.said("published plan")
     assert (line["topology"], line["reason"], line["moves"]) == ("flights", "FIRST_PLAN", 6)
@@ -201,7 +201,7 @@ def test_garbage_anywhere_is_named_once_and_stops_nothing(
     until(lambda: shim.applied, "a plan all the same")
     for path in (paths.status("gone-1-1"), paths.plan("gone-1-1"), paths.topology("gone-1-1"), paths.mode("gone")):
         assert len(controller.said("cannot be read, left out", path=path)) == 1
-    assert not controller.said("cycle failed, the next one comes")
+    assert not controller.said("cycle failed; retrying next period")
     state: ControllerState = message(shim, paths.controller, ControllerState)
     assert any("gone-1-1" in p for p in state.problems)
 
@@ -276,7 +276,7 @@ def test_what_nobody_thought_of_in_a_snapshot_costs_cycles_and_not_the_controlle
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: view(shim) is not None, "a cycle")
     broken.set()
-    until(lambda: controller.said("the cluster could not be looked at, the next cycle tries again"), "a failure")
+    until(lambda: controller.said("cluster could not be observed; retrying next period"), "a failure")
     broken.clear()
     cycles = message(shim, shim.paths.controller, ControllerState).cycles
     until(lambda: message(shim, shim.paths.controller, ControllerState).cycles > cycles + 1, "cycles that go on")

@@ -12,7 +12,8 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot import operate
 from stormpilot.config import Config
-from stormpilot.control.cycle import Cycle
+from stormpilot.control.assembly import cycle_of
+from stormpilot.control.current_config import CurrentConfig
 from stormpilot.errors import UnreachableError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import (
@@ -110,13 +111,11 @@ class Stage:
         """A controller takes the lead and runs one cycle."""
         numbers = itertools.count(1)
         epoch = raise_epoch(self.zookeeper, self.paths)
-        cycle = Cycle(
-            observer=Observer(Reader(zookeeper, self.paths), self.config.load, 0.8),
-            publisher=Publisher(zookeeper, self.paths, epoch),
-            config=self.config,
-            compute=compute,
-            planner="online",
-            first_planner="default",
+        cycle = cycle_of(
+            Observer(Reader(zookeeper, self.paths), self.config.load, 0.8),
+            Publisher(zookeeper, self.paths, epoch),
+            CurrentConfig(self.config, "online", "default"),
+            compute,
             new_id=lambda: f"{epoch.number}-{next(numbers)}",
             clock_ms=lambda: NOW_MS,
             name=f"controller-{epoch.number}",

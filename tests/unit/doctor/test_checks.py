@@ -51,7 +51,7 @@ def state(**fields: Any) -> ControllerState:
             "period_s": 30.0,
             "cycles": 3,
             "planner": "best",
-            "sentence": "held",
+            "sentence": "no change",
             "topologies": [view],
             **fields,
         }
