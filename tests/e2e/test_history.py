@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from scene import STORMPILOT, Scene, scene_on, until
 
 from integration.history.conftest import SMALL
-from scene import STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from rolling_scene import RollingScene
 from scene import REPOSITORY, scene_on, until
+
 from stormpilot import operate
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.rollouts import workers_of

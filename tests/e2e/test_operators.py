@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
+
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from rolling_scene import RollingScene
 from scene import PATHS, REPOSITORY, scene_on, until
+
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.routes import Routes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from stormpilot.control.planner_client import PlanOne
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.evaluate import Criteria
@@ -16,8 +17,6 @@ from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import Routable, routable
-
-PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ class _Case:
         if subject.plan_problem is not None:
             text = "the published plan could not be used; what runs is published anew, nothing moves"
         elif subject.torn:
-            text = "the round of the last plan was never written as a whole; what runs is kept as the plan"
+            text = "only a part of the last plan set was written; what runs is kept as the plan"
         elif subject.rebalanced:
             text = "the executors were changed by a user; what Storm made of it is kept as the plan, nothing moves"
         else:

@@ -1,4 +1,4 @@
-"""Where a plan comes from: by itself, or from an operator's request that it answers."""
+"""Origin of a plan: the controller itself, or an operator's request that it answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AnsweredRequest:
 
     @property
     def verb(self) -> str | None:
-        """What the operator asked for."""
+        """The verb of the request."""
         return None if self.request is None else self.request.verb
 
     @property
@@ -30,7 +30,7 @@ class AnsweredRequest:
 class PlanOrigin:
     """The origin of one topology's plan.
 
-    `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` who asked for it, `request` is
+    `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` the operator who asked for it. `request` is
     closed in the transaction that publishes the plan.
     """
 

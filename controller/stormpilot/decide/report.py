@@ -25,10 +25,10 @@ NOT_EMPTIED = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a verdict, once its plans are written.
+    """The outcome of a verdict, once its plans are written.
 
-    By topology id: `decisions` as they are in the end, `plans` what was published, `placements` where executors will
-    run by what was published or proposed, `models` what was planned on, `moves` what is to be verified.
+    By topology id: the final `decisions`, the published `plans`, the published or proposed `placements`, the `models`
+    that were planned on, and the `moves` that are to be verified.
     """
 
     decisions: Mapping[str, Decision]
@@ -46,9 +46,8 @@ class CycleReport:
 
     By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
     `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
-    configured, `recommendations` of replay as sentences. `events` and
-    `status_changes` began since the report before, `restarts` are the times of
-    earlier moves, `ended` the moves that ended since the last cycle.
+    configured, `recommendations` of replay as sentences. `events` and `status_changes` began since the report before,
+    `restarts` are the times of earlier moves, `ended` the moves that ended since the last cycle.
     """
 
     at_ms: int

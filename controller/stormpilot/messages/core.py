@@ -180,8 +180,8 @@ class PlanMessage(Message, frozen=True, kw_only=True):
 def plan_checksum(topology_id: str, plan_id: str, plan_set: str, epoch: int, workers: list[Worker]) -> str:
     r"""SHA-256 (hex) over UTF-8 lines, each ended by \n.
 
-    The lines: `stormpilot-plan-1`, topology id, plan id, round, epoch, then `supervisor:port=s-e,s-e,...` per worker;
-    executors sorted by start, the worker lines sorted by (supervisor, port).
+    The lines: `stormpilot-plan-1`, topology id, plan id, plan set, epoch, then per worker
+    `supervisor:port=s-e,s-e,...`; executors sorted by start, the worker lines by (supervisor, port).
     """
     lines = ["stormpilot-plan-1", topology_id, plan_id, plan_set, str(epoch)]
     for w in sorted(workers, key=lambda w: (w.supervisor, w.port)):

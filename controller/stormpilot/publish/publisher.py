@@ -38,9 +38,9 @@ class Publisher:
         moves: Sequence[MoveState] = (),
         also: Mapping[str, Sequence[Step]] | None = None,
     ) -> None:
-        """Write the plans of one round and their history.
+        """Write the plans of one plan set and their history.
 
-        A round that is too large for one transaction goes in several; the plug-in waits until it has the whole round.
+        A set that is too large for one transaction goes in several; the plug-in waits until it has the whole set.
 
         Parameters
         ----------

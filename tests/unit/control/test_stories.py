@@ -327,7 +327,7 @@ def test_round_of_which_a_leader_wrote_only_a_part_is_replaced_by_the_next_one()
     plan = w.plan(t)
     assert plan is not None
     assert (plan.epoch, w.slots(t), w.history(t)[-1].moved_executors) == (2, SPREAD, 0)
-    assert "never written as a whole" in w.history(t)[-1].text
+    assert "only a part of the last plan set was written" in w.history(t)[-1].text
 
 
 def test_move_budget_holds_what_is_over_it_and_says_the_numbers() -> None:
