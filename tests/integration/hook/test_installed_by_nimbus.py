@@ -16,7 +16,7 @@ from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.build import LOAD_HOOK
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.model.messages import ComponentPart
 from stormpilot.model.reports import TaskLoad
 from stormpilot.operate import Operator
@@ -37,6 +37,7 @@ def installed(line: Mapping[str, Any]) -> Iterator[tuple[LocalCluster, ZooKeeper
         name=f"by-nimbus-{os.getpid()}",
         supervisors=2,
         slots=3,
+        conf=PATIENT,
         nimbus_conf=line,
     )
     cluster = LocalCluster.up(spec)
