@@ -42,9 +42,9 @@ def free_port() -> Iterator[Callable[[], int]]:
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """A running local cluster with our scheduler, 4 supervisors x 4 slots; leave it as you found it."""
     from stormpilot.local.cluster import LocalCluster
-    from stormpilot.local.spec import ClusterSpec
+    from stormpilot.local.spec import PATIENT, ClusterSpec
 
-    running = LocalCluster.up(ClusterSpec(name=f"tests-{os.getpid()}"))
+    running = LocalCluster.up(ClusterSpec(name=f"tests-{os.getpid()}", conf=PATIENT))
     try:
         yield running
     finally:

@@ -22,7 +22,7 @@ from stormpilot import config as configuration
 from stormpilot.cli.compute import read_model
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import PlanMessage, TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
@@ -104,7 +104,9 @@ def main() -> int:
     controller: subprocess.Popen[bytes] | None = None
     kept = False
     try:
-        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, **DECLARED), story.say)
+        cluster = LocalCluster.up(
+            ClusterSpec(name=CLUSTER, supervisors=4, slots=4, conf=PATIENT, **DECLARED), story.say
+        )
         story.say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
         config = _controller_config(cluster)
         topology_id = submit_topology(

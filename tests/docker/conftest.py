@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from docker_stack import Stack
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import requests
+
 from docker_stack import Stack
 from scene import until
 

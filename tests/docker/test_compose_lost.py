@@ -10,6 +10,7 @@ import json
 import subprocess
 
 import pytest
+
 from docker_stack import Stack
 from scene import until
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from scene import until
 
 pytestmark = pytest.mark.timeout(1800)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from docker.models.containers import Container
-from scene import until
 
 from contract.zookeeper_contract import ZooKeeperContract
+from scene import until
 from stormpilot.doctor import ensemble
 from stormpilot.zookeeper.client import Put, ZooKeeper, connect
 

@@ -13,7 +13,6 @@ import time
 import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
-from waiting import until
 
 from doubles import snapshots
 from stormpilot.errors import UsageError
@@ -27,6 +26,7 @@ from stormpilot.messages.core import (
     encode,
 )
 from stormpilot.zookeeper.paths import Paths
+from waiting import until
 
 __all__ = ["ShimDouble", "until"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from scene import STORMPILOT, Scene, scene_on, until
 
 from integration.history.conftest import SMALL
-from stormpilot.local.spec import ClusterSpec
+from scene import STORMPILOT, Scene, scene_on, until
+from stormpilot.local.spec import PATIENT, ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -26,7 +26,9 @@ WINDOWS = 8
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     """A controller that advises and keeps windows of five seconds; half a minute of them is to be enough."""
-    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2, cpu_points=400), tmp_path, Scene) as scene:
+    with scene_on(
+        ClusterSpec(name="history", supervisors=2, slots=2, cpu_points=400, conf=PATIENT), tmp_path, Scene
+    ) as scene:
         scene.config.write_text(
             f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 1, poll_s: 1}\n"

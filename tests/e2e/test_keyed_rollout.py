@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rolling_scene import RollingScene
 from scene import REPOSITORY, scene_on, until
-
 from stormpilot import operate
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.rollouts import workers_of
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
@@ -26,7 +26,7 @@ WORDS = 10
 OPTIONS = {
     "topology.workers": 3,
     "topology.acker.executors": 1,
-    "topology.message.timeout.secs": 60,
+    "topology.message.timeout.secs": 300,
     "stormpilot.report.secs": 1,
     "wordcount.rate.tps": 30,
     "wordcount.sentence.words": WORDS,
@@ -86,7 +86,7 @@ class Counting(RollingScene):
 @pytest.fixture
 def counting(tmp_path: Path) -> Iterator[Counting]:
     """What is routed runs on nodes of its own, far from the spout; the controller knows a better place."""
-    spec = ClusterSpec(name="keyed-rolling", supervisors=3, slots=4, cpu_points=400)
+    spec = ClusterSpec(name="keyed-rolling", supervisors=3, slots=4, cpu_points=400, conf=PATIENT)
     with scene_on(spec, tmp_path, Counting) as scene:
         scene.configure()
         scene.place(a0=[], b0=FIRST, c0=SECOND)

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from scene import PATHS, REPOSITORY, Scene, scene_on, until
 
 from benchmarks.control.live import lose_host
+from scene import PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
 
-from stormpilot.local.spec import ClusterSpec
+from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 
@@ -26,7 +26,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made all the same.
     """
     with scene_on(
-        ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100),
+        ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100, conf=PATIENT),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:

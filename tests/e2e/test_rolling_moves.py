@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rolling_scene import RollingScene
 from scene import PATHS, REPOSITORY, scene_on, until
-
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.routes import Routes
 from stormpilot.submit import submit_topology
@@ -31,11 +31,13 @@ class Rolling(RollingScene):
 @pytest.fixture
 def rolling(tmp_path: Path) -> Iterator[Rolling]:
     """What is routed runs on nodes of its own, far from the spout; the controller knows a better place."""
-    with scene_on(ClusterSpec(name="rolling", supervisors=3, slots=4, cpu_points=400), tmp_path, Rolling) as scene:
+    with scene_on(
+        ClusterSpec(name="rolling", supervisors=3, slots=4, cpu_points=400, conf=PATIENT), tmp_path, Rolling
+    ) as scene:
         scene.configure()
         scene.place(a0=[], b0=["forward:0", "tally:0"], c0=["forward:1", "tally:1"])
         scene.lead()
-        options = {"keys.stop.file": str(scene.stop_file), "topology.message.timeout.secs": 60}
+        options = {"keys.stop.file": str(scene.stop_file), "topology.message.timeout.secs": 300}
         nimbus = f"{scene.cluster.nimbus_host}:{scene.cluster.nimbus_port}"
         scene.topology_id = submit_topology(PROJECT, "rolled", options=options, nimbus=nimbus, routable=True)
         wanted = {"keys": 1, "forward": 2, "tally": 2}

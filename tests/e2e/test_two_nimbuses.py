@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import until
 
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
@@ -18,6 +17,7 @@ from stormpilot.messages.core import ClusterSnapshot, StatusMessage, decode
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(1800)]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scene import until
-
 import stormpilot
+from scene import until
 
 OURS = {
     service: f"stormpilot/{name}:{stormpilot.__version__}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from builders import supervisor
 from hypothesis import strategies as st
 
+from builders import supervisor
 from stormpilot.model.values import (
     Assigned,
     Component,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from scene import PATHS, Scene, until
 
+from scene import PATHS, Scene, until
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.rollouts import Rollout

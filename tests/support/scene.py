@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kazoo.exceptions import KazooException, NoNodeError
-from waiting import until
 
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
@@ -38,6 +37,7 @@ from stormpilot.observe.build import build
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

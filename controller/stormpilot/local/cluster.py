@@ -48,7 +48,7 @@ class LocalCluster:
         self.description = description
 
     @classmethod
-    def up(cls, spec: ClusterSpec, progress: Progress = lambda _: None, timeout_s: float = 240.0) -> LocalCluster:
+    def up(cls, spec: ClusterSpec, progress: Progress = lambda _: None, timeout_s: float = 600.0) -> LocalCluster:
         """Start a cluster and return when Nimbus knows all its supervisors and slots.
 
         Whatever ends this call early (an error, Ctrl-C, SIGKILL) ends everything that it started.
@@ -179,15 +179,15 @@ class LocalCluster:
         """Folders of the workers' logs, one per topology and port that ever ran here."""
         return sorted(self.layout.logs.glob("supervisor-*/workers-artifacts/*/*/"))
 
-    def stop_daemon(self, daemon: str, timeout_s: float = 20.0) -> None:
+    def stop_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
         """Ask a daemon to end (SIGTERM) and wait until it has; workers of a supervisor stay."""
         self._signal(daemon, signal.SIGTERM, timeout_s)
 
-    def kill_daemon(self, daemon: str, timeout_s: float = 20.0) -> None:
+    def kill_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
         """Kill a daemon as a crash would (SIGKILL) and wait until it is gone."""
         self._signal(daemon, signal.SIGKILL, timeout_s)
 
-    def start_daemon(self, daemon: str, timeout_s: float = 120.0) -> None:
+    def start_daemon(self, daemon: str, timeout_s: float = 300.0) -> None:
         """Start a daemon that is not running and wait until it serves.
 
         ZooKeeper then answers, Nimbus leads (after a kill only when its old session has expired, 20 s by default), or

@@ -14,6 +14,18 @@ from stormpilot.errors import UsageError
 MAX_SUPERVISORS = 64
 MAX_SLOTS = 32
 MAX_NIMBUSES = 3
+PATIENT: Mapping[str, Any] = {
+    "storm.zookeeper.session.timeout": 60_000,
+    "nimbus.supervisor.timeout.secs": 300,
+    "nimbus.task.timeout.secs": 300,
+    "nimbus.task.launch.secs": 300,
+    "supervisor.worker.timeout.secs": 300,
+    "supervisor.worker.start.timeout.secs": 300,
+    "topology.message.timeout.secs": 300,
+    "blacklist.scheduler.tolerance.count": 100_000,
+}
+"""`conf` for a cluster on a busy machine: Storm takes nobody for lost that is only slow, nor keeps it out of use then.
+A worker's process that ends is noticed at once as ever."""
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -77,7 +77,7 @@ def command(home: StormHome, config: Path, log: Path) -> list[str]:
     ]
 
 
-def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
+def answers(host: str, port: int, timeout_s: float = 10.0) -> bool:
     """Whether the server serves clients (a member of an ensemble without a majority does not)."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
@@ -116,7 +116,7 @@ class LocalZooKeeper:
         """Process id; None while stopped."""
         return self._process.pid if self._process else None
 
-    def start(self, timeout_s: float = 60.0) -> None:
+    def start(self, timeout_s: float = 300.0) -> None:
         """Start the server and return when it serves clients."""
         if self._process is not None:
             return

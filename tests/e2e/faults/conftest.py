@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from scene import PATHS, ROUND_S, Scene, scene_on, until
 
+from scene import PATHS, ROUND_S, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 
 OUTAGE_S = 60

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+
 from scene import PATHS, STORMPILOT, Scene, invariants, until
 
 MAY_UNSHARE = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from scene import PATHS, Scene, invariants, until
 
+from scene import PATHS, Scene, invariants, until
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad
 

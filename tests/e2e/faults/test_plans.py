@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from scene import PATHS, Scene, invariants, until
 
+from scene import PATHS, Scene, invariants, until
 from stormpilot.messages.core import Worker, plan_checksum
 
 Fields = dict[str, Any]

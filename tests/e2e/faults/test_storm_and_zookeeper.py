@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+
 from scene import Scene, Slot, invariants, until
 
 OUTAGE_S = 60

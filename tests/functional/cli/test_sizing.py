@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sizing_problems import EXAMPLE
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

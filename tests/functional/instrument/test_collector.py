@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from multilang import frame, handshake, heartbeat, log_lines, messages_of, tuple_message, without_ours
 
+from multilang import frame, handshake, heartbeat, log_lines, messages_of, tuple_message, without_ours
 from stormpilot.instrument.reporting import LOAD_STREAM
 from stormpilot.instrument.topology import COLLECTOR_CLASS
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from multilang import frame, heartbeat, messages_of
 
 from flight_delays.delay_windows import WindowResult
 from flight_delays.records import EnrichedFlight, Flight
+from multilang import frame, heartbeat, messages_of
 
 SRC = Path(__file__).parents[3] / "topologies" / "src"
 RUN = Path(sys.executable).with_name("streamparse_run")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scene import REPOSITORY
 
+from scene import REPOSITORY
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.submit.jar import build_jar
 
 PROJECT = Path(__file__).parent / "project"
@@ -22,7 +22,9 @@ PROJECT = Path(__file__).parent / "project"
 def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Three supervisors, each of which declares more CPU than any topology here uses; the hook in storm.yaml."""
     failed_before = request.session.testsfailed
-    running = LocalCluster.up(ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, cpu_points=400, hook=True))
+    running = LocalCluster.up(
+        ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, cpu_points=400, hook=True, conf=PATIENT)
+    )
     try:
         yield running
     finally:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from kazoo.exceptions import NoNodeError
-from scene import until
 
+from scene import until
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import decode

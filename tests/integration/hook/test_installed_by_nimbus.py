@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scene import REPOSITORY
 
 from integration.local.words import wait_until
+from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.build import LOAD_HOOK
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import ComponentPart
 from stormpilot.messages.load import TaskLoad
 from stormpilot.operate import Operator
@@ -37,6 +37,7 @@ def installed(line: Mapping[str, Any]) -> Iterator[tuple[LocalCluster, ZooKeeper
         name=f"by-nimbus-{os.getpid()}",
         supervisors=2,
         slots=3,
+        conf=PATIENT,
         nimbus_conf=line,
     )
     cluster = LocalCluster.up(spec)

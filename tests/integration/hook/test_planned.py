@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scene import Scene, until
 
+from scene import Scene, until
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import TopologyView
 from stormpilot.submit.submission import prepare, send

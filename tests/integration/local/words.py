@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from streamparse import JavaSpout, ShellBolt, Topology
-from waiting import until as wait_until
 
 from stormpilot.local.cluster import LocalCluster, Worker
 from stormpilot.nimbus import Nimbus
+from waiting import until as wait_until
 
 ECHO_BOLT = """
 from streamparse import Bolt

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scene import REPOSITORY
 
 from integration.local.words import wait_until
+from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster

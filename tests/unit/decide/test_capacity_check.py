@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from builders import supervisor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import supervisor
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.predict import Prediction
 from stormpilot.decide.reasons import Decision, Reason

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
-from builders import supervisor, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import supervisor, topology
 from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable

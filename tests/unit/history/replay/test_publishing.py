@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builders
 import msgspec
 import pytest
 
+import builders
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead

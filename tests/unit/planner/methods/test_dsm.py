@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from builders import located, supervisor, topology
-
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
 
