@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from stormpilot.errors import UsageError
+from stormpilot.messages.limits import LimitError, check_shape
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled, Ints
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STDIN = Path("-")
+DEEPEST = 64
+"""How deep a file may be nested: models and plans need 6."""
 ModelOption = Annotated[Path, typer.Option("--model", "-m", help="The model: model.json, or - for stdin.")]
 
 
@@ -127,12 +130,17 @@ def make_folder(path: Path, option: str) -> None:
 
 def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
     try:
+        check_shape(data, DEEPEST)
         return msgspec.json.decode(data, type=kind)
+    except LimitError as e:
+        raise UsageError(f"{path}: {e}") from e
     except msgspec.ValidationError as e:
         text, _, where = str(e).partition(" - at `")
         raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or 'the whole file'}: {text}") from e
     except msgspec.DecodeError as e:
         raise UsageError(f"{path}:{line_of(data, e)}: {str(e).partition('(byte ')[0].strip()}") from e
+    except UnicodeDecodeError as e:
+        raise UsageError(f"{path}: not UTF-8: {e.reason}") from e
 
 
 def line_of(data: bytes, error: msgspec.DecodeError) -> int:

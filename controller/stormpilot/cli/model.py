@@ -11,9 +11,10 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import STDIN, compiled_model, line_of, read, read_model, write
+from stormpilot.cli.files import DEEPEST, STDIN, compiled_model, line_of, read, read_model, write
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.messages.limits import LimitError, check_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +44,12 @@ def validate(
 
     data = read(model, "model")
     try:
+        check_shape(data, DEEPEST)
         document = msgspec.json.decode(data)
+    except LimitError as e:
+        raise UsageError(f"{model}: {e}") from e
+    except UnicodeDecodeError as e:
+        raise UsageError(f"{model}: not UTF-8: {e.reason}") from e
     except msgspec.DecodeError as e:
         raise UsageError(f"{model}:{line_of(data, e)}: not JSON: {str(e).partition('(byte ')[0].strip()}") from e
     found, problems = checked(document)

@@ -175,7 +175,7 @@ def read_mined(path: Path) -> list[Mined]:
 
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, list[Mined]])["topologies"]
-    except (msgspec.DecodeError, KeyError) as e:
+    except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as e:
         raise UsageError(f"{path} is not what `stormpilot history mine -o` writes: {e}") from e
 
 

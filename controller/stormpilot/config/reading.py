@@ -15,10 +15,15 @@ from stormpilot.config.section import Section
 from stormpilot.config.sections import Config, ZooKeeperSection
 from stormpilot.errors import UsageError
 
+MOST_BYTES = 1024 * 1024
+MOST_NODES = 20_000
+
 
 def load(path: Path) -> Config:
     """Read a configuration file; `UsageError` lists everything that is wrong with it."""
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path}: has {path.stat().st_size} bytes, a configuration at most {MOST_BYTES}")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}") from e
@@ -29,11 +34,17 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
     """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and _nodes(root, {}) > MOST_NODES:
+            raise UsageError(f"{where}: more than {MOST_NODES} values, with what its aliases (*) repeat")
         value = yaml.safe_load(text)
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+    except RecursionError as e:
+        raise UsageError(f"{where}: nested too deeply for a configuration, which needs 4 levels") from e
+    except ValueError as e:  # a number or a date that cannot be
+        raise UsageError(f"{where}: not valid YAML: {e}") from e
     if root is None:
         return Config()
     lines: dict[str, int] = {}
@@ -46,6 +57,16 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         expected, field = _split(str(e))
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
     return _with_absolute_paths(config, folder)
+
+
+def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values there are with those that aliases repeat; one that holds itself has endlessly many."""
+    if id(node) not in known:
+        known[id(node)] = MOST_NODES + 1  # until it is known: an alias to what is not over yet
+        below = node.value if isinstance(node, yaml.CollectionNode) else []
+        parts = [n for pair in below for n in pair] if isinstance(node, yaml.MappingNode) else below
+        known[id(node)] = min(MOST_NODES + 1, 1 + sum(_nodes(n, known) for n in parts))
+    return known[id(node)]
 
 
 def zookeeper_auth(section: ZooKeeperSection) -> str | None:

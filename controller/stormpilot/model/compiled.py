@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormpilot.errors import UsageError
+from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.values import Edge, Executor, Model, Plan, Topology, TopologyPlan, Worker
 
 Ints = NDArray[np.int64]
@@ -171,8 +172,12 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     slots: list[tuple[int, int]] = []
     for n, s in enumerate(nodes):
         _unique(s.slots, f"supervisor {s.id}: slots", "port")
-        if not all(0 <= x < np.inf for x in (s.cores, s.mhz, s.memory_mb, s.limit_mhz)):
-            raise UsageError(f"supervisor {s.id}: expected finite cores, mhz, memory_mb and cpu_limit_mhz >= 0")
+        if not (0 < s.cores <= MOST_CORES and s.mhz > 0 and all(map(is_amount, (s.mhz, s.memory_mb, s.cpu_limit_mhz)))):
+            raise UsageError(
+                f"supervisor {s.id}: expected cores and mhz > 0, memory_mb and cpu_limit_mhz >= 0, at most {MOST:g}"
+            )
+        if not all(map(is_port, s.slots)):
+            raise UsageError(f"supervisor {s.id}: slots: expected ports from 0 to {MOST_PORT}")
         slots.extend((n, port) for port in sorted(s.slots))
     slot_number = {(node_ids[n], port): i for i, (n, port) in enumerate(slots)}
     _unique([t.id for t in model.topologies], "topologies", "id")
@@ -189,21 +194,26 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
         own = sorted(topo.executors, key=lambda e: e.start)
         starts = [e.start for e in own]
         _unique(starts, f"topology {topo.id}: executors", "start")
-        if topo.workers < 1:
-            raise UsageError(f"topology {topo.id}: workers is {topo.workers}, expected at least 1")
+        if not 1 <= topo.workers <= MOST_INT:
+            raise UsageError(f"topology {topo.id}: workers is {topo.workers}, expected at least 1, at most {MOST_INT}")
+        if abs(topo.priority) > MOST_INT:
+            raise UsageError(f"topology {topo.id}: priority is {topo.priority}, expected at most {MOST_INT}")
         _unique([c.id for c in topo.components], f"topology {topo.id}: components", "id")
         number = {}
         for c in topo.components:
             number[c.id] = len(names)
             names.append((t, c.id))
-        for e in own:
+        for before, e in zip([None, *own], own, strict=False):
             if e.component not in number:
                 raise UsageError(
                     f"topology {topo.id}: executor {e.start} names the component {e.component!r}, not listed"
                 )
-            if e.end < e.start or not (0 <= e.cpu_mhz < np.inf and 0 <= e.memory_mb < np.inf):
+            if wrong := wrong_tasks(e, before):
+                raise UsageError(f"topology {topo.id}: executor {e.start}: {wrong[0]} {wrong[1]}")
+            if not all(map(is_amount, (e.cpu_mhz, e.memory_mb, e.queue_tuples))):
                 raise UsageError(
-                    f"topology {topo.id}: executor {e.start}: expected start <= end and finite cpu_mhz, memory_mb >= 0"
+                    f"topology {topo.id}: executor {e.start}: expected cpu_mhz, memory_mb and queue_tuples from 0 to "
+                    f"{MOST:g}"
                 )
             topology.append(t)
             component.append(number[e.component])
@@ -285,9 +295,9 @@ def _sent(traffic: list[Edge], index: dict[str, dict[int, int]]) -> tuple[Ints, 
                 f"traffic[{i}]: {edge.topology}: {edge.from_} -> {edge.to}: no such topology or executor"
             ) from None
         rates[i] = edge.rate
-    bad = np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))
+    bad = np.flatnonzero(~((rates >= 0) & (rates <= MOST)))
     if len(bad):
-        raise UsageError(f"traffic[{bad[0]}]: rate is {rates[bad[0]]}, expected a finite number >= 0")
+        raise UsageError(f"traffic[{bad[0]}]: rate is {rates[bad[0]]:g}, expected 0 to {MOST:g} tuples/s")
     unique, inverse = np.unique(keys, return_inverse=True)
     sums = np.bincount(inverse, weights=rates, minlength=len(unique)).astype(np.float64)
     source, target = unique // max(n, 1), unique % max(n, 1)

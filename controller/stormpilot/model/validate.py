@@ -6,7 +6,6 @@ holds the two to the same rules.
 
 from __future__ import annotations
 
-import math
 import types
 import typing
 from collections import Counter, defaultdict
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Topology, Value
 
@@ -116,10 +116,19 @@ def _errors(model: Model) -> Iterator[Problem]:
     yield from _twice([s.id for s in model.supervisors], "supervisors", "id")
     for i, s in enumerate(model.supervisors):
         yield from _twice(s.slots, f"supervisors[{i}].slots", "")
-        for name in ("cores", "mhz", "memory_mb", "cpu_limit_mhz"):
+        for j, port in enumerate(s.slots):
+            if not is_port(port):
+                text = f"{s.id}: is {port}, expected a port from 0 to {MOST_PORT}"
+                yield _error("port", f"supervisors[{i}].slots[{j}]", text)
+        for name, most in (("cores", MOST_CORES), ("mhz", MOST)):
             number = getattr(s, name)
-            if number is not None and not 0 <= number < math.inf:
-                yield _error("number", f"supervisors[{i}].{name}", f"{s.id}: is {number:g}, expected a number >= 0")
+            if not 0 < number <= most:
+                text = f"{s.id}: is {number:g}, expected a number > 0, at most {most:g}"
+                yield _error("number", f"supervisors[{i}].{name}", text)
+        for name in ("memory_mb", "cpu_limit_mhz"):
+            if not is_amount(number := getattr(s, name)):
+                text = f"{s.id}: is {number:g}, expected a number >= 0, at most {MOST:g}"
+                yield _error("number", f"supervisors[{i}].{name}", text)
     yield from _twice([t.id for t in model.topologies], "topologies", "id")
     slots = {(s.id, port) for s in model.supervisors for port in s.slots}
     for i, t in enumerate(model.topologies):
@@ -134,25 +143,29 @@ def _errors(model: Model) -> Iterator[Problem]:
         for name, task in (("from", edge.from_), ("to", edge.to)):
             if task not in own:
                 yield _error("traffic", f"{at}.{name}", f"{edge.topology} has no executor that starts at task {task}")
-        if not 0 <= edge.rate < math.inf:
-            yield _error("number", f"{at}.rate", f"is {edge.rate:g}, expected tuples/s >= 0")
+        if not is_amount(edge.rate):
+            yield _error("number", f"{at}.rate", f"is {edge.rate:g}, expected tuples/s >= 0, at most {MOST:g}")
 
 
 def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Iterator[Problem]:
-    if t.workers < 1:
-        yield _error("workers", f"{at}.workers", f"{t.id}: is {t.workers}, expected at least 1")
+    if not 1 <= t.workers <= MOST_INT:
+        yield _error("workers", f"{at}.workers", f"{t.id}: is {t.workers}, expected at least 1, at most {MOST_INT}")
+    if abs(t.priority) > MOST_INT:
+        yield _error("priority", f"{at}.priority", f"{t.id}: is {t.priority}, expected at most {MOST_INT}")
     yield from _twice([c.id for c in t.components], f"{at}.components", "id")
     yield from _twice([e.start for e in t.executors], f"{at}.executors", "start")
     known = {c.id for c in t.components}
     for j, e in enumerate(t.executors):
         if e.component not in known:
             yield _error("component", f"{at}.executors[{j}].component", f"{t.id} lists no component {e.component!r}")
-        if e.end < e.start:
-            yield _error("tasks", f"{at}.executors[{j}].end", f"is {e.end}, expected at least start ({e.start})")
-        for name in ("cpu_mhz", "memory_mb"):
-            number = getattr(e, name)
-            if not 0 <= number < math.inf:
-                yield _error("number", f"{at}.executors[{j}].{name}", f"is {number:g}, expected a number >= 0")
+        for name in ("cpu_mhz", "memory_mb", "queue_tuples"):
+            if not is_amount(number := getattr(e, name)):
+                text = f"is {number:g}, expected a number >= 0, at most {MOST:g}"
+                yield _error("number", f"{at}.executors[{j}].{name}", text)
+    order = sorted(range(len(t.executors)), key=lambda j: t.executors[j].start)
+    for j, last in zip(order, [None, *order], strict=False):
+        if wrong := wrong_tasks(t.executors[j], None if last is None else t.executors[last]):
+            yield _error("tasks", f"{at}.executors[{j}].{wrong[0]}", wrong[1])
     existing = {e.start for e in t.executors}
     used = {(a.supervisor, a.port) for a in t.assignment if a.start in existing}
     for j, slot in enumerate(t.fixed_workers):

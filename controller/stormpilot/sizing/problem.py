@@ -135,6 +135,8 @@ def parse(text: str, where: str) -> Problem:
             value, root = json.loads(text), None
         except json.JSONDecodeError as e:
             raise UsageError(f"{where}:{e.lineno}: not valid JSON: {e.msg}") from e
+        except (RecursionError, ValueError) as e:
+            raise UsageError(f"{where}: not valid JSON: {e}") from e
     else:
         try:
             value, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
@@ -142,6 +144,8 @@ def parse(text: str, where: str) -> Problem:
             mark = getattr(e, "problem_mark", None)
             line = f":{mark.line + 1}" if mark else ""
             raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+        except (RecursionError, ValueError) as e:
+            raise UsageError(f"{where}: not valid YAML: {e}") from e
         for line_number, key in _repeated(root):
             raise UsageError(f"{where}:{line_number}: {key}: given twice")
     try:

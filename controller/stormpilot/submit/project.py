@@ -65,7 +65,7 @@ class Project:
             ) from None
         except json.JSONDecodeError as e:
             raise UsageError(f"{file}, line {e.lineno}, column {e.colno}: not valid JSON: {e.msg}") from e
-        except (OSError, UnicodeDecodeError) as e:
+        except (OSError, ValueError, RecursionError) as e:
             raise UsageError(f"{file} cannot be read: {e}") from e
         if not isinstance(config, dict):
             raise UsageError(f"{file}: expected a JSON object")

@@ -52,12 +52,37 @@ BROKEN: list[tuple[Change, str, str]] = [
     (lambda d: d.pop("topologies"), "topologies", "is missing, expected a list"),
     (lambda d: d["supervisors"][1].update(id="a"), "supervisors[1].id", "'a' is there twice"),
     (lambda d: d["supervisors"][0].update(slots=[1, 1]), "supervisors[0].slots[1]", "1 is there twice"),
-    (lambda d: d["supervisors"][2].update(mhz=-1), "supervisors[2].mhz", "is -1, expected a number >= 0"),
+    (lambda d: d["supervisors"][2].update(mhz=-1), "supervisors[2].mhz", "is -1, expected a number > 0"),
+    (lambda d: d["supervisors"][2].update(cores=0), "supervisors[2].cores", "is 0, expected a number > 0"),
+    (lambda d: d["supervisors"][2].update(memory_mb=1e308), "supervisors[2].memory_mb", "at most 1e+12"),
+    (
+        lambda d: d["supervisors"][0].update(slots=[1, 2**31]),
+        "supervisors[0].slots[1]",
+        "is 2147483648, expected a port",
+    ),
+    (lambda d: d["topologies"][0].update(workers=2**40), "topologies[0].workers", "at most 2147483647"),
+    (lambda d: d["topologies"][0].update(priority=-(2**40)), "topologies[0].priority", "at most 2147483647"),
     (lambda d: d["supervisors"][2].update(cpu_limit_mhz=-1), "supervisors[2].cpu_limit_mhz", "is -1"),
     (lambda d: d["topologies"].append(d["topologies"][0]), "topologies[1].id", "'flights-1' is there twice"),
     (lambda d: d["topologies"][0].update(workers=0), "topologies[0].workers", "is 0, expected at least 1"),
     (lambda d: d["topologies"][0]["executors"][1].update(start=1), "topologies[0].executors[1].start", "1 is there"),
     (lambda d: d["topologies"][0]["executors"][1].update(end=0), "topologies[0].executors[1].end", "is 0, expected"),
+    (lambda d: d["topologies"][0]["executors"][1].update(end=10**9), "topologies[0].executors[1].end", "1000000 tasks"),
+    (
+        lambda d: d["topologies"][0]["executors"][1].update(start=2**40, end=2**40),
+        "topologies[0].executors[1].start",
+        "is 1099511627776, expected 0 to 2147483647",
+    ),
+    (
+        lambda d: d["topologies"][0]["executors"][0].update(start=-4) or d["traffic"][0].update({"from": -4}),
+        "topologies[0].executors[0].start",
+        "is -4, expected 0 to",
+    ),
+    (
+        lambda d: d["topologies"][0]["executors"][0].update(end=2),
+        "topologies[0].executors[1].start",
+        "is 2, but the executor of tasks 1 to 2 has that task too",
+    ),
     (lambda d: d["topologies"][0]["executors"][1].update(component="z"), "topologies[0].executors[1].component", "'z'"),
     (lambda d: d["topologies"][0]["executors"][1].update(cpu_mhz=-5), "topologies[0].executors[1].cpu_mhz", "is -5"),
     (lambda d: d["topologies"][0]["components"][1].update(id="x"), "topologies[0].components[1].id", "'x' is there"),
@@ -66,6 +91,7 @@ BROKEN: list[tuple[Change, str, str]] = [
     (lambda d: d["traffic"][1].update({"to": 77}), "traffic[1].to", "no executor that starts at task 77"),
     (lambda d: d["traffic"][1].update(topology="gone"), "traffic[1].topology", "there is no topology 'gone'"),
     (lambda d: d["traffic"][0].update(rate=-1), "traffic[0].rate", "is -1, expected tuples/s >= 0"),
+    (lambda d: d["traffic"][0].update(rate=1e308), "traffic[0].rate", "is 1e+308, expected tuples/s >= 0, at most"),
 ]
 
 

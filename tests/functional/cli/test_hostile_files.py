@@ -1,0 +1,81 @@
+"""Files that nobody honest wrote: one clear error that names the file, the field and what was expected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.commands import Run
+from doubles.models import SPREAD, model, topology
+
+SOUND: dict[str, Any] = json.loads(msgspec.json.encode(model(topology(SPREAD))))
+DEEP = b'{"schema":1,"supervisors":[],"topologies":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+def with_rate(rate: float) -> bytes:
+    return json.dumps({**SOUND, "traffic": [{**SOUND["traffic"][0], "rate": rate}]}).encode()
+
+
+@pytest.mark.parametrize("command", [("model", "validate"), ("model", "show"), ("plan", "compute", "--model")])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (DEEP, "m.json: it is nested deeper than 64"),
+        (b"[" * 500_000, "m.json: it is nested deeper than 64"),
+        (b'{"schema":1,"x":"\xff"}', "m.json"),
+        (b'{"schema":1,"supervisors":[{"id":"\xff\xfe"}]}', "m.json"),
+        (b'{"schema":1,"x":' + b"9" * 6_000 + b"}", "m.json: it has a whole number of 6000 digits"),
+        (with_rate(1e308), "1e+308, expected"),
+        (with_rate(float("nan")), "m.json:1: "),
+        (b"", "m.json:1: "),
+    ],
+)
+def test_a_model_that_nobody_honest_wrote_is_one_error(
+    run: Run, tmp_path: Path, command: tuple[str, ...], data: bytes, said: str
+) -> None:
+    (tmp_path / "m.json").write_bytes(data)
+    found = run(*command, tmp_path / "m.json")
+    assert found.code == 2
+    assert said in found.err.replace("\n", " ") + found.out.replace("\n", " ")
+    assert "Traceback" not in found.err + found.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("decide: " + "[" * 3_000, "c.yaml: nested too deeply"),
+        ("decide: " + "[" * 3_000 + "]" * 3_000, "c.yaml: nested too deeply"),
+        ("cycle: {period_s: " + "9" * 5_000 + "}", "c.yaml: not valid YAML: Exceeds the limit"),
+        ("cycle: 2001-99-99", "c.yaml: not valid YAML: month must be in 1..12"),
+        ("cycle: &a [*a]", "c.yaml: more than 20000 values"),
+        ("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+            f"{b}: &{b} [{','.join(['*' + a] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+        ), "c.yaml: more than 20000 values"),
+        ("x" * 2_000_000, "has 2000000 bytes, a configuration at most 1048576"),
+        ("a: \x00", "c.yaml"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_nobody_honest_wrote_is_one_error(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    found = run("config", "check", tmp_path / "c.yaml")
+    assert found.code == 2
+    assert said in found.err.replace("\n", " ")
+    assert "Traceback" not in found.err + found.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("t.json", "[" * 100_000), ("t.json", "9" * 6_000), ("t.yaml", "[" * 3_000), ("t.yaml", "a: 2001-99-99")],
+)
+def test_a_topology_to_size_that_nobody_honest_wrote_is_one_error(
+    run: Run, tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    found = run("size", tmp_path / name)
+    assert found.code == 2
+    assert name in found.err
+    assert "Traceback" not in found.err + found.out
