@@ -65,7 +65,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
         age_s = None
         if source.board.part == "standby":
             try:
-                age_s = source.status()["controller"].get("last_cycle_age_s")
+                age_s = source.status()["controller"].get("lastCycleAgeS")
             except StormpilotError:
                 age_s = None
         return _health(health.ready(source.board, source.config, age_s))

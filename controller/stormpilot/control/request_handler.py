@@ -69,7 +69,7 @@ class RequestHandler:
             if t in states:
                 config, traffic = self.config.decide, self.config.planner.traffic
                 self.answers[t] = answer(pending.request, states[t], model, wrong, *lost, config, now_ms, traffic)
-        asked = {t for t in self.answers if self._verb(t) == "plan" and not self.answers[t].done}
+        asked = {t for t in self.answers if self._verb(t) == "replan" and not self.answers[t].done}
         asked = {t for t in asked if self.answers[t].decision is None}
         return {t: replace(s, asked=t in asked) for t, s in states.items()}
 

@@ -315,7 +315,7 @@ class RolloutRunner:
         after = None if table is None else table.message
         for route in [] if after is None else after.components:
             for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
-                with contextlib.suppress(RefusedError):  # keyed state is on its way; `bring-back` does it later
+                with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
                     route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
             after = None if after is None else after.with_route(route)
         log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)

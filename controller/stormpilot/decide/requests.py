@@ -65,7 +65,7 @@ def answer(
     waiting = on_its_way(subject, config, now_ms)
     if waiting is not None:
         return RequestOutcome(done=False, decision=waiting)
-    if request.verb == "plan":
+    if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
     return _publish(request, subject, model, wrong, config, now_ms, traffic)
 
@@ -121,7 +121,7 @@ def _publish(
     age_s = (now_ms - entry.plan.created_at_ms) / 1000
     if request.verb == "approve" and age_s > config.approval_max_age_s:
         limit = f"at most {config.approval_max_age_s:.0f} s"
-        return _refused(f"plan {plan_id} is {age_s:.0f} s old, {limit}; wait for a new one, or `stormpilot plan now`")
+        return _refused(f"plan {plan_id} is {age_s:.0f} s old, {limit}; wait for a new one, or `stormpilot replan`")
     problems = unfit(entry, subject, model, wrong)
     note = ""
     if request.verb == "rollback" and all(p.startswith(CPU) for p in problems):

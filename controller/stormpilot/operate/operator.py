@@ -100,7 +100,7 @@ class Operator:
             except ConflictError:
                 continue  # somebody else was faster: what is before now?
             return change
-        raise RefusedError(f"{target}: others change it all the time; nothing was done")
+        raise RefusedError(f"{target}: concurrent updates; gave up after {TRIES} attempts")
 
     def write(self, steps: Sequence[Step], change: Change) -> None:
         """Do the steps and record the change, all or nothing."""
