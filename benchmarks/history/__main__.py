@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -59,7 +60,7 @@ def _short(value: Any) -> str:
 
 
 def mine(bench: Bench) -> None:
-    """`stormpilot history mine` as a user runs it, at each size."""
+    """`stormpilot trafficlog mine` as a user runs it, at each size."""
     for size in bench.sizes:
         log, rows = logs.mined_log(size)
         for i in bench.times(size):
@@ -105,7 +106,7 @@ def replay(bench: Bench) -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             str(STORMPILOT),
-            "history",
+            "trafficlog",
             "replay",
             "--log",
             str(log),
@@ -120,23 +121,23 @@ def replay(bench: Bench) -> None:
         ran = _checked(run(command, LIMIT_S), f"replay of {log}")
     answer = json.loads(ran.out)
     for verdict in answer["verdicts"]:
-        tries = {name: verdict[name] for name in ("as_it_was", "default", "recommended")}
+        tries = {"as_it_was": verdict["asItWas"], "default": verdict["default"], "recommended": verdict["recommended"]}
         bench.keep(
             {
                 "part": "replay",
-                "size": verdict["topology_name"],
+                "size": verdict["topologyName"],
                 "repetition": 0,
                 "rows": rows,
                 "steps": answer["steps"],
-                "step_s": answer["step_s"],
-                "budget_s": answer["budget_s"],
+                "step_s": answer["stepS"],
+                "budget_s": answer["budgetS"],
                 "settings": len(verdict["tried"]),
                 "planners": len({t["setting"]["planner"] for t in verdict["tried"]}),
                 "setting": verdict["recommended"]["setting"],
-                "kept_default": verdict["kept_default"],
+                "kept_default": verdict["keptDefault"],
                 "text": verdict["text"],
-                "scores": {n: [t["score"], t["held_out_score"]] for n, t in tries.items()},
-                "overload_minutes": {n: t["held_out"]["overload_minutes"] for n, t in tries.items()},
+                "scores": {n: [t["score"], t["heldOutScore"]] for n, t in tries.items()},
+                "overload_minutes": {n: t["heldOut"]["overloadMinutes"] for n, t in tries.items()},
                 **_figures(ran),
             }
         )
@@ -149,7 +150,7 @@ def forecast(bench: Bench) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         mined, config = folder / "mined.json", folder / "controller.yaml"
-        command = [str(STORMPILOT), "history", "mine", "--log", str(log), "--master", LOCAL, "--until", split]
+        command = [str(STORMPILOT), "trafficlog", "mine", "--log", str(log), "--master", LOCAL, "--until", split]
         took = _checked(run([*command, "-o", str(mined)], LIMIT_S), f"mining {log}")
         profiles = {
             m["thresholds"]["topologyName"]: m["profile"]["forecastErrorRatio"]
@@ -157,28 +158,28 @@ def forecast(bench: Bench) -> None:
         }
         for lead_h in LEADS_H:
             config.write_text(f"history: {{lead_s: {lead_h * 3600}}}\n")
-            command = [str(STORMPILOT), "history", "replay", "--log", str(log), "--master", LOCAL, "-f", "json"]
+            command = [str(STORMPILOT), "trafficlog", "replay", "--log", str(log), "--master", LOCAL, "-f", "json"]
             command += ["--since", split, "--step", "60", "--forecast", str(mined), "--config", str(config)]
             command += ["--planner", "best", "--param", f"iterations={ITERATIONS}", "--budget", str(PATIENCE_S)]
             ran = _checked(run(command, LIMIT_S), f"replay of {log}")
             answer = json.loads(ran.out)
             for verdict in answer["verdicts"]:
-                tries = {"as it was": verdict["as_it_was"]}
+                tries = {"as it was": verdict["asItWas"]}
                 tries |= {"forecast" if t["setting"]["forecast"] else "measured": t for t in verdict["tried"]}
                 bench.keep(
                     {
                         "part": "forecast",
                         "engine": f"{lead_h} h",
-                        "size": verdict["topology_name"],
+                        "size": verdict["topologyName"],
                         "repetition": 0,
                         "rows": rows,
                         "lead_h": lead_h,
                         "steps": answer["steps"],
-                        "step_s": answer["step_s"],
+                        "step_s": answer["stepS"],
                         "iterations": ITERATIONS,
-                        "error_ratio": profiles[verdict["topology_name"]],
+                        "error_ratio": profiles[verdict["topologyName"]],
                         "mine_s": took.seconds,
-                        "tries": {n: {"score": t["score"], **t["chosen_by"]} for n, t in tries.items()},
+                        "tries": {n: {"score": t["score"], **_snake(t["chosenBy"])} for n, t in tries.items()},
                         **_figures(ran),
                     }
                 )
@@ -190,7 +191,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 
 
 def _mined(log: Path, master: str, *more: str) -> tuple[Ran, Any]:
-    command = [str(STORMPILOT), "history", "mine", "--log", str(log), "--master", master, "-f", "json", *more]
+    command = [str(STORMPILOT), "trafficlog", "mine", "--log", str(log), "--master", master, "-f", "json", *more]
     ran = _checked(run(command, LIMIT_S), f"mining {log} with {master}")
     return ran, json.loads(ran.out)
 
@@ -199,6 +200,11 @@ def _checked(ran: Ran, what: str) -> Ran:
     if ran.code != 0:
         raise RuntimeError(f"{what} ended with {ran.code} after {ran.seconds:.0f} s:\n{ran.errors[-3000:]}")
     return ran
+
+
+def _snake(figures: dict[str, float]) -> dict[str, float]:
+    """Names of figures as the rows of this benchmark have them."""
+    return {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name): value for name, value in figures.items()}
 
 
 def _figures(ran: Ran) -> Row:

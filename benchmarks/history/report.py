@@ -60,7 +60,7 @@ def _mining(rows: list[Row]) -> list[str]:
     if not sizes:
         return []
     lines = [
-        "## Mining", "", "`stormpilot history mine --master local[2]`: all findings of a log of 30 days.", "",
+        "## Mining", "", "`stormpilot trafficlog mine --master local[2]`: all findings of a log of 30 days.", "",
         "| edge rows | seconds | CPU seconds | peak MB | CPU us per row |", "|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for own in sizes.values():
@@ -182,7 +182,7 @@ def _forecast(rows: list[Row]) -> list[str]:
         f"A week with a peak a day ({r['steps']} steps of {r['step_s'] / 60:g} min), planned by `best` "
         f"(`iterations={r['iterations']}`) for what was measured in the step before, and for the most that the profile "
         "foretells until the end of the step that comes, or of the 24 hours that come. Profiles were mined of the 15 "
-        "days before (`history mine --until`), so the whole week is held out. Network cost is the mean distance of a "
+        "days before (`trafficlog mine --until`), so the whole week is held out. Network cost: the mean distance of a "
         "tuple; cost has penalties for overload and restarts on top ([how](../history-replay.md)).", "",
         "| topology | profile off by | planned for | network cost | overload min | tuples on full nodes | moves "
         "| restart s | cost |",

@@ -166,7 +166,7 @@ class Switch(Variant):
         begun_s = time.time()
         component = "b_forward" if number % 2 == 0 else "d_count"
         view = next(v for v in operate.routes(bench.operator(), bench.topology_id) if v.component == component)
-        operate.move(bench.operator(), bench.topology_id, component, view.active[-1], view.standby[0])
+        operate.shift_route(bench.operator(), bench.topology_id, component, view.active[-1], view.standby[0])
         reports: dict[int, TaskLoad] = {}
 
         def over() -> bool:

@@ -51,7 +51,7 @@ def test_a_topology_that_reports_nothing_is_measured_in_its_workers(stack: Stack
     def judged() -> bool:
         seen = stack.topology(NAME)
         decision = seen.get("decision") or {"reason": "NOT_INSTRUMENTED"}
-        return bool(seen.get("total_tps")) and decision["reason"] not in UNMEASURED
+        return bool(seen.get("totalTps")) and decision["reason"] not in UNMEASURED
 
     until(judged, "the controller to know its rates, and to judge plans by them")
     assert stack.topology(NAME)["decision"]["missing_tasks"] == 0

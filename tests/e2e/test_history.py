@@ -88,7 +88,7 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
 
     out = scene.folder / "mined.json"
     small = [part for k, v in SMALL.items() for part in ("--conf", f"{k}={v}")]
-    told = said("history", "mine", "--config", scene.config, "--publish", "--master", "local[2]", "-o", out, *small)
+    told = said("trafficlog", "mine", "--config", scene.config, "--publish", "--master", "local[2]", "-o", out, *small)
     (mined,) = json.loads(out.read_text())["topologies"]
     entries = {(e["name"], *e["of"]): e for e in mined["thresholds"]["entries"]}
     gain = entries[R,]

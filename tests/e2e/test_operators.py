@@ -149,7 +149,7 @@ def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(sce
     target = min(set(scene.cluster.supervisor_ids) - used)
     task = next(e.start for t in scene.model().topologies for e in t.executors if e.component == "split")
     done(scene, "pause", NAME, "--why", "release night")
-    assert "PAUSED" in refused(scene, "plan", "now", NAME, "--yes")
+    assert "PAUSED" in refused(scene, "replan", NAME, "--yes")
     done(scene, "pin", NAME, f"split/{task}", target, "--yes")
     until(lambda: view(scene).reason == "PAUSED", "the pause to hold the pin")
     scene.cycles(2)
@@ -167,7 +167,7 @@ def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> No
     settled(scene, history(scene)[-1].reason)
     done(scene, "mode", "advise", NAME, "--yes")
     workers = scene.workers()
-    until(lambda: "advise" in say(scene, "plan", "now", NAME, "--yes")[1], "the topology to be measured, planned")
+    until(lambda: "advise" in say(scene, "replan", NAME, "--yes")[1], "the topology to be measured, planned")
     scene.cycles(2)
     assert scene.workers() == workers
     done(scene, "approve", NAME, "--yes", "--why", "looks right")

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stormpilot.cli.config_explain import settings
 from stormpilot.config import Config, describe, load, parse, zookeeper_auth
+from stormpilot.config.example import example
+from stormpilot.config.renamed import RENAMED
 from stormpilot.errors import UsageError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "controller.example.yaml"
@@ -137,12 +140,38 @@ def test_api_may_be_bound_where_it_is_protected(line: str, tmp_path: Path) -> No
     assert api.tokens_file in (None, str(tmp_path / "t"))
 
 
-def test_example_lists_every_setting_with_its_default() -> None:
-    """The file that people copy must not lag behind."""
-    config = load(EXAMPLE)
+def test_example_lists_every_setting_that_is_not_advanced_with_its_default() -> None:
+    """The file that people copy must not lag behind: `stormpilot config example -o docs/controller.example.yaml`."""
+    assert EXAMPLE.read_text() == example()
     written = yaml.safe_load(EXAMPLE.read_text())
-    for path, value in describe(config):
-        section, name = path.split(".")
-        assert name in written[section], path
-        if path not in ("traffic_log.dir", "decide.modes"):
-            assert value == dict(describe(Config()))[path], path
+    keys = {f"{section}.{name}" for section, settings in written.items() for name in settings}
+    advanced = {s.key for s in settings() if s.advanced}
+    assert keys == {key for key, _ in describe(Config())} - advanced
+    assert {"decide.mode", "decide.cool_down_s", "rollout.max_surge_workers"} <= keys
+    assert {"load.jvm_idle_cores", "verify.back_off_s"} <= advanced
+    changed = [key for key, value in describe(load(EXAMPLE)) if value != dict(describe(Config()))[key]]
+    assert changed == ["traffic_log.dir"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("decide:\n  reschedule_timeout_s: 5\n", "c.yaml:2: decide.reschedule_timeout_s is now decide.cool_down_s"),
+        ("decide: {moves: nonstop}", "decide.moves is now decide.move_strategy (and its value nonstop is now rolling)"),
+        ("nonstop: {wait_at_most_s: 5}", "nonstop.wait_at_most_s is now rollout.capacity_timeout_s"),
+        ("nonstop: {}", "nonstop is now rollout"),
+        ("effect: {rollback: true}", "effect is now verify"),
+        ("refill: {enabled: true}", "refill is now new_supervisors"),
+        ("history: {ranges: {effect.noise_floor_ratio: [0, 1]}}", "is now verify.noise_floor_ratio"),
+    ],
+)
+def test_an_old_key_is_an_error_that_names_the_new_one(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(text, "c.yaml")
+    assert said in str(error.value)
+
+
+def test_every_new_name_of_an_old_key_is_there() -> None:
+    known = {*dict(describe(Config())), *Config.__struct_fields__}
+    assert {new.partition(" ")[0] for new in RENAMED.values()} <= known
+    assert not set(RENAMED) & known

@@ -17,9 +17,9 @@ from stormpilot.api.tokens import Role
 from stormpilot.config import describe
 from stormpilot.decide.gates import GateState, gates
 from stormpilot.errors import RefusedError
+from stormpilot.messages.casing import camel
 from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.settings import AuditRecord
-from stormpilot.model.subset import with_headroom
 from stormpilot.model.values import Model
 from stormpilot.operate import (
     HistoryStep,
@@ -32,22 +32,22 @@ from stormpilot.operate import (
     plans,
     rollout,
 )
+from stormpilot.operate.explanation import NodeOverLimit, explained
 from stormpilot.operate.topology_ref import UnknownTopologyError
-from stormpilot.planner.explain.explain import Explanation
 
 From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
 SECRET = "..."
 
 
-class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan; `proposal` where nobody applies it, because the mode is `advise`."""
+class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plan; `proposal` where nobody applies it, because the mode is `advise` or it waits for approval."""
 
     proposal: bool
     plan: PlanMessage
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class Move(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An executor whose slot differs: `now` and `plan` are `supervisor:port`, null for nowhere."""
 
     component: str
@@ -57,7 +57,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     plan: str | None
 
 
-class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a plan moves against where executors run now."""
 
     proposal: bool
@@ -65,18 +65,19 @@ class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[Move]
 
 
-class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class GateAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A question that every plan is asked; `state` is open, CLOSED or not asked."""
 
     question: str
     state: GateState
 
 
-class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why a topology is as it is: the row of `status` with the last decision, and what the newest plan would do.
 
     `before` and `after` are the metrics of that plan; `no_plan` says why there is none. `gates` tells how far the
-    decision came. `executors` is there when asked for, from the controller that leads, while all of them run.
+    decision came. `executors` is there when asked for, from the controller that leads, while all of them run, judged by
+    `traffic` (flow or measured), with the nodes that they fill beyond B(n).
     """
 
     topology: dict[str, Any]
@@ -89,10 +90,12 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[Move] = []
     no_plan: str = ""
     gates: list[GateAnswer] = []
-    executors: list[Explanation] = []
+    traffic: str | None = None
+    executors: list[dict[str, Any]] = []
+    nodes_over_limit: list[NodeOverLimit] = []
 
 
-class PlannerAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class PlannerAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A planner with its parameters and their defaults."""
 
     name: str
@@ -148,8 +151,14 @@ def explain(
         reason = f"{decision['action']} {decision['reason']}: {decision['text']}"
         answer = msgspec.structs.replace(answer, reason=reason, gates=passed)
     if executors:
-        model = with_headroom(source.model(), source.config.decide.fill_ratio)
-        answer = msgspec.structs.replace(answer, executors=plans.explained(model, row["id"]))
+        found_now = explained(source.model(), row["id"], source.config)
+        if found_now is not None:
+            answer = msgspec.structs.replace(
+                answer,
+                traffic=found_now.traffic,
+                executors=[camel(e) for e in found_now.executors],
+                nodes_over_limit=found_now.over_limit,
+            )
     try:
         found = plans.published_plan(source.zookeeper, source.paths, row["id"])
     except RefusedError as e:
@@ -174,17 +183,17 @@ def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]
 
 @get("/topologies/{topology:str}/rollout", sync_to_thread=True)
 def topology_rollout(source: From, topology: FromPath[str]) -> RolloutView:
-    """How far the plan is that is carried out without restarts, or how the last one ended; 404 where there was none."""
+    """Progress of the rollout, or how the last one ended; 404 where there was none."""
     found = rollout(source.operator(), topology)
     if found is None:
-        raise ProblemError(404, "NO_MIGRATION", f"no plan of {topology} was carried out step by step")
+        raise ProblemError(404, "NO_ROLLOUT", f"{topology} had no rollout")
     return found
 
 
 @get("/audit", sync_to_thread=True)
 def audit_records(
     source: From,
-    since_ms: Annotated[int, QueryParameter(ge=0, description="Milliseconds since the epoch.")] = 0,
+    since_ms: Annotated[int, QueryParameter(name="sinceMs", ge=0, description="Milliseconds since the epoch.")] = 0,
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 200,
 ) -> list[AuditRecord]:
     """Who did what, and why; newest first."""
@@ -193,7 +202,7 @@ def audit_records(
 
 @get("/requests/{request_id:str}", sync_to_thread=True)
 def request_outcome(source: From, request_id: FromPath[str]) -> AuditRecord:
-    """What became of a request (approve, discard, rollback, plan); 404 while nobody has acted on it."""
+    """What became of a request (approve, discard, rollback, replan); 404 while nobody has acted on it."""
     found = outcome(source.operator(), request_id)
     if found is None:
         raise ProblemError(404, "PENDING", f"nobody has acted on {request_id} yet, or it was never asked for")

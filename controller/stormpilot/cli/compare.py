@@ -18,6 +18,7 @@ from stormpilot.cli.files import ModelOption, compiled_model, left_out, write
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
+from stormpilot.messages.casing import camel
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
@@ -97,19 +98,22 @@ def compare(
         list[str] | None, typer.Option("--planner", "-p", help="May be repeated. [default: all planners]")
     ] = None,
     seed: SeedOption = 0,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="So many seeds, from --seed on; medians are shown.")] = 1,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of seeds, from --seed on; medians are shown.")
+    ] = 1,
     budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds for each planner and seed.")] = 10.0,
     partial: Annotated[
         bool, typer.Option("--partial", help="Where not all topologies fit, plan those that do and name the others.")
     ] = False,
     traffic: TrafficOption = None,
     format: FormatOption = Format.table,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write everything here as JSON too.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the JSON of -f json to this file.")
+    ] = None,
 ) -> None:
-    """Compare planners on one model: metrics, moves, time, and the gap to the best bound of
-    inter-node traffic.
+    """Compare planners on one model file: metrics, moves, time and gap to the best bound.
 
-    The bound is what `exact` proves where it can do the model, or semidefinite programming where
+    The bound is of inter-node traffic: what `exact` proves where it can do the model, or semidefinite programming where
     that proves more, else the least traffic found, and is called so. With --traffic flow (the
     default where anything is shuffled) best and partition minimise what shuffles will send, and
     the gap is in that; nothing is proved of it.
@@ -138,7 +142,7 @@ def compare(
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
     if output is not None:
-        write(output, found, "comparison")
+        write(output, camel(found), "comparison")
     if format is Format.json:
         print_json(found)
     else:

@@ -11,7 +11,7 @@ import typer
 
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
-from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
 from stormpilot.cli.traffic import FORESEEN, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
@@ -33,7 +33,9 @@ SHOWN = (
     "moved_executors",
     "restarted_workers",
 )
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the only source of chance.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the random generator; the same seed gives the same result.")
+]
 
 
 def compute(
@@ -58,7 +60,7 @@ def compute(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here, not to stdout.")] = None,
 ) -> None:
-    """Plan a model: model.json in, plan.json out.
+    """Plan a model file: model.json in, plan.json out.
 
     Same model, planner, parameters and seed give the same plan; only the clock (--budget) may
     cut it shorter, and the notes say so. Exit code 1: no plan keeps every hard constraint, or
@@ -95,7 +97,7 @@ def compute(
     if wrong:
         raise AssertionError(f"planner {planner} broke a hard constraint: {wrong[0]}")
     if output is None:
-        print_json(answer)
+        print_document(answer)
         for note in answer.notes:
             typer.echo(f"note: {note}", err=True)
         return
@@ -127,7 +129,7 @@ def planners(
     name: Annotated[str | None, typer.Argument(help="Only this planner.")] = None,
     format: FormatOption = Format.table,
     compile: Annotated[
-        bool, typer.Option("--compile", help="Compile what planners compile at first use (kept), and end.")
+        bool, typer.Option("--compile", help="Compile what planners compile at first use (kept), and exit.")
     ] = False,
 ) -> None:
     """List the planners with their parameters: default, range, unit and meaning."""

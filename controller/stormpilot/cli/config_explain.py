@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from stormpilot.cli.output import Format, FormatOption, console, print_json, say
+from stormpilot.config.renamed import RENAMED
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ WIDEST = 100
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting. `required` ones have no default; `needs_restart`: SIGHUP alone does not bring it into force."""
+    """One setting. `required` ones have no default; `needs_restart`: a reload (SIGHUP) does not apply it.
+
+    `advanced`: few installations change it; the example file leaves it out.
+    """
 
     key: str
     type: str
@@ -29,15 +33,16 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     range: str
     meaning: str
     needs_restart: bool
+    advanced: bool
 
 
 def explain(
     key: Annotated[str | None, typer.Argument(help="A setting (decide.mode, or mode) or a section (decide).")] = None,
-    output: FormatOption = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
-    """Say what can be set in controller.yaml: default, range, unit and meaning."""
+    """Explain the settings of controller.yaml: default, range, unit and meaning."""
     shown = matching(settings(), key)
-    if output is Format.json:
+    if format is Format.json:
         print_json(shown)
         return
     section = None
@@ -75,6 +80,8 @@ def matching(known: list[Setting], key: str | None) -> list[Setting]:
     """Those of that key, of that section or of that name; `UsageError` names the nearest."""
     if key is None:
         return known
+    if key in RENAMED:
+        raise UsageError(f"{key} is now {RENAMED[key]}")
     found = [s for s in known if s.key == key or s.key.startswith(f"{key}.")]
     found = found or [s for s in known if key in s.key.split(".")[1:]]
     if found:
@@ -102,13 +109,15 @@ def _setting(key: str, o: Option) -> Setting:
         range=o.range,
         meaning=o.meaning,
         needs_restart=needs_restart(key),
+        advanced=o.advanced,
     )
 
 
 def _say(s: Setting) -> None:
     """A line with default, range and unit, then what it means."""
     value = "required" if s.required else msgspec.json.encode(s.default).decode()
-    what = ", ".join(w for w in (s.range or s.type, s.unit) if w) + ("; needs a restart" if s.needs_restart else "")
+    what = ", ".join(w for w in (s.range or s.type, s.unit) if w)
+    what += "; needs a restart" * s.needs_restart + "; advanced" * s.advanced
     say(f"  {s.key}: {'none' if value == 'null' else value}  ({what})")
     for line in textwrap.wrap(s.meaning, min(console.width, WIDEST) - 6):
         say(f"      {line}")

@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place
-from stormpilot.cli.output import Format, FormatOption, console, print_json
+from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.output import say, say_line
+
+if TYPE_CHECKING:
+    from stormpilot.doctor import Finding
 
 COLOURS = {"ok": "green", "skipped": "dim", "warn": "yellow", "fail": "bold red"}
 
 
+@live_command
 def doctor(
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
+    live: Live,
     nimbus: Annotated[
         str | None,
-        typer.Option("--nimbus", help="host:port of Nimbus. [default: where the plug-in runs, 6627]"),
+        typer.Option("--nimbus", help="host:port of Nimbus. [default: as registered in ZooKeeper]"),
     ] = None,
 ) -> None:
-    """Check a live installation and say how to mend what is wrong; exit code 1 if anything is, 3 without ZooKeeper."""
+    """Check an installation and tell how to fix what is wrong.
+
+    Exit code 1: something is wrong; 3: ZooKeeper does not answer.
+    """
     from stormpilot import doctor as doctors
     from stormpilot.errors import UnreachableError
 
-    where = place(zookeeper, root, config)
+    where = live.where
     evidence = doctors.gather(where.hosts, where.paths, where.auth, nimbus)
     findings = doctors.examine(evidence)
-    failed = sum(1 for f in findings if f.level is doctors.Level.fail)
-    warned = sum(1 for f in findings if f.level is doctors.Level.warn)
-    if output is Format.json:
-        print_json({"zookeeper": where.hosts, "root": where.paths.root, "failed": failed, "findings": findings})
-    else:
-        for f in findings:
-            colour = COLOURS[f.level]
-            line = f"[{colour}]{f.level.value:<7}[/] {f.check:<11} {escape(f.text)}"
-            console.print(line, soft_wrap=True, highlight=False)
-            if f.mend:
-                console.print(f"{'':<20}[bold]mend:[/] {escape(f.mend)}", soft_wrap=True, highlight=False)
-        summary = f"{failed} wrong, {warned} to look at" if failed or warned else "nothing is wrong"
-        console.print(f"\n{summary}", highlight=False)
+    counts = {level: sum(f.level is level for f in findings) for level in doctors.Level}
+    failed = counts[doctors.Level.fail]
+    shown = {"zookeeper": where.hosts, "root": where.paths.root, "failed": failed, "findings": findings}
+    live.answer(shown, lambda: _show(findings, counts))
     if evidence.error and all(s.error for s in evidence.servers):
         raise typer.Exit(UnreachableError.exit_code)
     if failed:
         raise typer.Exit(1)
+
+
+def _show(findings: list[Finding], counts: dict[Any, int]) -> None:
+    for f in findings:
+        say_line(f.level.value, f"{f.check:<11} {f.text}", head_style=COLOURS[f.level.value], width=7)
+        if f.fix:
+            say_line("", f"{'':<11} fix: {f.fix}", width=7)
+    failed, warned, skipped = (counts[level] for level in ("fail", "warn", "skipped"))
+    summary = f"{failed} wrong, {warned} to look at" if failed or warned else "nothing is wrong"
+    say(f"\n{summary}" + (f", {skipped} not checked" if skipped else ""))

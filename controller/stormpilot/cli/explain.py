@@ -25,22 +25,25 @@ FORESEEN_HERE = "what shuffles will make of them under this placement"
 
 def explain(
     model: ModelOption,
+    topology: Annotated[str | None, typer.Argument(help="Only this topology of the model (name or id).")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="plan.json. [default: the present assignment]")
     ] = None,
     executor: Annotated[
-        list[int] | None, typer.Option("--executor", "-e", help="Its first task; may be repeated. Says more of each.")
+        list[int] | None,
+        typer.Option("--executor", "-e", help="First task of an executor; may be repeated. More detail of each."),
     ] = None,
     component: Annotated[
         str | None, typer.Option("--component", "-c", help="Only executors of this component.")
     ] = None,
-    topology: Annotated[str | None, typer.Option("--topology", "-t", help="Only this topology (id or name).")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="So many, those with most traffic first.")] = TOP,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    top: Annotated[
+        int, typer.Option("--top", min=1, help="Number of executors shown, those with most traffic first.")
+    ] = TOP,
+    everything: Annotated[bool, typer.Option("--all", help="Show all executors.")] = False,
     traffic: TrafficOption = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Say of each executor why it is where the plan has it.
+    """Explain for each executor of a model file why it is where the plan has it.
 
     What it keeps local and with whom; what the second choice (the cheapest other supervisor
     that is allowed) would cost; and, where another supervisor would be better, which
@@ -95,7 +98,7 @@ def _chosen(c: Compiled, topology: str | None, component: str | None, starts: li
         of = [i for i, t in enumerate(c.model.topologies) if topology in (t.id, t.name)]
         if not of:
             raise UsageError(
-                f"--topology: no topology {topology!r}; there are: {_some(t.name for t in c.model.topologies)}"
+                f"TOPOLOGY: no topology {topology!r}; there are: {_some(t.name for t in c.model.topologies)}"
             )
         keep &= np.isin(c.topology, of)
     if component is not None:

@@ -1,22 +1,30 @@
-"""How commands reach a running system: options that say where ZooKeeper is, and one reading of it."""
+"""Commands that read a running system: the options that all have, and what the body of such a command gets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 
+from stormpilot.cli.output import Format, FormatOption, print_json
 from stormpilot.errors import UsageError
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 if TYPE_CHECKING:
+    from stormpilot.config import Config
     from stormpilot.observe.reader import Reader, StoreSnapshot
-    from stormpilot.operate.plans import PublishedPlan
+    from stormpilot.operate import Operator
     from stormpilot.zookeeper.client import ZooKeeper
+
+Own = ParamSpec("Own")
+T = TypeVar("T")
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
 ZooKeeperOption = Annotated[
@@ -24,34 +32,142 @@ ZooKeeperOption = Annotated[
     typer.Option(
         "--zookeeper",
         envvar="STORMPILOT_ZOOKEEPER",
-        help=f"host:port,host:port of ZooKeeper. [default: {DEFAULT_HOSTS}]",
+        help=f"ZooKeeper servers, host:port,host:port. [default: {DEFAULT_HOSTS}]",
     ),
 ]
 RootOption = Annotated[str | None, typer.Option(help=f"Our root in ZooKeeper. [default: {DEFAULT_ROOT}]")]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="A controller.yaml: its zookeeper section says where and as whom.")
+    Path | None,
+    typer.Option("--config", help="A controller.yaml: its zookeeper section has servers, root and login."),
 ]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where our znodes are, and as whom to ask."""
+    """Where our znodes are, and as whom to ask; `named`: servers were given on the command line."""
 
     hosts: str
     paths: Paths
     auth: str | None
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class Live:
+    """A running system, as the options of a command name it, and the format of the answer."""
+
+    where: Place
+    format: Format
+    config: Path | None
+
+    @functools.cached_property
+    def settings(self) -> Config | None:
+        """The configuration that `--config` names; None without it."""
+        if self.config is None:
+            return None
+        from stormpilot.config import load
+
+        return load(self.config)
+
+    @property
+    def as_table(self) -> bool:
+        """Whether a person reads the answer."""
+        return self.format is Format.table
+
+    @contextmanager
+    def operator(self) -> Iterator[Operator]:
+        """Somebody who only looks."""
+        from stormpilot.operate import Operator
+
+        with connected(self.where) as connection:
+            yield Operator(connection, self.where.paths, user())
+
+    @contextmanager
+    def reading(self) -> Iterator[tuple[Reader, StoreSnapshot]]:
+        """One reading of everything but load reports."""
+        from stormpilot.observe.reader import Reader
+
+        with connected(self.where) as zookeeper:
+            reader = Reader(zookeeper, self.where.paths)
+            yield reader, reader.read()
+
+    def answer(self, value: Any, table: Callable[[], None]) -> None:
+        """Print the answer: as JSON, or with `table`."""
+        if self.as_table:
+            table()
+        else:
+            print_json(value)
+
+
+def _live(
+    format: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> Live:
+    return Live(place(zookeeper, root, config), format, config)
+
+
+def live_command(body: Callable[Concatenate[Live, Own], None]) -> Callable[..., None]:
+    """Make a command of a function: its own parameters, then those of `_live`, which it gets as a `Live`."""
+    own = list(parameters_of(body).values())[1:]
+    return joined(body.__name__, inspect.getdoc(body) or "", own, _live, body)
+
+
+def joined(
+    name: str,
+    doc: str,
+    own: list[inspect.Parameter],
+    common: Callable[..., T],
+    body: Callable[..., None],
+    fixed: Mapping[str, Any] = {},
+) -> Callable[..., None]:
+    """A command with parameters of its own and those of `common`, whose result the body gets first.
+
+    `fixed`: parameters of `common` that are no options, with their values.
+    """
+    shared = {n: p for n, p in parameters_of(common).items() if n not in fixed}
+
+    def command(**given: Any) -> None:
+        options = {n: given.pop(n) for n in shared}
+        body(common(**options, **fixed), **given)
+
+    return with_parameters(name, doc, [*own, *shared.values()], command)
+
+
+def with_parameters(
+    name: str, doc: str, parameters: list[inspect.Parameter], body: Callable[..., None]
+) -> Callable[..., None]:
+    """A command with these parameters, which `body` gets by name."""
+
+    def command(**given: Any) -> None:
+        body(**given)
+
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__name__, command.__doc__ = name, doc
+    return command
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function with their annotations as objects."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    return {n: p.replace(annotation=hints[n]) for n, p in inspect.signature(function).parameters.items()}
 
 
 def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place:
     """Options win over the configuration file, which wins over the defaults."""
-    from stormpilot.config import load, zookeeper_auth
-
     if root is not None and (not root.startswith("/") or root == "/"):
         raise UsageError(f"--root is {root!r}, expected a path such as {DEFAULT_ROOT}")
     if config is None:
-        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), None)
+        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), None, zookeeper is not None)
+    from stormpilot.config import load, zookeeper_auth
+
     section = load(config).zookeeper
-    return Place(zookeeper or section.hosts, Paths(root or section.root), zookeeper_auth(section))
+    return Place(
+        zookeeper or section.hosts, Paths(root or section.root), zookeeper_auth(section), zookeeper is not None
+    )
 
 
 @contextmanager
@@ -66,19 +182,11 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
         zookeeper.stop()
 
 
-@contextmanager
-def reading(where: Place) -> Iterator[tuple[Reader, StoreSnapshot]]:
-    """One reading of everything but load reports."""
-    from stormpilot.observe.reader import Reader
+def user() -> str:
+    """Who types this, for the audit log."""
+    import getpass
 
-    with connected(where) as zookeeper:
-        reader = Reader(zookeeper, where.paths)
-        yield reader, reader.read()
-
-
-def published_plan(where: Place, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, or else proposed) with the model of what runs."""
-    from stormpilot.operate import plans
-
-    with connected(where) as zookeeper:
-        return plans.published_plan(zookeeper, where.paths, topology)
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a user database
+        return "unknown"

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.output import print_table, say
+from stormpilot.cli.what_if import measured_model
 
 if TYPE_CHECKING:
     from stormpilot.messages.core import PlanMessage, TopologySnapshot, TopologyView
+    from stormpilot.operate.explanation import Explained
     from stormpilot.planner.explain.explain import Explanation
 
 SHOWN = 40
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the root."""
-    app.command()(explain)
-
-
+@live_command
 def explain(
+    live: Live,
     topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
     measure: Annotated[
         float, typer.Option(min=0, help="Seconds to measure for the executors; 0 leaves them out.")
@@ -30,74 +29,60 @@ def explain(
     everything: Annotated[
         bool, typer.Option("--all", help=f"All executors, not the {SHOWN} that matter most.")
     ] = False,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
 ) -> None:
-    """Say what was decided for a topology and why: gate by gate, then executor by executor."""
-    from stormpilot.cli.steer import user
-    from stormpilot.config import Config, load
+    """Explain the last decision for a topology gate by gate, and the placement executor by executor.
+
+    Executors are judged as the controller judges its plans: where shuffles follow the placement,
+    by the traffic that they will send (planner.traffic of --config; flow by default). The newest
+    proposed plan is explained where it is not applied, else the present placement.
+    """
+    from stormpilot.config import Config
     from stormpilot.decide.gates import gates
-    from stormpilot.model.subset import with_headroom
-    from stormpilot.observe.reader import Reader
-    from stormpilot.operate import Operator
-    from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
-    from stormpilot.operate.plans import explained, proposed
+    from stormpilot.operate.explanation import explained
+    from stormpilot.operate.plans import proposed
     from stormpilot.operate.topology_ref import topology_ref
 
-    settings = None if config is None else load(config)
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        seen = Reader(connection, where.paths).read()
+    settings = live.settings or Config()
+    with live.reading() as (_, seen):
         i = topology_ref(seen.topologies, topology).id
-        view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
-        executors: list[Explanation] = []
-        planned: PlanMessage | None = None
-        unmeasured = ""
-        fill_ratio = 1.0
-        if measure:
-            if output is Format.table:
-                console_err.print(f"measuring for {measure:g} s", highlight=False)
-            ratio = CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio
-            operator = Operator(connection, where.paths, user())
-            used = settings or Config()
-            belief = live_model(operator, measure, used.load, ratio, config=used)
-            readiness = belief.readiness.get(i)
-            unmeasured = "" if readiness is None or readiness.ready else readiness.text
-            planned = proposed(connection, where.paths, i)
-            fill_ratio = used.decide.fill_ratio
-            executors = explained(with_headroom(belief.model, fill_ratio), i, planned)
-    found = [] if view is None else gates(view.action, view.reason)
-    if output is Format.json:
-        print_json(
-            {
-                "topology": i,
-                "decision": view,
-                "gates": [{"question": g.question, "state": g.state} for g in found],
-                "plan": None if planned is None else planned.plan_id,
-                "executors": executors,
-                "unmeasured": unmeasured,
-            }
-        )
-        return
-    if view is None:
-        say(f"{topology}: no controller has decided about it yet (stormpilot status)")
-    else:
-        _decision(view)
-        print_table(["gate", ""], [[g.question, g.state] for g in found])
-    _routes(seen.topologies.get(i))
-    if unmeasured:
-        say(f"not fully measured: {unmeasured}")
-    if executors:
-        say("")
-        now = {}
-        if planned is not None:
-            say(f"as plan {planned.plan_id} wants it, which is proposal and not applied:")
-            now = {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
-        if fill_ratio < 1:
-            say(f"moved by choice, executors fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
-        _executors(executors, everything, now)
+    view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
+    planned: PlanMessage | None = None
+    found: Explained | None = None
+    unmeasured = ""
+    if measure:
+        belief = measured_model(live, measure)
+        readiness = belief.readiness.get(i)
+        unmeasured = "" if readiness is None or readiness.ready else readiness.text
+        with live.operator() as operator:
+            planned = proposed(operator.zookeeper, operator.paths, i)
+        found = explained(belief.model, i, settings, planned)
+    passed = [] if view is None else gates(view.action, view.reason)
+    answer = {
+        "topology": i,
+        "decision": view,
+        "gates": [{"question": g.question, "state": g.state} for g in passed],
+        "plan": None if planned is None else planned.plan_id,
+        "traffic": None if found is None else found.traffic,
+        "executors": [] if found is None else found.executors,
+        "nodesOverLimit": [] if found is None else found.over_limit,
+        "unmeasured": unmeasured,
+    }
+
+    def table() -> None:
+        if view is None:
+            say(f"{topology}: no controller has decided about it yet (stormpilot status)")
+        else:
+            _decision(view)
+            print_table(["gate", ""], [[g.question, g.state] for g in passed])
+        _routes(seen.topologies.get(i))
+        if unmeasured:
+            say(f"not fully measured: {unmeasured}")
+        if found is not None and found.executors:
+            say("")
+            now = {} if planned is None else {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
+            _placement(found, planned, settings.decide.fill_ratio, everything, now)
+
+    live.answer(answer, table)
 
 
 def _decision(view: TopologyView) -> None:
@@ -108,9 +93,9 @@ def _decision(view: TopologyView) -> None:
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
     if view.move_strategy:
-        say(f"how: {view.move_strategy}")
+        say(f"move strategy: {view.move_strategy}")
         held_up = view.held_up_by_restarts + view.held_up_by_steps
-        by = "restarts" if view.held_up_by_restarts else "steps without restarts"
+        by = "restarts" if view.held_up_by_restarts else "rolling moves"
         say(f"that holds up {held_up:,.0f} tuples by {by}")
     for what in view.not_emptied:
         say(f"not routed around: {what}")
@@ -143,8 +128,26 @@ def _routes(snapshot: TopologySnapshot | None) -> None:
             say(f"{component} cannot be moved without a restart: {why}")
 
 
+def _placement(
+    found: Explained,
+    planned: PlanMessage | None,
+    fill_ratio: float,
+    everything: bool,
+    now: Mapping[int, tuple[str | None, int | None]],
+) -> None:
+    if planned is not None:
+        say(f"as the proposed plan {planned.plan_id} places it, which is not applied:")
+    if found.traffic == "flow":
+        say("traffic and CPU are what shuffles will make of them under this placement (planner.traffic: flow)")
+    if fill_ratio < 1:
+        say(f"voluntary plans fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
+    for n in found.over_limit:
+        say(f"{n.host} is over its limit: {n.load_mhz:,.0f} MHz, {n.ratio:.0%} of B(n), {n.limit_mhz:,.0f} MHz")
+    _executors(found.executors, everything, now)
+
+
 def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tuple[str | None, int | None]]) -> None:
-    """`now` is where they run, by start task, where that is not what is explained."""
+    """Those with something better first, then by traffic; `now`: where each runs, where another placement is shown."""
 
     def where(e: Explanation) -> str:
         supervisor, port = now.get(e.start, (e.supervisor, e.port))

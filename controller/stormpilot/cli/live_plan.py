@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place, published_plan
-from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table
+from stormpilot.cli.live import Live, connected, live_command
+from stormpilot.cli.output import print_table, say
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Model
     from stormpilot.operate.plans import PublishedPlan
 
-TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Name or id of a running topology.")]
+TopologyArgument = Annotated[str, typer.Argument(help="Name or id of a running topology.")]
 
 
-def show(
-    topology: TopologyOption,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """Show the plan that is published for a topology, or the proposal where its mode is `advise`."""
-    found = published_plan(place(zookeeper, root, config), topology)
-    if output is Format.json:
-        print_json({"proposal": found.proposal, "plan": found.plan})
-        return
+@live_command
+def show(live: Live, topology: TopologyArgument) -> None:
+    """Show the plan that is published for a topology, or the newer proposed plan."""
+    found = published_plan(live, topology)
+    live.answer({"proposal": found.proposal, "plan": found.plan}, lambda: _show(found))
+
+
+def _show(found: PublishedPlan) -> None:
     _head(found)
     components, hosts = _components(found.model), _hosts(found.model)
     rows = []
@@ -40,46 +36,48 @@ def show(
     print_table(["host", "supervisor", "port", "executors", "components"], rows)
 
 
-def diff(
-    topology: TopologyOption,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-) -> None:
+def diff(live: Live, topology: str) -> None:
     """Show what a topology's plan moves against where its executors run now."""
     from stormpilot.operate.plans import moved
 
-    found = published_plan(place(zookeeper, root, config), topology)
+    found = published_plan(live, topology)
     moves = moved(found)
-    if output is Format.json:
-        print_json({"proposal": found.proposal, "plan": found.plan.plan_id, "moves": moves})
-        return
-    _head(found)
-    if not moves:
-        console.print("every executor runs where the plan wants it", highlight=False)
-        return
-    print_table(
-        ["component", "executor", "now", "plan"],
-        [[m["component"], f"{m['start']}-{m['end']}", m["now"] or "nowhere", m["plan"] or "left out"] for m in moves],
-        title=f"{len(moves)} of {len(found.model.topologies[0].executors)} executors move",
-    )
+    shown = {"proposal": found.proposal, "plan": found.plan.plan_id, "moves": moves}
+
+    def table() -> None:
+        _head(found)
+        if not moves:
+            say("every executor runs where the plan wants it")
+            return
+        print_table(
+            ["component", "executor", "now", "plan"],
+            [
+                [m["component"], f"{m['start']}-{m['end']}", m["now"] or "nowhere", m["plan"] or "left out"]
+                for m in moves
+            ],
+            title=f"{len(moves)} of {len(found.model.topologies[0].executors)} executors move",
+        )
+
+    live.answer(shown, table)
+
+
+def published_plan(live: Live, topology: str) -> PublishedPlan:
+    """The newest plan of a topology (published, or else proposed) with the model of what runs."""
+    from stormpilot.operate import plans
+
+    with connected(live.where) as zookeeper:
+        return plans.published_plan(zookeeper, live.where.paths, topology)
 
 
 def _head(found: PublishedPlan) -> None:
     p = found.plan
     age_s = time.time() - p.created_at_ms / 1000
-    kind = "proposal, nobody applies it" if found.proposal else "published"
-    console.print(
-        f"{p.plan_id} ({kind}) of planner {p.planner}, {age_s:.0f} s old, epoch {p.epoch}: {p.reason}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+    kind = "proposed, not applied" if found.proposal else "published"
+    say(f"{p.plan_id} ({kind}) of planner {p.planner}, {age_s:.0f} s old, epoch {p.epoch}: {p.reason}")
     for name in sorted({*p.expected.before, *p.expected.after}):
         before, after = p.expected.before.get(name), p.expected.after.get(name)
         words = ["?" if v is None else f"{v:,.0f}" for v in (before, after)]
-        console.print(f"{name}: {words[0]} -> {words[1]}", highlight=False)
+        say(f"{name}: {words[0]} -> {words[1]}")
 
 
 def _components(model: Model) -> dict[int, str]:

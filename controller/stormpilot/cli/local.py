@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from stormpilot.cli.output import Format, FormatOption, console, console_err, print_json, print_table
+from stormpilot.cli.live import parameters_of, with_parameters
+from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table, say
+from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.status import ClusterStatus
 
-app = typer.Typer(no_args_is_help=True, help="A Storm cluster on this machine, without Docker.")
-
-NameOption = Annotated[str, typer.Option("--name", help="The cluster's name; several can live side by side.")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; several can run side by side.")]
 
 
-@app.command()
 def up(
     name: NameOption = "default",
     supervisors: Annotated[int, typer.Option(help="Number of supervisors.")] = 4,
@@ -53,7 +50,7 @@ def up(
         bool, typer.Option("--defaults", help="Storm's default timings, not ours for a laptop.")
     ] = False,
 ) -> None:
-    """Start a cluster: ZooKeeper, Nimbus, supervisors; ends when Storm says that all are there."""
+    """Start a cluster: ZooKeeper, Nimbus and supervisors; returns when Storm knows them all."""
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.spec import ClusterSpec
 
@@ -77,20 +74,17 @@ def up(
         conf=dict(_key_value(one) for one in conf or ()),
     )
     started = time.monotonic()
-    with _progress(f"cluster {name}") as say:
-        cluster = LocalCluster.up(spec, say)
-    console.print(
+    with progress(f"cluster {name}") as shown:
+        cluster = LocalCluster.up(spec, shown.tell)
+    say(
         f"cluster {name} is up after {time.monotonic() - started:.1f} s: {supervisors} supervisors x {slots} slots\n"
         f"  Nimbus     {cluster.nimbus_address}\n"
         f"  ZooKeeper  {cluster.zookeeper_hosts}\n"
         f"  logs       {cluster.layout.logs}\n"
-        f"  end it     stormpilot local down --name {name}",
-        highlight=False,
-        soft_wrap=True,
+        f"  end it     stormpilot local down --name {name}"
     )
 
 
-@app.command()
 def down(
     name: NameOption = "default",
     everything: Annotated[bool, typer.Option("--all", help="All local clusters.")] = False,
@@ -104,43 +98,47 @@ def down(
         cluster.down(purge=purge)
         if was_running or not everything:
             logs = "" if purge else f"; logs are in {cluster.layout.logs}"
-            console.print(f"cluster {cluster.name} is down{logs}", highlight=False, soft_wrap=True)
+            say(f"cluster {cluster.name} is down{logs}")
 
 
-@app.command()
 def status(
     name: Annotated[str | None, typer.Option("--name", help="A cluster. [default: all that run, or default]")] = None,
-    output: FormatOption = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
-    """Show daemons, supervisors, topologies, logs and how to reach the cluster."""
+    """Show daemons, supervisors, topologies, logs and addresses of the cluster."""
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.status import status_of
 
     clusters = [LocalCluster.load(name)] if name else [c for c in LocalCluster.all() if c.running()]
     found = [status_of(c) for c in clusters or [LocalCluster.load()]]
-    if output is Format.json:
+    if format is Format.json:
         print_json(found)
         return
     for one in found:
         _show(one)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def submit(
-    context: typer.Context,
-    cluster: Annotated[str, typer.Option("--cluster", help="The cluster's name.")] = "default",
-) -> None:
-    """Submit to the cluster's Nimbus; takes what `stormpilot submit` takes."""
+def _submit(**given: Any) -> None:
+    """Submit a topology to the cluster; takes the options of `stormpilot submit` too."""
+    from stormpilot.cli.submit import submit as to_nimbus
     from stormpilot.local.cluster import LocalCluster
 
-    root = context.find_root()
-    command = root.command.get_command(root, "submit")  # type: ignore[attr-defined]
-    address = [] if "--help" in context.args else ["--nimbus", str(LocalCluster.load(cluster).nimbus_address)]
-    with command.make_context("local submit", [*address, *context.args], parent=root) as own:
-        command.invoke(own)
+    cluster = LocalCluster.load(given.pop("cluster"))
+    to_nimbus(**given, name=None, nimbus=str(cluster.nimbus_address))
 
 
-@app.command()
+def _submit_parameters() -> list[inspect.Parameter]:
+    """Those of `stormpilot submit`, but --name is the cluster's, as in every `local` command."""
+    from stormpilot.cli.submit import submit as to_nimbus
+
+    own = [p for n, p in parameters_of(to_nimbus).items() if n not in ("name", "nimbus")]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [*own, inspect.Parameter("cluster", kind, default="default", annotation=NameOption)]
+
+
+submit = with_parameters("submit", inspect.getdoc(_submit) or "", _submit_parameters(), _submit)
+
+
 def kill(
     topology: Annotated[str, typer.Argument(help="The topology's name.")],
     name: NameOption = "default",
@@ -152,18 +150,17 @@ def kill(
     cluster = LocalCluster.load(name)
     with Nimbus.connect(cluster.nimbus_address) as nimbus:
         nimbus.kill(topology, wait_s=0)
-    console.print(f"killed {topology} on cluster {name}", highlight=False)
+    say(f"killed {topology} on cluster {name}")
 
 
-@app.command()
 def logs(
-    name: Annotated[str, typer.Argument(help="The cluster's name.")] = "default",
+    name: NameOption = "default",
     daemon: Annotated[
         str | None, typer.Option(help="nimbus, zookeeper, keeper, supervisor-01, ..., or worker (all of them).")
     ] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="The last lines of each file.")] = 20,
 ) -> None:
-    """Print the ends of the logs, those of a cluster that is down too."""
+    """Print the last lines of the cluster's logs, also of a cluster that is down."""
     from stormpilot.local.cluster import LocalCluster
 
     cluster = LocalCluster.load(name)
@@ -172,16 +169,6 @@ def logs(
         if text:
             console.print(f"==> {file}", style="bold", highlight=False, soft_wrap=True)
             typer.echo("\n".join(text[-lines:]))
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[str], None]]:
-    """One line that changes on a terminal, one line per step elsewhere."""
-    if not console_err.is_terminal:
-        yield lambda text: console_err.print(f"{what}: {text}", highlight=False, markup=False, soft_wrap=True)
-        return
-    with console_err.status(what) as line:
-        yield lambda text: line.update(f"{what}: {escape(text)}")
 
 
 def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:
@@ -197,19 +184,17 @@ def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:
 
 
 def _show(found: ClusterStatus) -> None:
-    console.print(
+    say(
         f"cluster {found.name}: {found.state}, Storm {found.storm_version}, scheduler {found.scheduler}\n"
         f"  Nimbus     {found.nimbus}{f' ({found.nimbus_error})' if found.nimbus_error else ''}\n"
         f"  ZooKeeper  {found.zookeeper}\n"
-        f"  logs       {found.logs}\n",
-        highlight=False,
-        soft_wrap=True,
+        f"  logs       {found.logs}\n"
     )
     print_table(
         ["daemon", "state", "pid", "host", "port", "up (s)", "exit code"],
         [[d.id, d.state, d.pid, d.host, str(d.port), _seconds(d.uptime_s), d.exit_code] for d in found.daemons],
     )
-    console.print()
+    say("")
     print_table(
         ["supervisor", "rack", "site", "slots", "used", "CPU points", "memory MB", "ports"],
         [
@@ -218,13 +203,13 @@ def _show(found: ClusterStatus) -> None:
         ],
     )
     if found.topologies:
-        console.print()
+        say("")
         print_table(
             ["topology", "id", "status", "workers", "executors", "up (s)"],
             [[t.name, t.id, t.status, t.workers, t.executors, t.uptime_s] for t in found.topologies],
         )
     if found.workers:
-        console.print()
+        say("")
         print_table(
             ["worker of", "port", "pid", "topology", "up (s)"],
             [[w.supervisor, str(w.port), w.pid, w.topology_id, _seconds(w.uptime_s)] for w in found.workers],

@@ -12,7 +12,7 @@ import typer
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import DEEPEST, STDIN, compiled_model, line_of, read, read_model, write
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, print_document, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.limits import LimitError, check_shape
 
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
     from stormpilot.model.values import Model, Plan
 
-app = typer.Typer(no_args_is_help=True, help="Model files: what plans are made of.")
 FileArgument = Annotated[Path, typer.Argument(help="model.json, or - for stdin.", metavar="MODEL")]
 
 
-@app.command()
 def validate(
     model: FileArgument,
     everything: Annotated[
@@ -34,7 +32,7 @@ def validate(
     ] = False,
     format: FormatOption = Format.table,
 ) -> None:
-    """Check a model: everything that is wrong with it, field by field.
+    """Check a model file: every problem, field by field.
 
     Errors keep a model from being planned and end with exit code 2; warnings are planned and
     probably not meant.
@@ -67,13 +65,14 @@ def validate(
         raise UsageError(f"{model}: {errors} error{'s' if errors > 1 else ''}, {warnings} warnings")
 
 
-@app.command()
 def generate(
     kind: Annotated[str | None, typer.Argument(help="small, loaded, planted or production; see --list.")] = None,
-    executors: Annotated[int | None, typer.Option("--executors", min=1, help="Of all topologies together.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Supervisors.")] = None,
-    racks: Annotated[int | None, typer.Option("--racks", min=1, help="Racks of equal size.")] = None,
-    topologies: Annotated[int | None, typer.Option("--topologies", min=1, help="How many.")] = None,
+    executors: Annotated[
+        int | None, typer.Option("--executors", min=1, help="Number of executors of all topologies together.")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Number of supervisors.")] = None,
+    racks: Annotated[int | None, typer.Option("--racks", min=1, help="Number of racks, of equal size.")] = None,
+    topologies: Annotated[int | None, typer.Option("--topologies", min=1, help="Number of topologies.")] = None,
     load: Annotated[float | None, typer.Option("--load", help="CPU demand as a part of what the nodes have.")] = None,
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="Only topologies of this shape; may be repeated.")
@@ -85,9 +84,9 @@ def generate(
     seed: SeedOption = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it here, not to stdout.")] = None,
     hidden: Annotated[Path | None, typer.Option("--hidden", help="Write the hidden plan of `planted` here.")] = None,
-    list_kinds: Annotated[bool, typer.Option("--list", help="List kinds and shapes of topologies, and end.")] = False,
+    list_kinds: Annotated[bool, typer.Option("--list", help="List kinds and shapes of topologies, and exit.")] = False,
 ) -> None:
-    """Make a model: same kind, sizes and seed give the same model.
+    """Generate a model file: same kind, sizes and seed give the same model.
 
     Rates between executors follow the groupings (SHUFFLE evenly, FIELDS by skewed keys, and so
     on), CPU follows the rates.
@@ -113,15 +112,14 @@ def generate(
             raise UsageError(f"--hidden: only planted has a hidden plan, not {kind}")
         write(hidden, _with_metrics(model, plan), "plan")
     if output is None:
-        print_json(model)
+        print_document(model)
         return
     write(output, model, "model")
     say(f"{output}: {_size(model)}")
 
 
-@app.command()
 def show(model: FileArgument, format: FormatOption = Format.table) -> None:
-    """Summarise a model: supervisors, topologies, rates, load, and what the present placement costs."""
+    """Summarise a model file: supervisors, topologies, rates, load, and the cost of the present placement."""
     compiled = compiled_model(model)
     summary = _summary(compiled)
     if format is Format.json:
@@ -141,7 +139,7 @@ def show(model: FileArgument, format: FormatOption = Format.table) -> None:
             ["present placement", "", "meaning"], [[m, metric_text(m, now[m]), METRICS[m]] for m in of_placement]
         )
     else:
-        say(f"present placement: {summary['unplaced_executors']:,} of {compiled.executors:,} executors run nowhere")
+        say(f"present placement: {summary['unplacedExecutors']:,} of {compiled.executors:,} executors run nowhere")
 
 
 def _kinds() -> None:
@@ -197,11 +195,11 @@ def _summary(c: Compiled) -> dict[str, Any]:
         "slots": c.slots,
         "topologies": c.topologies,
         "executors": c.executors,
-        "communicating_pairs": len(c.pair_tps),
-        "total_tps": c.total_tps,
-        "cpu_demand_mhz": float(c.cpu_mhz.sum()),
-        "cpu_limit_mhz": float(c.node_limit_mhz.sum()),
-        "unplaced_executors": int((c.current < 0).sum()),
+        "communicatingPairs": len(c.pair_tps),
+        "totalTps": c.total_tps,
+        "cpuDemandMhz": float(c.cpu_mhz.sum()),
+        "cpuLimitMhz": float(c.node_limit_mhz.sum()),
+        "unplacedExecutors": int((c.current < 0).sum()),
         "present": metrics(c, c.current) if placed else {},
     }
 

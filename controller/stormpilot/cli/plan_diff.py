@@ -12,8 +12,8 @@ import typer
 from stormpilot.cli import live_plan
 from stormpilot.cli.figures import change_text, metric_text
 from stormpilot.cli.files import compiled_model, left_out, placement
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.output import Format, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import UsageError
 
@@ -33,43 +33,35 @@ METRICS_SHOWN = (
 TOP = 30
 
 
+@live_command
 def diff(
-    plans: Annotated[
-        list[Path] | None, typer.Argument(help="[A.json] B.json, plans of --model.", metavar="[A] B")
-    ] = None,
+    live: Live,
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPOLOGY | [A.json] B.json", help="A running topology; with --model: plan files."),
+    ],
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="The model of the plan files: model.json, or - for stdin.")
     ] = None,
-    topology: Annotated[
-        str | None, typer.Option("--topology", "-t", help="Name or id of a running topology (needs no files).")
-    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List every move, not only the first.")] = False,
     traffic: TrafficOption = None,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
 ) -> None:
-    """Show what a plan moves.
+    """Show which executors a plan moves.
 
-    Of files: `plan diff --model model.json A.json B.json` from plan A to plan B, and without A
-    from the present assignment of the model; no cluster is asked. Of a running topology: `plan
-    diff --topology NAME`, from where its executors run now to the plan that the controller
-    published or advises. Files: metrics on measured pairs, and rows flow_... for what shuffles
-    will send; what a partial plan leaves out is named.
+    Of a running topology: `plan diff NAME`, from where its executors run now to the plan that is
+    published or proposed. Of files: `plan diff --model model.json A.json B.json` from plan A to
+    plan B, and without A from the present assignment of the model; no cluster is asked. The
+    metrics of files are those on measured pairs, and rows flow_... for what shuffles will send;
+    what a partial plan leaves out is named.
     """
-    if topology is not None:
-        if plans or model is not None:
-            raise UsageError("plan diff: give either --topology (a running one) or --model and plan files, not both")
-        live_plan.diff(topology, output, zookeeper, root, config)
+    if model is None:
+        if len(what) != 1:
+            raise UsageError("plan diff: expected one running topology, or --model model.json [A.json] B.json (files)")
+        live_plan.diff(live, what[0])
         return
-    if model is None or not plans:
-        raise UsageError(
-            "plan diff: expected --model model.json [A.json] B.json (files), or --topology NAME (a running topology)"
-        )
-    if len(plans) > 2:
-        raise UsageError(f"plan diff: expected one or two plans, not {len(plans)}")
-    _files(model, plans, everything, traffic, output)
+    if len(what) > 2:
+        raise UsageError(f"plan diff: expected one or two plans, not {len(what)}")
+    _files(model, [Path(name) for name in what], everything, traffic, live.format)
 
 
 def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | None, output: Format) -> None:

@@ -1,4 +1,4 @@
-"""`stormpilot history TOPOLOGY` and `stormpilot audit`: which plans a topology had and why; who did what."""
+"""`stormpilot plan history TOPOLOGY` and `stormpilot audit`: which plans a topology had and why; who did what."""
 
 from __future__ import annotations
 
@@ -8,52 +8,40 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.output import print_table, say
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.messages.core import HistoryEntry
+    from stormpilot.operate import HistoryStep
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the root."""
-    app.command()(audit)
-
-
-class HistoryGroup(TyperGroup):
-    """`history TOPOLOGY` is short for `history plans TOPOLOGY`; a topology named as a command needs the long form."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """A name that is no command is a topology's."""
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["plans", *args])
-
-
-def plans(
-    topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
+@live_command
+def plan_history(
+    live: Live, topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")]
 ) -> None:
-    """Show the plans that a topology had, newest first: why, what they promised, what they won, who approved."""
-    from stormpilot import operate
-    from stormpilot.cli.steer import looking
+    """Show the published plans of a topology, newest first.
 
-    with looking(zookeeper, root, config) as operator:
+    With the reason, the predicted and the measured effect, and who approved each. The first column is what `rollback`
+    takes.
+    """
+    from stormpilot import operate
+
+    with live.operator() as operator:
         steps = operate.history(operator, operator.topology(topology).id)
-    if output is Format.json:
-        print_json(steps)
-        return
+    live.answer(steps, lambda: _plans(topology, steps))
+
+
+def _plans(topology: str, steps: list[HistoryStep]) -> None:
     if not steps:
         say(f"{topology}: no plan was published yet")
         return
     print_table(
-        ["back", "published", "plan", "reason", "moved", "inter-node tps", "won", "by"],
+        ["back", "published", "plan", "reason", "moved", "inter-node tps", "effect", "by"],
         [
             [
                 s.back,
@@ -62,7 +50,7 @@ def plans(
                 s.entry.reason,
                 s.entry.moved_executors,
                 _predicted(s.entry),
-                _won(s.entry),
+                _effect(s.entry),
                 s.entry.approved_by or "controller",
             ]
             for s in steps
@@ -72,39 +60,32 @@ def plans(
         say(f"{s.entry.plan.plan_id}: {s.entry.text}")
 
 
+@live_command
 def audit(
+    live: Live,
     since: Annotated[str | None, typer.Option(help="e.g. 30m, 2h, 7d, or a date: 2026-01-31[T12:00].")] = None,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
 ) -> None:
-    """Show who did what and why, oldest first: the newest; with --config all that the controller of this host kept."""
+    """Show who did what and why, oldest first.
+
+    The newest records; with --config all that the controller of this host kept.
+    """
     from stormpilot import operate
-    from stormpilot.cli.steer import looking
     from stormpilot.trafficlog import audit
 
     since_ms = 0 if since is None else moment_ms(since, time.time())
-    with looking(zookeeper, root, config) as operator:
+    with live.operator() as operator:
         records = operate.audit(operator, since_ms)
-    if config is not None:
-        from stormpilot.config import load
-
-        kept = audit.path_in(load(config).traffic_log.dir)
-        if kept is not None:
-            known = {r.id for r in records}
-            old = [r for r in audit.read(kept) if r.id not in known and r.at_ms >= since_ms]
-            records = sorted([*old, *records], key=lambda r: r.at_ms)
-    if output is Format.json:
-        print_json(records)
-        return
-    if not records:
+    kept = None if live.settings is None else audit.path_in(live.settings.traffic_log.dir)
+    if kept is not None:
+        known = {r.id for r in records}
+        old = [r for r in audit.read(kept) if r.id not in known and r.at_ms >= since_ms]
+        records = sorted([*old, *records], key=lambda r: r.at_ms)
+    if not records and live.as_table:
         say("nothing was done" + (f" since {since}" if since else ""))
         return
-    print_table(
-        ["when", "who", "verb", "what", "result", "why"],
-        [[clock(r.at_ms), r.who, r.verb, r.target, r.result, r.why] for r in records],
-    )
+    columns = ["when", "who", "verb", "what", "result", "why"]
+    rows = [[clock(r.at_ms), r.who, r.verb, r.target, r.result, r.why] for r in records]
+    live.answer(records, lambda: print_table(columns, rows))
 
 
 def moment_ms(text: str, now_s: float) -> int:
@@ -128,7 +109,7 @@ def _predicted(entry: HistoryEntry) -> str:
     return " -> ".join("?" if v is None else f"{v:,.0f}" for v in sides)
 
 
-def _won(entry: HistoryEntry) -> str | None:
+def _effect(entry: HistoryEntry) -> str | None:
     effect = entry.effect
     if effect is None:
         return None

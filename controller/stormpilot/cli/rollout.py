@@ -1,56 +1,65 @@
-"""Commands for a plan that is carried out step by step: `rollout show`, `pause`, `resume`, `abort`."""
+"""Command `stormpilot rollout status`: progress of plans that are carried out by rolling moves."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stormpilot import clock
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import CommonOptions, do, looking, verb
+from stormpilot.cli.live import Live, connected, live_command, user
+from stormpilot.cli.output import print_table, say
+from stormpilot.cli.progress import progress
+from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from stormpilot.operate import RolloutView
 
-app = typer.Typer(no_args_is_help=True, help="Plans that are carried out without restarts, step by step.")
-
-Topology = Annotated[str, typer.Argument(help="Name or id of a running topology.")]
+LOOK_S = 1.0
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the root."""
-    app.command("show")(show)
-    app.command("pause")(pause)
-    app.command("resume")(resume)
-    app.command("abort")(abort)
-    root.add_typer(app, name="rollout")
-
-
-def show(
+@live_command
+def status(
+    live: Live,
     topology: Annotated[str | None, typer.Argument(help="Name or id of a running topology. [default: all]")] = None,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the topology's rollout ends (exit code 1: not completed).")
+    ] = False,
 ) -> None:
-    """Show how far a plan is that is carried out without restarts, or how the last one ended."""
+    """Show the progress of rollouts, or how the last ones ended."""
     from stormpilot import operate
+
+    if wait and topology is None:
+        raise UsageError("--wait: name a topology")
+    if wait and topology is not None:
+        _wait(live, topology)
+    with live.operator() as operator:
+        names = sorted(s.id for s in operator.topologies().values()) if topology is None else [topology]
+        views = [v for n in names if (v := operate.rollout(operator, n)) is not None]
+    live.answer(views, lambda: _show(views))
+    if wait and any(v.outcome != "DONE" for v in views):
+        raise RefusedError(f"{topology}: the rollout was not completed: {views[0].outcome} {views[0].text}".strip())
+
+
+def _wait(live: Live, topology: str) -> None:
+    from stormpilot.operate import Operator, rollout
+
+    with connected(live.where) as connection, progress(topology) as shown:
+        while (v := rollout(Operator(connection, live.where.paths, user()), topology)) is not None and v.running:
+            shown.tell(f"step {v.step} of {v.steps}, {_phase(v)}", v.step - 1, v.steps)
+            time.sleep(LOOK_S)
+
+
+def _show(views: list[RolloutView]) -> None:
     from stormpilot.operate.status import age
 
-    with looking(zookeeper, root, config) as operator:
-        names = sorted(operator.topologies()) if topology is None else [topology]
-        views = [v for n in names if (v := operate.rollout(operator, n)) is not None]
-    if output is Format.json:
-        print_json(views)
-        return
     if not views:
-        say("no plan was carried out step by step")
+        say("no rollout yet")
         return
     now_ms = clock.now_ms()
     print_table(
-        ["topology", "plan", "step", "phase", "since", "without tuples", ""],
+        ["topology", "plan", "step", "phase", "since", "left", "without tuples", ""],
         [
             [
                 v.topology,
@@ -58,6 +67,7 @@ def show(
                 f"{v.step} of {v.steps}",
                 _phase(v),
                 f"{age((now_ms - v.since_ms) / 1000)} ago",
+                "-" if v.left_s is None else f"about {age(v.left_s)}",
                 ", ".join(map(str, v.away)),
                 f"to be aborted by {v.abort_by}" if v.abort_by else v.text,
             ]
@@ -69,27 +79,3 @@ def show(
 def _phase(v: RolloutView) -> str:
     how = v.phase if v.running else f"{v.phase} {v.outcome}"
     return f"{how} (paused)" if v.paused_by else how
-
-
-@verb()
-def pause(how: CommonOptions, topology: Topology) -> None:
-    """Begin no further step; what only drains gets tuples again, a step that moves comes to its end."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.pause_rollout(o, topology))
-
-
-@verb()
-def resume(how: CommonOptions, topology: Topology) -> None:
-    """Go on with a rollout that was paused."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.resume_rollout(o, topology))
-
-
-@verb(asks=True)
-def abort(how: CommonOptions, topology: Topology) -> None:
-    """End a rollout: all tasks get tuples again, and executors stay where they are then."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.abort_rollout(o, topology))

@@ -60,9 +60,12 @@ def size(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Write the plan (mba, sam unless asked otherwise) for `predict`.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the planners' only source of chance.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the planners' random generator.")] = 0,
 ) -> None:
-    """Threads, slots and VMs that a topology needs for a rate, and where they go. Exit code 1: it fits nowhere."""
+    """Size a topology for a rate: threads, slots and VMs, and where they go.
+
+    Exit code 1: it fits nowhere.
+    """
     from stormpilot.model.cost import evaluate
     from stormpilot.sizing.allocation import allocate
     from stormpilot.sizing.deployment import with_traffic
@@ -106,7 +109,7 @@ def predict(
     ] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """The rate that a plan supports, CPU and memory of its slots and VMs, and the slot and component that limit it."""
+    """Predict the rate that a plan supports, the load of its slots and VMs, and its bottleneck."""
     from stormpilot.sizing import prediction
     from stormpilot.sizing.allocation import allocate
     from stormpilot.sizing.deployment import model_of
@@ -284,22 +287,22 @@ def _document(problem: Problem, rate_tps: float, allocations: list[Allocation], 
 
     return {
         "name": problem.name,
-        "rate_tps": rate_tps,
+        "rateTps": rate_tps,
         "allocations": {
             a.method: {
                 "slots": a.slots,
                 "vms": vms(a.slots),
-                "cpu_share": a.cpu_share,
-                "memory_share": a.memory_share,
+                "cpuShare": a.cpu_share,
+                "memoryShare": a.memory_share,
                 "components": [
                     {
                         "component": x.component,
-                        "rate_tps": x.rate_tps,
+                        "rateTps": x.rate_tps,
                         "threads": x.threads,
-                        "cpu_share": x.cpu_share,
-                        "memory_share": x.memory_share,
+                        "cpuShare": x.cpu_share,
+                        "memoryShare": x.memory_share,
                         "bundles": [b.threads for b in x.bundles],
-                        "full_bundle": x.full_bundle,
+                        "fullBundle": x.full_bundle,
                     }
                     for x in a.allotments
                 ],
@@ -311,7 +314,7 @@ def _document(problem: Problem, rate_tps: float, allocations: list[Allocation], 
                 "allocation": a.method,
                 "placement": mapping,
                 "slots": x.slots,
-                "extra_slots": x.extra_slots,
+                "extraSlots": x.extra_slots,
                 "vms": vms(x.slots),
                 "predicted": _predicted(problem, x),
             }

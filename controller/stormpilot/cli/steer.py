@@ -1,6 +1,6 @@
-"""How commands that steer a controller are run: the options that all have, look, ask, act, show.
+"""Commands that change a running system: the options that all have, look, ask, act, show.
 
-`verbs.py` has the commands.
+`command_of` makes a command of a verb with nothing of its own; `verbs.py` and `routes.py` have those with more.
 """
 
 from __future__ import annotations
@@ -9,17 +9,28 @@ import inspect
 import sys
 import time
 import typing
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, Place, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, say
+from stormpilot.cli.live import (
+    ConfigOption,
+    Live,
+    RootOption,
+    ZooKeeperOption,
+    connected,
+    joined,
+    parameters_of,
+    place,
+    user,
+)
+from stormpilot.cli.output import Format, FormatOption, note, print_json, say
+from stormpilot.cli.progress import progress
 from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.operate.topology_ref import check_reference
+from stormpilot.operate.verbs import Parameter, Verb, verb_named
 
 if TYPE_CHECKING:
     from stormpilot.operate import Change, Operator
@@ -29,103 +40,110 @@ Own = ParamSpec("Own")
 OUTCOME_S = 60.0
 """How long a command waits for the leading controller to act on a request."""
 LOOK_S = 0.5
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help=f"Wait for the controller's answer, at most {OUTCOME_S:.0f} s.")
+]
 
 
 @dataclass(frozen=True)
-class CommonOptions:
-    """The options that every verb has."""
+class Steering(Live):
+    """A running system, and how to change it."""
 
-    where: Place
     why: str
     dry_run: bool
     yes: bool
-    output: Format
 
 
-def _common(
-    why: Annotated[str, typer.Option("--why", help="Goes into the audit, and is said in `status`.")] = "",
+def _steering(
+    why: Annotated[str, typer.Option("--why", help="Reason, recorded in the audit log and shown by `status`.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    output: FormatOption = Format.table,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
+    format: FormatOption = Format.table,
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
     config: ConfigOption = None,
-) -> CommonOptions:
-    return CommonOptions(place(zookeeper, root, config), why, dry_run, yes, output)
+) -> Steering:
+    return Steering(place(zookeeper, root, config), format, config, why, dry_run, yes)
 
 
-def verb(*, asks: bool = False) -> Callable[[Callable[Concatenate[CommonOptions, Own], None]], Callable[..., None]]:
-    """Make a command of a function: its own parameters, then those of `_common`, which it gets as `CommonOptions`.
+def steering(name: str) -> Callable[[Callable[Concatenate[Steering, Own], None]], Callable[..., None]]:
+    """Make the command of a verb from a function: its own parameters, then those of `_steering`, as a `Steering`.
 
-    Without `asks` there is no `--yes`: nothing of it is dangerous.
+    The help is the verb's, then what the function's docstring adds. Without a danger there is no `--yes`.
     """
+    verb = verb_named(name)
 
-    def wrap(body: Callable[Concatenate[CommonOptions, Own], None]) -> Callable[..., None]:
-        shared = _parameters(_common)
-        if not asks:
-            del shared["yes"]
-
-        def command(**given: Any) -> None:
-            options = {name: given.pop(name) for name in shared}
-            body(_common(**({"yes": True} | options)), **given)  # type: ignore[call-arg]
-
-        own = list(_parameters(body).values())[1:]
-        parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in [*own, *shared.values()]]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in parameters}
-        command.__name__, command.__doc__ = body.__name__, body.__doc__
-        return command
+    def wrap(body: Callable[Concatenate[Steering, Own], None]) -> Callable[..., None]:
+        own = list(parameters_of(body).values())[1:]
+        doc = f"{verb.help}\n\n{inspect.getdoc(body) or ''}".strip()
+        return joined(body.__name__, doc, own, _steering, body, {} if verb.asks else {"yes": True})
 
     return wrap
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters of a function with their annotations as objects."""
-    hints = typing.get_type_hints(function, include_extras=True)
-    return {n: p.replace(annotation=hints[n]) for n, p in inspect.signature(function).parameters.items()}
+def command_of(verb: Verb) -> Callable[..., None]:
+    """The command of a verb whose parameters are all there is to it."""
+
+    def body(how: Steering, *, wait: bool = True, **given: Any) -> None:
+        if "topology" in given:
+            check_reference(given["topology"])  # a wrong name is refused before anybody is asked
+        if verb.request:
+            ask(how, wait, lambda o: verb.do(o, **given))
+        else:
+            do(how, lambda o: verb.do(o, **given))
+
+    own = [_parameter(p) for p in verb.parameters]
+    if verb.request:
+        own.append(inspect.Parameter("wait", inspect.Parameter.KEYWORD_ONLY, default=True, annotation=WaitOption))
+    return joined(verb.name, verb.help, own, _steering, body, {} if verb.asks else {"yes": True})
 
 
-@contextmanager
-def looking(zookeeper: str | None, root: str | None, config: Path | None) -> Iterator[Operator]:
-    """Who only looks, where these options say."""
-    from stormpilot.operate import Operator
+def _parameter(p: Parameter) -> inspect.Parameter:
+    meta = p.meta
+    kind = typing.get_args(p.kind.__origin__)[0].__origin__ | None if p.optional else p.kind.__origin__
+    make = typer.Argument if p.positional else typer.Option
+    option = make(help=meta.description, min=meta.ge, max=meta.le)
+    default = None if p.optional else p.default
+    return inspect.Parameter(
+        p.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
 
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        yield Operator(connection, where.paths, user())
 
-
-def do(how: CommonOptions, verb: Callable[[Operator], Change]) -> None:
+def do(how: Steering, verb: Callable[[Operator], Change]) -> None:
     """Look, ask, act, show."""
     with connected(how.where) as connection:
         _act(how, connection, verb, show=True)
 
 
-def ask(how: CommonOptions, wait: bool, verb: Callable[[Operator], Change]) -> None:
+def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
     """The same for what the leading controller carries out; waits for its answer."""
     from stormpilot.operate import Operator, outcome
 
     with connected(how.where) as connection:
-        change = _act(how, connection, verb, show=how.output is Format.table or not wait or how.dry_run)
+        change = _act(how, connection, verb, show=how.as_table or not wait or how.dry_run)
         if change.dry_run or not wait:
             return
         operator = Operator(connection, how.where.paths, user())
         if not connection.children([how.where.paths.leader])[0]:
-            raise UnreachableError("no controller leads now: the request waits for one (decide.request_max_age_s)")
+            raise UnreachableError("no controller leads: the request stays pending (decide.request_max_age_s)")
         deadline = time.monotonic() + OUTCOME_S
-        while (found := outcome(operator, change.request_id)) is None:
-            if time.monotonic() > deadline:
-                raise UnreachableError(f"no answer within {OUTCOME_S:.0f} s; see `stormpilot status` and `audit`")
-            time.sleep(LOOK_S)
-    if how.output is Format.json:
+        with progress(f"{change.target}: waiting for the leading controller") as shown:
+            while (found := outcome(operator, change.request_id)) is None:
+                left_s = deadline - time.monotonic()
+                if left_s < 0:
+                    raise UnreachableError(f"no answer within {OUTCOME_S:.0f} s; see `stormpilot status` and `audit`")
+                if shown.live:
+                    shown.tell(f"at most {left_s:.0f} s left")
+                time.sleep(LOOK_S)
+    if not how.as_table:
         print_json({"change": change, "outcome": found})
     if found.result.startswith("refused"):
         raise RefusedError(f"{change.target}: {found.result}")
-    if how.output is Format.table:
+    if how.as_table:
         say(f"{change.target}: {found.result}")
 
 
-def _act(how: CommonOptions, connection: Any, verb: Callable[[Operator], Change], *, show: bool) -> Change:
+def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, show: bool) -> Change:
     from stormpilot.operate import Operator
 
     def operator(dry_run: bool) -> Operator:
@@ -133,7 +151,7 @@ def _act(how: CommonOptions, connection: Any, verb: Callable[[Operator], Change]
 
     if how.dry_run:
         change = verb(operator(True))
-        _show(change, how.output)
+        _show(change, how)
         return change
     if not how.yes:
         looked = verb(operator(True))
@@ -141,25 +159,21 @@ def _act(how: CommonOptions, connection: Any, verb: Callable[[Operator], Change]
             _confirm(looked)
     change = verb(operator(False))
     if show:
-        _show(change, how.output)
+        _show(change, how)
     return change
 
 
 def _confirm(change: Change) -> None:
     if not sys.stdin.isatty():
-        raise RefusedError(f"{change.danger}: add --yes if you mean it (or --dry-run)")
+        raise RefusedError(f"{change.danger}: confirm with --yes (or look with --dry-run)")
     for line in lines_of(change):
-        console_err.print(line, markup=False, highlight=False, soft_wrap=True)
-    if not typer.confirm(f"{change.danger}. Go on?", err=True):
+        note(line)
+    if not typer.confirm(f"{change.danger}. Continue?", err=True):
         raise RefusedError("nothing was changed")
 
 
-def _show(change: Change, output: Format) -> None:
-    if output is Format.json:
-        print_json(change)
-        return
-    for line in lines_of(change):
-        say(line)
+def _show(change: Change, how: Steering) -> None:
+    how.answer(change, lambda: say("\n".join(lines_of(change))))
 
 
 def lines_of(change: Change) -> list[str]:
@@ -194,38 +208,3 @@ def _value(value: Any) -> str:
 
 def _number(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}"
-
-
-def wait_until_empty(how: CommonOptions, host: str, timeout_s: float | None) -> None:
-    """Tell what is left on a host whenever that changes."""
-    from stormpilot.operate import Operator, draining
-
-    said = None
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    with connected(how.where) as connection:
-        while True:
-            left = draining(Operator(connection, how.where.paths, user()), host)
-            if left.total == 0:
-                break
-            now = (left.executors, left.decisions)
-            if now != said:
-                for topology, n in sorted(left.executors.items()):
-                    decision = left.decisions.get(topology, "")
-                    text = f"{host}: {n} executors of {topology} left" + (f" ({decision})" if decision else "")
-                    console_err.print(text, markup=False, highlight=False, soft_wrap=True)
-            said = now
-            if deadline is not None and time.monotonic() > deadline:
-                raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")
-            time.sleep(LOOK_S)
-    if how.output is Format.table:
-        say(f"{host}: is empty")
-
-
-def user() -> str:
-    """Who types this, for the audit."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a user database
-        return "unknown"

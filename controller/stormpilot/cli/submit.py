@@ -1,4 +1,7 @@
-"""The command `stormpilot submit`: a streamparse project to Nimbus, options as `sparse submit` has them."""
+"""The command `stormpilot submit`: a streamparse project to Nimbus, with the options of `sparse submit`.
+
+Different are the topology, which is an argument too, and `-O`: `-o` names what a command writes.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table
+from stormpilot.cli.output import Format, FormatOption, console_err, note, print_json, print_table, say
+from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.submit import Submission
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the root."""
-    app.command("submit")(submit)
-
-
 def submit(
-    name: Annotated[
-        str | None, typer.Option("--name", "-n", help="Topology file without .py; needed where there are several.")
+    topology: Annotated[
+        str | None, typer.Argument(help="Topology file of the project without .py; needed where there are several.")
     ] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="TOPOLOGY, as `sparse submit` has it.")] = None,
     environment: Annotated[
         str | None, typer.Option("--environment", "-e", help="Entry of envs in config.json; needed if several.")
     ] = None,
     project: Annotated[Path, typer.Option("--project", help="Directory of the streamparse project.")] = Path(),
     config: Annotated[Path | None, typer.Option("--config", help="Another file than its config.json.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="Topology option key=value (YAML value); repeatable.")
+        list[str] | None, typer.Option("--option", "-O", help="Topology option key=value (YAML value); repeatable.")
     ] = None,
     option_file: Annotated[
-        Path | None, typer.Option("--option-file", help="YAML or JSON mapping of topology options; -o wins over it.")
+        Path | None, typer.Option("--option-file", help="YAML or JSON mapping of topology options; -O wins over it.")
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="topology.workers")] = None,
     ackers: Annotated[int | None, typer.Option("--ackers", "-a", min=0, help="topology.acker.executors")] = None,
@@ -51,7 +51,7 @@ def submit(
     ] = False,
     standby: Annotated[
         list[str] | None,
-        typer.Option("--standby", help="component=n: so many executors more, which wait for a route; repeatable."),
+        typer.Option("--standby", help="component=n: n standby executors, which wait for a route; repeatable."),
     ] = None,
     runner: Annotated[
         str | None, typer.Option("--runner", help="Command on worker hosts that runs Python components.")
@@ -69,9 +69,11 @@ def submit(
     wait: Annotated[int, typer.Option("--wait", min=0, help="Seconds from --force's kill to its end.")] = 5,
     timeout: Annotated[int, typer.Option("--timeout", min=1, help="Milliseconds to wait for Nimbus.")] = 60_000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
-    output: FormatOption = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
     """Submit a topology of a streamparse project, with load reporting added to its Python components."""
+    if topology is not None and name is not None:
+        raise UsageError(f"the topology is given twice: {topology}, and --name {name}")
     from stormpilot.submit.options import parse_options, read_options
     from stormpilot.submit.routable import parse_standby
     from stormpilot.submit.submission import prepare, send
@@ -86,7 +88,7 @@ def submit(
         options["topology.debug"] = True
     submission = prepare(
         project,
-        name,
+        topology or name,
         environment,
         options,
         nimbus,
@@ -102,7 +104,7 @@ def submit(
     )
     _say_hooks_are_not_run(project)
     if dry_run:
-        _show(submission, output)
+        _show(submission, format)
         return
     with console_err.status(f"submitting {submission.name} to Nimbus at {submission.nimbus}") as status:
         topology_id = send(
@@ -113,17 +115,17 @@ def submit(
             timeout_s=timeout / 1000,
             on_upload=lambda sent, size: status.update(f"uploading the jar: {sent:,} of {size:,} bytes"),
         )
-    if output is Format.json:
+    if format is Format.json:
         print_json({"topologyId": topology_id, "name": submission.name, "reporting": submission.reporting})
     else:
-        typer.echo(f"submitted {submission.name} as {topology_id}")
+        say(f"submitted {submission.name} as {topology_id}")
         if instrument:
-            typer.echo(f"load reporting: {', '.join(submission.reporting) or 'no Python component, nothing reports'}")
+            say(f"load reporting: {', '.join(submission.reporting) or 'no Python component, nothing reports'}")
         if routable or standby:
-            typer.echo(f"tuples follow routes: {', '.join(submission.routable) or 'to no bolt, none has such inputs'}")
+            say(f"tuples follow routes: {', '.join(submission.routable) or 'to no bolt, none has such inputs'}")
 
 
-def _show(submission: Submission, output: Format) -> None:
+def _show(submission: Submission, format: Format) -> None:
     components = [
         [
             component_id,
@@ -141,28 +143,29 @@ def _show(submission: Submission, output: Format) -> None:
         for shell in [getattr(component, attribute).shell]
     ]
     columns = ["component", "kind", "parallelism", "command", "reports load", "routable"]
+    names = ["component", "kind", "parallelism", "command", "reportsLoad", "routable"]
     jar = str(submission.jar or submission.remote_jar or submission.sources)
-    if output is Format.json:
+    if format is Format.json:
         print_json(
             {
                 "name": submission.name,
                 "nimbus": str(submission.nimbus),
                 "conf": submission.conf,
-                "components": [dict(zip(columns, row, strict=True)) for row in components],
+                "components": [dict(zip(names, row, strict=True)) for row in components],
                 "jar": jar,
                 "jarEntries": submission.jar_entries(),
             }
         )
         return
-    typer.echo(f"would submit {submission.name} to Nimbus at {submission.nimbus}")
+    say(f"would submit {submission.name} to Nimbus at {submission.nimbus}")
     print_table(columns, components)
     print_table(["option", "value"], [[k, str(v)] for k, v in sorted(submission.conf.items())])
-    typer.echo(f"jar: {jar}")
+    say(f"jar: {jar}")
     for entry in submission.jar_entries():
-        typer.echo(f"  resources/{entry}")
+        say(f"  resources/{entry}")
 
 
 def _say_hooks_are_not_run(project: Path) -> None:
     for file in (project / "tasks.py", project / "fabfile.py"):
         if file.is_file() and re.search(r"^def (pre|post)_submit\b", file.read_text("utf-8"), flags=re.MULTILINE):
-            console_err.print(f"note: the hooks in {file} (pre_submit, post_submit) are not run", soft_wrap=True)
+            note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")

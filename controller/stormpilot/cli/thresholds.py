@@ -1,56 +1,49 @@
-"""Commands `stormpilot thresholds ...`: which numbers a topology is judged by, where they come from, and others."""
+"""Commands `stormpilot thresholds ...`: the numbers that a topology is judged by, and their sources."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.cli.steer import CommonOptions, do, verb
+from stormpilot.cli.live import Live, connected, live_command
+from stormpilot.cli.output import print_table, say
+from stormpilot.cli.steer import Steering, do, steering
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from stormpilot.messages.thresholds import Thresholds
 
-app = typer.Typer(no_args_is_help=True, help="Thresholds: which hold for a topology, where they come from, others.")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As in controller.yaml: decide.overload_s.")]
-OfOption = Annotated[str | None, typer.Option("--of", help="Of this supervisor (id), for what has one per node.")]
+OfOption = Annotated[
+    str | None, typer.Option("--of", help="Id of the supervisor, for a threshold that exists once per node.")
+]
 AnyTopology = Annotated[str, typer.Argument(help="Name of a topology; `_all` for every one.")]
 
 
-@app.command()
+@live_command
 def show(
+    live: Live,
     topology: Annotated[str, typer.Argument(help="Name or id of a running topology.")],
     everything: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Also what is known of its components and edges, and the recommendation's evidence."
-        ),
+        typer.Option("--all", help="Also what was mined of components and edges, and the recommendation's evidence."),
     ] = False,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
 ) -> None:
     """Show which thresholds hold for a topology, and where each comes from.
 
-    An operator's word is before the owner's, which is before what was mined, which is before
+    An operator's setting wins over the owner's, which wins over what was mined, which wins over
     controller.yaml.
     """
-    from stormpilot.cli.steer import user
-    from stormpilot.config import load
-    from stormpilot.operate import Operator
     from stormpilot.operate.thresholds import shown_thresholds
 
-    settings = None if config is None else load(config)
-    where = place(zookeeper, root, config)
-    with connected(where) as connection:
-        rows, mined, recommendation = shown_thresholds(Operator(connection, where.paths, user()), topology, settings)
-    if output is Format.json:
-        print_json({"thresholds": rows, "mined": mined, "recommendation": recommendation})
-        return
+    with live.operator() as operator:
+        rows, mined, recommendation = shown_thresholds(operator, topology, live.settings)
+    found = {"thresholds": rows, "mined": mined, "recommendation": recommendation}
+    live.answer(found, lambda: _show(topology, rows, mined, recommendation, everything))
+
+
+def _show(topology: str, rows: list[Any], mined: Thresholds | None, recommendation: str, everything: bool) -> None:
     print_table(
         ["threshold", "of", "value", "from", "why"],
         [
@@ -63,7 +56,7 @@ def show(
     if recommendation:
         say(f"\n{recommendation}")
     if mined is None:
-        say(f"\nnothing was mined of {topology} yet: stormpilot history mine")
+        say(f"\nnothing was mined of {topology} yet: stormpilot trafficlog mine")
     elif everything:
         _all(mined)
 
@@ -85,30 +78,30 @@ def _all(mined: Thresholds) -> None:
         say(f"\nits evidence: {r.windows} steps, {r.text}")
 
 
-@verb(asks=True)
+@steering("thresholds set")
 def set_(
-    how: CommonOptions,
+    how: Steering,
     topology: AnyTopology,
     name: NameArgument,
     value: Annotated[float, typer.Argument(help="The number, in the unit of the setting.")],
     of: OfOption = None,
 ) -> None:
-    """Set a threshold of a topology, whatever is mined, until `unset`."""
-    from stormpilot import operate
+    """A value outside of the usual range asks for confirmation."""
+    from stormpilot.operate.thresholds import set_threshold
 
-    do(how, lambda o: operate.set_threshold(o, _name(topology), name, value, of))
+    do(how, lambda o: set_threshold(o, _name(topology), name, value, of))
 
 
-@verb()
+@steering("thresholds freeze")
 def freeze(
-    how: CommonOptions,
+    how: Steering,
     topology: Annotated[str, typer.Argument(help="Name of a topology.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="[default: all that were mined]")] = None,
     of: OfOption = None,
 ) -> None:
-    """Keep what was mined of a threshold as it is, whatever is mined later, until `unset`."""
-    from stormpilot.operate import Operator, freeze_threshold
-    from stormpilot.operate.thresholds import mined_entries
+    """Without a name: every threshold that was mined."""
+    from stormpilot.operate import Operator
+    from stormpilot.operate.thresholds import freeze_threshold, mined_entries
 
     if name is not None:
         do(how, lambda o: freeze_threshold(o, topology, name, of))
@@ -121,17 +114,12 @@ def freeze(
         do(how, lambda o, e=e: freeze_threshold(o, topology, e.name, e.of[0] if e.of else None))  # type: ignore[misc]
 
 
-@verb()
-def unset(how: CommonOptions, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
-    """Take back what was set or frozen: what is mined holds again, else what is configured."""
-    from stormpilot import operate
+@steering("thresholds unset")
+def unset(how: Steering, topology: AnyTopology, name: NameArgument, of: OfOption = None) -> None:
+    """Name it as it was set."""
+    from stormpilot.operate.thresholds import unset_threshold
 
-    do(how, lambda o: operate.unset_threshold(o, _name(topology), name, of))
-
-
-app.command("set")(set_)
-app.command()(freeze)
-app.command()(unset)
+    do(how, lambda o: unset_threshold(o, _name(topology), name, of))
 
 
 def _name(topology: str) -> str | None:

@@ -9,30 +9,24 @@ import typer
 from stormpilot.cli.output import Format, FormatOption, print_json
 from stormpilot.errors import UsageError
 
-app = typer.Typer(no_args_is_help=True, help="Tokens: who may do what over HTTP.")
 
-
-@app.callback()
-def _group() -> None:
-    """Keep `new` a word of its own, although it is the only one."""
-
-
-@app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Of the person or program; the audit will say it.")],
+    name: Annotated[str, typer.Argument(help="Name of the person or program, recorded in the audit log.")],
     role: Annotated[
         str,
-        typer.Option(help="viewer reads; operator also pauses, approves, drains and the like; admin may everything."),
+        typer.Option(
+            help="viewer reads; operator also pauses, approves, drains and the like; admin may do everything."
+        ),
     ] = "viewer",
-    output: FormatOption = Format.table,
+    format: FormatOption = Format.table,
 ) -> None:
-    """Make a token and print it, once, with the line to add to the file that api.tokens_file names."""
+    """Make a token and print it, once, with its line for the file that api.tokens_file names."""
     from stormpilot.api.tokens import Role, new_token
 
     if role not in Role.__members__:
         raise UsageError(f"--role is {role!r}, expected {', '.join(Role.__members__)}")
     token, line = new_token(name, Role[role])
-    if output is Format.json:
+    if format is Format.json:
         print_json({"token": token, "line": line})
         return
     typer.echo(token)

@@ -1,24 +1,167 @@
-"""Commands `stormpilot history ...`: plans that a topology had; make, mine and replay traffic logs."""
+"""What `stormpilot trafficlog mine`, `replay` and `report` share: which log, which part of it, and with which Spark."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+
 import typer
 
-from stormpilot.cli import (
-    records,
-    trafficlog_generate,
-    trafficlog_mine,
-    trafficlog_replay,
-    trafficlog_report,
-)
+from stormpilot.cli.live import ConfigOption, Live, RootOption, ZooKeeperOption, connected, joined, parameters_of, place
+from stormpilot.cli.output import Format, FormatOption, note
+from stormpilot.errors import UsageError
 
-app = typer.Typer(
-    cls=records.HistoryGroup,
-    no_args_is_help=True,
-    help="`history TOPOLOGY`: the plans that it had. And the traffic log: mine thresholds, replay, make logs.",
-)
-app.command()(records.plans)
-app.command("generate")(trafficlog_generate.generate)
-app.command("mine")(trafficlog_mine.mine)
-app.command("replay")(trafficlog_replay.replay)
-app.command("report")(trafficlog_report.report)
+if TYPE_CHECKING:
+    from stormpilot.config import Config
+    from stormpilot.history.mine.findings import Mined
+    from stormpilot.history.mine.reading import Log
+    from stormpilot.zookeeper.client import ZooKeeper
+    from stormpilot.zookeeper.paths import Paths
+
+Own = ParamSpec("Own")
+UNITS = {"d": "days", "h": "hours", "m": "minutes"}
+PublishOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--publish/--no-publish",
+        help="Write the result to ZooKeeper, for the controllers. [default: with --zookeeper]",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class TrafficLog(Live):
+    """A traffic log, the part of it that is asked for, and the Spark that reads it."""
+
+    topologies: tuple[str, ...]
+    log: str | None
+    until: str | None
+    master: str | None
+    conf: tuple[str, ...]
+
+    @property
+    def used(self) -> Config:
+        """The configuration that `--config` names, else the defaults."""
+        from stormpilot.config import Config
+
+        return self.settings or Config()
+
+    @property
+    def path(self) -> str:
+        """Where the log is."""
+        path = self.log or self.used.traffic_log.dir
+        if path is None:
+            raise UsageError("give --log DIR (or a --config with traffic_log.dir)")
+        return path
+
+    @contextmanager
+    def spark(self) -> Iterator[Any]:
+        """A session of Spark."""
+        from stormpilot.history.spark import session, settings_of
+
+        settings = settings_of(list(self.conf))
+        note("starting Spark")
+        with session(self.master, settings) as started:
+            yield started
+
+    def before_the_end(self, spark: Any, since: str) -> Log:
+        """The part of the log from `since`, a time or so long before its end."""
+        from stormpilot.history.mine.reading import Selection, open_log
+        from stormpilot.history.replay.read import last_end_ms
+
+        last_ms = last_end_ms(open_log(spark, self.path, Selection(topologies=self.topologies)))
+        if last_ms is None:
+            raise UsageError(f"the traffic log {self.path} has no windows")
+        end = datetime.fromtimestamp(last_ms / 1000, UTC) + timedelta(milliseconds=1)
+        end = parse_time("--until", self.until, end) or end
+        begin = parse_time("--since", since, end) or end
+        if begin >= end:
+            raise UsageError(f"--since {since} is not before {end:%Y-%m-%dT%H:%MZ}, the end")
+        return open_log(spark, self.path, Selection(self.topologies, begin, end))
+
+    def publishes(self, publish: bool | None) -> bool:
+        """Whether the result goes to ZooKeeper."""
+        return self.where.named if publish is None else publish
+
+    def publish(self, write: Callable[[ZooKeeper, Paths], list[str]]) -> None:
+        """Write the result to ZooKeeper; `write` returns the names of the topologies."""
+        with connected(self.where) as store:
+            written = write(store, self.where.paths)
+        note(f"written to ZooKeeper for {', '.join(written)}")
+
+
+def _traffic_log(
+    topology: Annotated[list[str] | None, typer.Argument(help="Only these topologies (names). [default: all]")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log",
+            metavar="DIR",
+            help="Folder of the log, or any path that Spark reads: s3a:, hdfs:. [default: traffic_log.dir]",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only what ended before this time. [default: the end of the log]")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: local[N], spark://HOST:PORT, yarn, k8s://HOST:PORT. [default: local[*]]"),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    format: FormatOption = Format.table,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+) -> TrafficLog:
+    where = place(zookeeper, root, config)
+    topologies, settings = tuple(topology or ()), tuple(conf or ())
+    return TrafficLog(where, format, config, topologies, log, until, master, settings)
+
+
+def traffic_log_command(body: Callable[Concatenate[TrafficLog, Own], None]) -> Callable[..., None]:
+    """Make a command of a function that reads a traffic log, which it gets as a `TrafficLog`."""
+    return _command(body, {})
+
+
+def offline_traffic_log_command(body: Callable[Concatenate[TrafficLog, Own], None]) -> Callable[..., None]:
+    """The same for one that asks no ZooKeeper and prints nothing."""
+    return _command(body, {"format": Format.table, "zookeeper": None, "root": None})
+
+
+def _command(body: Callable[..., None], fixed: dict[str, Any]) -> Callable[..., None]:
+    own = list(parameters_of(body).values())[1:]
+    return joined(body.__name__, inspect.getdoc(body) or "", own, _traffic_log, body, fixed)
+
+
+def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
+    """A time from `2026-01-31`, `2026-01-31T12:00` (UTC unless it says more) or `7d`, `12h`, `30m` before `now`."""
+    if text is None:
+        return None
+    if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
+        return now - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as e:
+        raise UsageError(
+            f"{option} is {text!r}, expected a time such as 2026-01-31, 2026-01-31T12:00 or 7d (ago)"
+        ) from e
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def read_mined(path: Path) -> list[Mined]:
+    """What `trafficlog mine -o` wrote."""
+    import msgspec
+
+    from stormpilot.history.mine.findings import Mined
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[Mined]])["topologies"]
+    except (msgspec.DecodeError, KeyError) as e:
+        raise UsageError(f"{path} is not what `stormpilot trafficlog mine -o` writes: {e}") from e

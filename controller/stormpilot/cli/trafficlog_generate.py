@@ -1,4 +1,4 @@
-"""Command `stormpilot history generate`: a traffic log with planted truth."""
+"""Command `stormpilot trafficlog generate`: a synthetic traffic log with ground truth."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ def generate(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Anything else that can be planted; --keys lists it."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Another part of the ground truth; --keys lists them."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed, the same rows.")] = 0,
-    keys: Annotated[bool, typer.Option("--keys", help="List what --set takes, and end.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="List what --set takes, and exit.")] = False,
     format: FormatOption = Format.table,
 ) -> None:
-    """Make a traffic log as the controller would have written it, with truth.json beside it.
+    """Generate a synthetic traffic log, with its ground truth in truth.json.
 
-    What is planted: noise, latency knees, daily peaks, drift, overloads, failures, selectivities and
-    CPU per tuple. What `history mine` finds in the log can be compared with that.
+    The log is as the controller would have written it. The ground truth: noise, latency knees, daily
+    peaks, drift, overloads, failures, selectivities and CPU per tuple. What `trafficlog mine` finds
+    in the log can be compared with it.
     """
     from stormpilot.config.options import options_of
     from stormpilot.generate.logs import Spec
@@ -120,4 +121,4 @@ def _show(directory: Path, truth: Truth, took_s: float) -> None:
     ]
     print_table(["topology", "noise", "X s (overloads)", "latency knees", "placements"], rows)
     size_mb = sum(p.stat().st_size for p in directory.rglob("*.parquet")) / 1e6
-    say(f"\n{directory}: {size_mb:,.1f} MB in {took_s:.0f} s; truth.json says all that was planted")
+    say(f"\n{directory}: {size_mb:,.1f} MB in {took_s:.0f} s; truth.json has the ground truth")

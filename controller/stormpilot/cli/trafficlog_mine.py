@@ -1,10 +1,10 @@
-"""`stormpilot history mine`: thresholds, costs and profiles from the traffic log, with Spark."""
+"""`stormpilot trafficlog mine`: thresholds, costs and profiles from the traffic log, with Spark."""
 
 from __future__ import annotations
 
 import getpass
 import socket
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -13,115 +13,68 @@ import typer
 
 from stormpilot import clock
 from stormpilot.cli import files
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
-from stormpilot.errors import UsageError
+from stormpilot.cli.output import console_err, note, print_table, say
+from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, traffic_log_command
 
 if TYPE_CHECKING:
-    from stormpilot.config import Config
     from stormpilot.history.mine.findings import Mined
     from stormpilot.messages.thresholds import ThresholdEntry
 
 Times = tuple[datetime | None, datetime | None]
 MOST_ROWS = 60  # of a topology's table
-MasterOption = Annotated[
-    str | None,
-    typer.Option(help="Spark's master: local[N], spark://HOST:PORT, yarn, k8s://HOST:PORT. [default: local[*]]"),
-]
-SettingsOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
-]
 
 
+@traffic_log_command
 def mine(
-    log: Annotated[
-        str | None,
-        typer.Option("--log", help="Folder of the log (traffic_log.dir), or any path that Spark reads: s3a:, hdfs:."),
-    ] = None,
-    topology: Annotated[
-        list[str] | None, typer.Option("--topology", "-t", help="Only this topology (name or id); may be repeated.")
-    ] = None,
+    source: TrafficLog,
     since: Annotated[
-        str | None, typer.Option(help="Only from then on: 2026-01-31, 2026-01-31T12:00, 14d (ago).")
+        str | None, typer.Option(help="Only from this time on: 2026-01-31, 2026-01-31T12:00, 14d (ago).")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only what ended before then.")] = None,
-    master: MasterOption = None,
-    conf: SettingsOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write all that was mined there, as JSON.")
+        Path | None, typer.Option("--output", "-o", help="Write all that was mined to this file, as JSON.")
     ] = None,
     sizing: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Write what `stormpilot size` reads there: TOPOLOGY.json, with what was seen of it."
+            metavar="DIR", help="Write what `stormpilot size` reads to this folder: TOPOLOGY.json, one for each."
         ),
     ] = None,
-    publish: Annotated[
-        bool | None,
-        typer.Option(
-            "--publish/--no-publish",
-            help="Give it to the controllers: write it to ZooKeeper. [default: with --zookeeper]",
-        ),
-    ] = None,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-    format: FormatOption = Format.table,
+    publish: PublishOption = None,
 ) -> None:
-    """Mine thresholds, costs and profiles from a traffic log. What the log is too short for keeps its default."""
-    from stormpilot.config import Config, load
+    """Mine thresholds, costs and profiles from a traffic log.
 
-    settings = load(config) if config is not None else Config()
-    path = log or settings.traffic_log.dir
-    if path is None:
-        raise UsageError("give --log DIR (or a --config with traffic_log.dir)")
+    What the log is too short for keeps its default.
+    """
+    source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
-    times = parse_time("--since", since, now), parse_time("--until", until, now)
+    times = parse_time("--since", since, now), parse_time("--until", source.until, now)
     if output is not None:
         files.make_folder(output.parent, "--output")
     if sizing is not None:
         files.make_folder(sizing, "--sizing")
-    mined = _mined(path, topology, times, settings, master, conf, with_sizing=sizing is not None)
-    if format is Format.json:
-        print_json({"topologies": mined})
-    else:
-        for m in mined:
-            _print(m)
+    mined = _mined(source, times, with_sizing=sizing is not None)
+    source.answer({"topologies": mined}, lambda: _print_all(mined))
     if output is not None:
         files.write(output, {"topologies": mined}, "mined thresholds")
     if sizing is not None:
         _write_sizing(sizing, mined)
-    if publish or (publish is None and zookeeper is not None):
+    if source.publishes(publish):
         from stormpilot.history.mine.publishing import publish as publish_to
 
-        where = place(zookeeper, root, config)
-        with connected(where) as store:
-            written = publish_to(mined, store, where.paths)
-        console_err.print(f"written to ZooKeeper for {', '.join(written)}", highlight=False)
+        source.publish(lambda store, paths: publish_to(mined, store, paths))
 
 
-def _mined(
-    path: str,
-    only: list[str] | None,
-    times: Times,
-    config: Config,
-    master: str | None,
-    conf: list[str] | None,
-    *,
-    with_sizing: bool,
-) -> list[Mined]:
-    from stormpilot.history import spark
+def _mined(source: TrafficLog, times: Times, *, with_sizing: bool) -> list[Mined]:
     from stormpilot.history.mine.findings import Terms
 
-    settings = spark.settings_of(conf or [])
     by = f"{getpass.getuser()}@{socket.gethostname()}"
-    terms = Terms(config=config, now_ms=clock.now_ms(), by=by, log=path)
-    with spark.session(master, settings) as session:
+    terms = Terms(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
+    with source.spark() as session:
         from stormpilot.history.mine import job
         from stormpilot.history.mine.progress import progress
         from stormpilot.history.mine.reading import Selection, open_log
 
-        found = open_log(session, path, Selection(tuple(only or ()), *times))
+        found = open_log(session, source.path, Selection(source.topologies, *times))
         with progress(session, job.STEPS, console_err) as step:
             return job.mine(found, terms, step, with_sizing=with_sizing)
 
@@ -132,29 +85,18 @@ def _write_sizing(folder: Path, mined: list[Mined]) -> None:
         name = m.thresholds.topology_name
         if m.sizing is None or m.sizing.problem is None:
             why = "the log has no nodes" if m.sizing is None else m.sizing.notes[0]
-            console_err.print(f"{name} cannot be sized from this log: {why}", markup=False, highlight=False)
+            note(f"{name} cannot be sized from this log: {why}")
             continue
         file = folder / f"{quote(name, safe='')}.json"
         files.write(file, m.sizing.problem, "topology to size")
-        console_err.print(f"{file}: read it with `stormpilot size`", markup=False, highlight=False, soft_wrap=True)
-        for note in m.sizing.notes:
-            console_err.print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
+        note(f"{file}: read it with `stormpilot size`")
+        for text in m.sizing.notes:
+            note(f"  {text}")
 
 
-def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
-    """A time from `2026-01-31`, `2026-01-31T12:00` (UTC unless it says more) or `7d`, `12h`, `30m` before `now`."""
-    if text is None:
-        return None
-    units = {"d": "days", "h": "hours", "m": "minutes"}
-    if text[-1:] in units and text[:-1].replace(".", "", 1).isdigit():
-        return now - timedelta(**{units[text[-1]]: float(text[:-1])})
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as e:
-        raise UsageError(
-            f"{option} is {text!r}, expected a time such as 2026-01-31, 2026-01-31T12:00 or 7d (ago)"
-        ) from e
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+def _print_all(mined: list[Mined]) -> None:
+    for m in mined:
+        _print(m)
 
 
 def _print(m: Mined) -> None:

@@ -1,44 +1,48 @@
-"""Command `stormpilot history replay`: what the past would have looked like, and what would have been best."""
+"""Command `stormpilot trafficlog replay`: what the past would have looked like, and what would have been best."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stormpilot.cli import files
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
-from stormpilot.cli.trafficlog_mine import MasterOption, SettingsOption, parse_time
+from stormpilot.cli.output import note, print_table, say
+from stormpilot.cli.progress import progress
+from stormpilot.cli.trafficlog import PublishOption, TrafficLog, read_mined, traffic_log_command
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.history.mine.findings import Mined
-    from stormpilot.history.mine.reading import Log
     from stormpilot.history.replay.choose import Tried, Verdict
     from stormpilot.history.replay.play import Rules
     from stormpilot.history.replay.score import Totals
     from stormpilot.history.replay.study import Replay
 
 SHOWN = 6
+TOLD = 20
+"""Where nobody watches, so many lines tell how far it is."""
 COLUMNS = ("", "cost", "between\nnodes", "overload\nmin", "moves", "executors\nmoved", "restart\ns", "held out:\ncost")
 
 
+@traffic_log_command
 def replay(
-    log: Annotated[
-        str | None, typer.Option("--log", metavar="DIR", help="The traffic log: a folder, or any path of Spark's.")
-    ] = None,
+    source: TrafficLog,
     planner: Annotated[
-        str | None, typer.Option("--planner", "-p", help="Play this planner for all topologies; none: find the best.")
+        str | None,
+        typer.Option("--planner", "-p", help="Replay this planner for all topologies. [default: find the best]"),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE[,VALUE]", help="Of the planner; several values: all are played."),
+        typer.Option(
+            "--param", metavar="NAME=VALUE[,VALUE]", help="Parameter of the planner; every value is replayed."
+        ),
     ] = None,
     rule: Annotated[
         list[str] | None,
-        typer.Option("--rule", metavar="NAME=VALUE[,VALUE]", help="Of `decide`, e.g. gain_threshold_ratio=0.05,0.2."),
+        typer.Option(
+            "--rule", metavar="NAME=VALUE[,VALUE]", help="Setting of `decide`, e.g. gain_threshold_ratio=0.05,0.2."
+        ),
     ] = None,
     forecast: Annotated[
         Path | None,
@@ -46,39 +50,26 @@ def replay(
             "--forecast",
             exists=True,
             dir_okay=False,
-            help="Also plan for what profiles foretell: the file of `history mine -o`.",
+            help="Also plan for the forecast of profiles: the file of `trafficlog mine -o`.",
         ),
     ] = None,
-    topology: Annotated[list[str] | None, typer.Option("--topology", "-t", help="Only these (names).")] = None,
     since: Annotated[str, typer.Option(help="A time, or 7d, 12h before the end.")] = "7d",
-    until: Annotated[str | None, typer.Option(help="A time. [default: the end of the log]")] = None,
-    step: Annotated[float, typer.Option(min=1, max=1440, help="Minutes that are taken together.")] = 60.0,
+    step: Annotated[float, typer.Option(min=1, max=1440, help="Minutes of one step.")] = 60.0,
     hold_out: Annotated[
         float, typer.Option(min=0, help="Days at the end that the best is not chosen by, but checked on.")
     ] = 1.0,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds for each plan.")] = 0.5,
     restart_s: Annotated[
-        float | None, typer.Option(min=0, help="How long a worker stands. [default: measured, else decide.restart_s]")
+        float | None, typer.Option(min=0, help="Downtime of a worker. [default: measured, else decide.restart_s]")
     ] = None,
     overload_weight: Annotated[float, typer.Option(min=0, help="Distances that a tuple on a full node costs.")] = 10.0,
     restart_weight: Annotated[float, typer.Option(min=0, help="Distances that a tuple held up costs.")] = 10.0,
-    master: MasterOption = None,
-    conf: SettingsOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Keep replay.json and runs.parquet in this folder.")
+        Path | None, typer.Option("--output", "-o", help="Write replay.json and runs.parquet to this folder.")
     ] = None,
-    publish: Annotated[
-        bool | None,
-        typer.Option(
-            "--publish/--no-publish", help="Write what is recommended to ZooKeeper. [default: with --zookeeper]"
-        ),
-    ] = None,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
-    format: FormatOption = Format.table,
+    publish: PublishOption = None,
 ) -> None:
-    """Play planners over the recorded past: network cost, overload, moves, beside what really happened.
+    """Replay planners over the recorded past: network cost, overload and moves, beside what happened.
 
     With --planner: what it would have looked like. Without: every planner with several parameters,
     for each topology the best of them, checked on days that it was not chosen by.
@@ -88,11 +79,13 @@ def replay(
     from stormpilot.history.replay.score import Weights
     from stormpilot.history.replay.study import Question, study
     from stormpilot.history.replay.values import Setting
-    from stormpilot.history.spark import session, settings_of
 
     if planner is None and (param or rule):
         raise UsageError("--param and --rule go with --planner")
-    rules, where = _rules(config, log, budget, restart_s)
+    if planner is not None and source.publishes(publish):
+        raise UsageError("--publish is for recommendations, which are made without --planner")
+    source.path  # noqa: B018 (a missing log is refused first)
+    rules = _rules(source, budget, restart_s)
     planned = rules.config.planner
     default = Setting(planner=planned.name or DEFAULT_PLANNER, params=planned.params)
     settings = (
@@ -111,81 +104,33 @@ def replay(
     )
     if output is not None:
         files.make_folder(output, "--output")
-    with session(master, settings_of(conf or [])) as spark:
-        part = selected(spark, where, topology or [], since, until)
-        answer, played = study(part, question, mined, _tell, _progress)
+    with source.spark() as spark, progress("replaying") as shown:
+        part = source.before_the_end(spark, since)
+
+        def told(done: int, total: int) -> None:
+            if shown.live or done == total or done % max(1, total // TOLD) == 0:
+                shown.tell(f"{done} of {total} runs", done, total)
+
+        answer, played = study(part, question, mined, note, told)
     if output is not None:
         evidence.write(output, answer, played)
-        _tell(f"kept in {output / evidence.REPLAY} and {output / evidence.RUNS}")
-    if publish or (publish is None and zookeeper is not None):
-        if planner is not None:
-            raise UsageError("--publish is for recommendations, which are made without --planner")
+        note(f"kept in {output / evidence.REPLAY} and {output / evidence.RUNS}")
+    if source.publishes(publish):
         from stormpilot.history.replay.publishing import publish as publish_to
 
-        where_to = place(zookeeper, root, config)
-        with connected(where_to) as store:
-            written = publish_to(answer, store, where_to.paths)
-        _tell(f"written to ZooKeeper for {', '.join(written)}")
-    if format is Format.json:
-        print_json(answer)
-    else:
-        _show(answer)
+        source.publish(lambda store, paths: publish_to(answer, store, paths))
+    source.answer(answer, lambda: _show(answer))
 
 
-def _rules(config: Path | None, log: str | None, budget_s: float, restart_s: float | None) -> tuple[Rules, str]:
+def _rules(source: TrafficLog, budget_s: float, restart_s: float | None) -> Rules:
     import msgspec
 
-    from stormpilot.config import Config, load
     from stormpilot.history.replay.play import Rules
 
-    read = Config() if config is None else load(config)
-    where = log or read.traffic_log.dir
-    if where is None:
-        raise UsageError("which traffic log? --log DIR, or --config with traffic_log.dir")
     if restart_s is None:
-        return Rules(read, budget_s), where
-    decide = msgspec.structs.replace(read.decide, restart_s=restart_s)
-    return Rules(msgspec.structs.replace(read, decide=decide), budget_s, measured=False), where
-
-
-def selected(spark: Any, path: str, topologies: list[str], since: str, until: str | None) -> Log:
-    """The part of the log that is asked for; its end is that of its nodes."""
-    from datetime import UTC, datetime, timedelta
-
-    from stormpilot.history.mine.reading import Selection, open_log
-    from stormpilot.history.replay.read import last_end_ms
-
-    whole = open_log(spark, path, Selection(topologies=tuple(topologies)))
-    last_ms = last_end_ms(whole)
-    if last_ms is None:
-        raise UsageError(f"the traffic log {path} has no windows")
-    end = datetime.fromtimestamp(last_ms / 1000, UTC) + timedelta(milliseconds=1)
-    end = parse_time("--until", until, end) or end
-    begin = parse_time("--since", since, end) or end
-    if begin >= end:
-        raise UsageError(f"--since {since} is not before {end:%Y-%m-%dT%H:%MZ}, the end")
-    return open_log(spark, path, Selection(tuple(topologies), begin, end))
-
-
-def read_mined(path: Path) -> list[Mined]:
-    """What `history mine -o` wrote."""
-    import msgspec
-
-    from stormpilot.history.mine.findings import Mined
-
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[Mined]])["topologies"]
-    except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as e:
-        raise UsageError(f"{path} is not what `stormpilot history mine -o` writes: {e}") from e
-
-
-def _tell(text: str) -> None:
-    console_err.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _progress(done: int, total: int) -> None:
-    if console_err.is_terminal:
-        console_err.print(f"{done} of {total} runs", end="\r", highlight=False)
+        return Rules(source.used, budget_s)
+    decide = msgspec.structs.replace(source.used.decide, restart_s=restart_s)
+    return Rules(msgspec.structs.replace(source.used, decide=decide), budget_s, measured=False)
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
@@ -206,8 +151,8 @@ def _show(answer: Replay) -> None:
             say(f"recommended: {verdict.recommended.name}: {verdict.text}{more}")
         say(f"restart {verdict.restart_s:.0f} s per worker{_yardstick(verdict)}")
         say("")
-    for note in answer.notes:
-        say(f"note: {note}")
+    for text in answer.notes:
+        say(f"note: {text}")
     w = answer.weights
     say(
         f"cost: mean distance of a tuple (1 same node, 2 same rack, 3 beyond), + {w.overload:g} for one on a node at "

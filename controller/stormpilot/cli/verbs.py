@@ -1,183 +1,80 @@
-"""Commands that steer a running controller: settings (pause, mode, drain, pin...) and requests (approve, rollback...).
+"""Commands of verbs that have more than the verb's parameters: mode, drain, pin, unpin.
 
-Each shows what is before and after; `--dry-run` stops there. What is dangerous asks, unless `--yes`.
+The others are made from `stormpilot.operate.verbs.VERBS` alone (`steer.command_of`).
 """
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
-from stormpilot.cli.steer import OUTCOME_S, CommonOptions, ask, do, verb, wait_until_empty
-from stormpilot.errors import UsageError
+from stormpilot.cli.live import connected, user
+from stormpilot.cli.output import say
+from stormpilot.cli.progress import progress
+from stormpilot.cli.steer import LOOK_S, Steering, do, steering
+from stormpilot.errors import RefusedError, UsageError
 
-WaitOption = Annotated[
-    bool, typer.Option("--wait/--no-wait", help=f"Wait for the controller's answer, at most {OUTCOME_S:.0f} s.")
-]
-AnyTopology = Annotated[str | None, typer.Argument(help="Name of a topology. [default: everything]")]
-ATopology = Annotated[str, typer.Argument(help="Name or id of a running topology.")]
-TheTopology = Annotated[str | None, typer.Option("--topology", "-t", help="Only of this topology (name).")]
-TheComponent = Annotated[str | None, typer.Option("--component", "-c", help="Only of this component of the topology.")]
+TopologyArgument = Annotated[str, typer.Argument(help="Name of the topology.")]
 WhatArgument = Annotated[str, typer.Argument(metavar="COMPONENT[/TASK]", help="A component, or one of its tasks.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the root."""
-    for command in (mode, pause, resume, approve, discard, rollback, drain, undrain, pin, unpin, exclude, include):
-        app.command()(command)
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
-
-
-@verb(asks=True)
+@steering("mode")
 def mode(
-    how: CommonOptions,
+    how: Steering,
     mode: Annotated[str, typer.Argument(help="off, advise or act; `default` takes the setting back.")],
     topology: Annotated[str | None, typer.Argument(help="Name of a topology, which need not run now.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Of all that have no mode of their own.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Default for topologies without their own mode.")] = False,
 ) -> None:
-    """Set what the controller may do with a topology, or with all."""
+    """Mode act may move executors at once: it asks first, with their number."""
     from stormpilot import operate
 
     if (topology is None) != everything:
-        raise UsageError("name a topology, or say --all")
+        raise UsageError("name a topology, or give --all")
     operate.check_mode(mode)
-    do(how, lambda o: operate.mode(o, mode, topology))
+    do(how, lambda o: operate.mode(o, mode, topology))  # type: ignore[arg-type]
 
 
-@verb()
-def pause(how: CommonOptions, topology: AnyTopology = None) -> None:
-    """Publish and apply nothing new, until `resume`; what runs goes on."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.pause(o, topology))
-
-
-@verb()
-def resume(how: CommonOptions, topology: AnyTopology = None) -> None:
-    """End a pause."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.resume(o, topology))
-
-
-@verb(asks=True)
+@steering("drain")
 def drain(
-    how: CommonOptions,
+    how: Steering,
     host: Annotated[str, typer.Argument(help="Host of one or more supervisors.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is empty; tells what is left.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is empty; shows what is left.")] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="With --wait: give up after so many seconds (exit code 1).")
+        float | None, typer.Option("--timeout", min=0, help="With --wait: seconds until it gives up (exit code 1).")
     ] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Even if no supervisor is there now.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if the host has no supervisor now.")] = False,
 ) -> None:
-    """Move executors away from a host, one topology after the other, and keep it empty until `undrain`."""
+    """The host stays drained when waiting is given up."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.drain(o, host, anyway=anyway))
+    do(how, lambda o: operate.drain(o, host, force=force))
     if wait and not how.dry_run:
         wait_until_empty(how, host, timeout)
 
 
-@verb()
-def undrain(how: CommonOptions, host: Annotated[str, typer.Argument(help="A drained host.")]) -> None:
-    """Let executors come to a host again; nothing moves there for that alone."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.undrain(o, host))
-
-
-@verb(asks=True)
+@steering("pin")
 def pin(
-    how: CommonOptions,
-    topology: Annotated[str, typer.Argument(help="Name of the topology.")],
+    how: Steering,
+    topology: TopologyArgument,
     what: WhatArgument,
     supervisor: Annotated[str, typer.Argument(help="Id of a supervisor, or its host if it is the only one there.")],
 ) -> None:
-    """Bind a component, or the executor of one task, to a supervisor; it moves there if it runs elsewhere."""
+    """Topology and component need not run now."""
     from stormpilot import operate
 
     component, task = _component(what)
     do(how, lambda o: operate.pin(o, topology, component, supervisor, task=task))
 
 
-@verb()
-def unpin(
-    how: CommonOptions, topology: Annotated[str, typer.Argument(help="Name of the topology.")], what: WhatArgument
-) -> None:
-    """Let it run anywhere again; nothing moves for that alone."""
+@steering("unpin")
+def unpin(how: Steering, topology: TopologyArgument, what: WhatArgument) -> None:
+    """The pin is named as it was made."""
     from stormpilot import operate
 
     component, task = _component(what)
     do(how, lambda o: operate.unpin(o, topology, component, task=task))
-
-
-@verb(asks=True)
-def exclude(
-    how: CommonOptions,
-    where: Annotated[str, typer.Argument(help="A host, or the id of a supervisor.")],
-    topology: TheTopology = None,
-    component: TheComponent = None,
-) -> None:
-    """Let nothing (of a topology, of a component) run there; what runs there moves away."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.exclude(o, where, topology=topology, component=component))
-
-
-@verb()
-def include(
-    how: CommonOptions,
-    where: Annotated[str, typer.Argument(help="A host, or the id of a supervisor.")],
-    topology: TheTopology = None,
-    component: TheComponent = None,
-) -> None:
-    """Take an exclusion back, as it was given; nothing moves for that alone."""
-    from stormpilot import operate
-
-    do(how, lambda o: operate.include(o, where, topology=topology, component=component))
-
-
-# --- requests ---------------------------------------------------------------------------------------------------------
-
-
-@verb(asks=True)
-def approve(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
-    """Publish exactly the plan that is proposed now, if it still fits what runs."""
-    from stormpilot import operate
-
-    ask(how, wait, lambda o: operate.approve(o, topology))
-
-
-@verb()
-def discard(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
-    """Drop the plan that is proposed now, and leave the topology alone for `decide.discard_hold_s`."""
-    from stormpilot import operate
-
-    ask(how, wait, lambda o: operate.discard(o, topology))
-
-
-@verb(asks=True)
-def rollback(
-    how: CommonOptions,
-    topology: ATopology,
-    steps: Annotated[int, typer.Argument(min=1, help="How far back: see `stormpilot history`.")] = 1,
-    wait: WaitOption = True,
-) -> None:
-    """Go back to an earlier plan, if it still fits, and stay there for `decide.rollback_hold_s`."""
-    from stormpilot import operate
-
-    ask(how, wait, lambda o: operate.rollback(o, topology, steps))
-
-
-@verb(asks=True)
-def plan_now(how: CommonOptions, topology: ATopology, wait: WaitOption = True) -> None:
-    """Plan a topology at once, whatever cool-down, hold, or smallness of the gain."""
-    from stormpilot import operate
-
-    ask(how, wait, lambda o: operate.plan_now(o, topology))
 
 
 def _component(what: str) -> tuple[str, int | None]:
@@ -187,3 +84,28 @@ def _component(what: str) -> tuple[str, int | None]:
     if not task.isdigit():
         raise UsageError(f"{what!r}: expected COMPONENT or COMPONENT/TASK, with the number of a task")
     return component, int(task)
+
+
+def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
+    """Show what is left on a host whenever that changes."""
+    from stormpilot.operate import Operator, draining
+
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    with connected(how.where) as connection, progress(host) as shown:
+        whole = 0
+        while True:
+            left = draining(Operator(connection, how.where.paths, user()), host)
+            if left.total == 0:
+                break
+            whole = max(whole, left.total)
+            of_each = [
+                f"{n} executors of {topology} left"
+                + (f" ({left.decisions[topology]})" if topology in left.decisions else "")
+                for topology, n in sorted(left.executors.items())
+            ]
+            shown.tell("; ".join(of_each), whole - left.total, whole)
+            if deadline is not None and time.monotonic() > deadline:
+                raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")
+            time.sleep(LOOK_S)
+    if how.as_table:
+        say(f"{host}: is empty")

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.live import Live, connected, live_command, user
+from stormpilot.cli.output import note, print_table, say
+from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Model
     from stormpilot.model.what_if import NewNode
+    from stormpilot.observe.build import ModelWithReadiness
+    from stormpilot.operate.whatif import WhatIf
 
 LIVE = "live"
 SHOWN = (
@@ -33,12 +36,9 @@ SHOWN = (
 NODE = "cores=8,mhz=2500,slots=4[,count=2][,memory_mb=..][,host=..][,rack=..][,site=..]"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the root."""
-    app.command("what-if")(what_if)
-
-
+@live_command
 def what_if(
+    live: Live,
     model: Annotated[str, typer.Option("--model", "-m", help="A model.json, or `live`: what runs now.")] = LIVE,
     add_node: Annotated[list[str] | None, typer.Option(metavar=NODE, help="A supervisor more.")] = None,
     remove_node: Annotated[
@@ -54,13 +54,12 @@ def what_if(
     seed: Annotated[int, typer.Option(min=0)] = 1,
     budget: Annotated[float, typer.Option(min=0.1, help="Seconds for each of the two plans.")] = 10.0,
     measure: Annotated[float, typer.Option(min=0, help="Seconds to measure what runs (live).")] = 15.0,
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,
-    output: FormatOption = Format.table,
-    zookeeper: ZooKeeperOption = None,
-    root: RootOption = None,
-    config: ConfigOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,
 ) -> None:
-    """Plan on a changed model, and show it beside what runs; nothing is touched. Exit code 1: there is no plan."""
+    """Plan on a changed model and compare it with the present placement; nothing is applied.
+
+    Exit code 1: there is no plan.
+    """
     from stormpilot.cli.files import read_model, write
     from stormpilot.model.what_if import Changes
     from stormpilot.operate.whatif import what_if as compare
@@ -75,52 +74,57 @@ def what_if(
     )
     if changes == Changes():
         raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
-    read = _live(zookeeper, root, config, measure) if model == LIVE else read_model(Path(model))
+    read = _live(live, measure) if model == LIVE else read_model(Path(model))
 
     def plan_one(m: Model) -> Any:
         deadline = time.monotonic() + budget
         return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
 
     found = compare(read, changes, plan_one)
-    if out is not None:
-        write(out, found.plan, "plan")
-    if output is Format.json:
-        print_json(found)
-        return
+    if output is not None:
+        write(output, found.plan, "plan")
+    live.answer(found, lambda: _show(found, planner))
+
+
+def _show(found: WhatIf, planner: str) -> None:
     from stormpilot.model.cost import METRICS
 
     print_table(
         ["metric", "now", "planned", "what if", "meaning"],
         [[n, found.now.get(n), found.planned.get(n), found.then.get(n), METRICS[n]] for n in SHOWN],
     )
-    say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was touched.")
-    for note in found.plan.notes:
-        say(f"note: {note}")
+    say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was applied.")
+    for text in found.plan.notes:
+        say(f"note: {text}")
 
 
-def _live(zookeeper: str | None, root: str | None, config: Path | None, measure_s: float) -> Model:
-    from stormpilot.cli.steer import user
-    from stormpilot.config import Config, load
+def _live(live: Live, measure_s: float) -> Model:
+    belief = measured_model(live, measure_s)
+    for t in belief.model.topologies:
+        r = belief.readiness[t.id]
+        if not r.ready:
+            note(f"{t.name}: {r.text}")
+    return belief.model
+
+
+def measured_model(live: Live, measure_s: float) -> ModelWithReadiness:
+    """The model of what runs, measured for so many seconds, which are counted down."""
+    from stormpilot.config import Config
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
 
-    settings = None if config is None else load(config)
-    where = place(zookeeper, root, config)
-    if measure_s:
-        console_err.print(f"measuring for {measure_s:g} s", highlight=False)
-    with connected(where) as connection:
-        belief = live_model(
-            Operator(connection, where.paths, user()),
+    settings = live.settings
+    with connected(live.where) as connection, progress("measuring") as shown:
+        if measure_s:
+            shown.tell(f"{measure_s:g} s left")
+        return live_model(
+            Operator(connection, live.where.paths, user()),
             measure_s,
             None if settings is None else settings.load,
             CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio,
             config=settings or Config(),
+            left=(lambda left_s: shown.tell(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
         )
-    for t in belief.model.topologies:
-        r = belief.readiness[t.id]
-        if not r.ready:
-            console_err.print(f"{t.name}: {r.text}", markup=False, highlight=False, soft_wrap=True)
-    return belief.model
 
 
 def _node(text: str) -> NewNode:

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from stormpilot.config.rollout import MoveStrategyName
-from stormpilot.config.section import Mode, Ratio, Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ADVANCED, Mode, Ratio, Seconds, SecondsOrZero, Section
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A time of the week in which nothing that runs is moved."""
+    """A time of the week without voluntary moves."""
 
     days: Annotated[
         list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
@@ -39,7 +39,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
     """What may be changed, and when it is worth it [A13 3.3]."""
 
     mode: Annotated[
-        Mode, Meta(description="off, advise (say what would be done) or act, for topologies that modes does not list")
+        Mode,
+        Meta(
+            description="off, advise (plans are proposed, not applied) or act; for topologies that modes does not list"
+        ),
     ] = "advise"
     modes: Annotated[
         dict[str, Mode], Meta(description="mode by name of the topology; `stormpilot mode` overrides it")
@@ -49,24 +52,24 @@ class DecideSection(Section, frozen=True, kw_only=True):
         Meta(description="modes that owners may set in their topology's configuration (stormpilot.mode)"),
     ] = ("off", "advise")
     approve: Annotated[
-        list[str], Meta(description="shell patterns of topology names: their moves wait for `stormpilot approve`")
+        list[str], Meta(description="shell patterns of topology names: their plans wait for `stormpilot approve`")
     ] = field(default_factory=list)
-    approval_max_age_s: Annotated[Seconds, Meta(description="older proposal cannot be approved; it is made anew")] = (
-        900.0
-    )
+    approval_max_age_s: Annotated[
+        Seconds, Meta(description="an older proposed plan cannot be approved; it is planned again")
+    ] = 900.0
     request_max_age_s: Annotated[
-        Seconds, Meta(description="a request that no leader acted on is void after so long")
+        Seconds, Meta(extra=ADVANCED, description="a request that no leading controller acted on expires after so long")
     ] = 600.0
     discard_hold_s: Annotated[
-        SecondsOrZero, Meta(description="after `stormpilot discard` the topology is left alone for so long")
+        SecondsOrZero, Meta(description="after `stormpilot discard` the topology is on hold for so long")
     ] = 3600.0
     rollback_hold_s: Annotated[
-        SecondsOrZero, Meta(description="after `stormpilot rollback` the topology is left alone for so long")
+        SecondsOrZero, Meta(description="after `stormpilot rollback` the topology is on hold for so long")
     ] = 1800.0
-    include: Annotated[
-        list[str], Meta(description="shell patterns of topology names that are cared for; empty: all")
-    ] = field(default_factory=list)
-    exclude: Annotated[list[str], Meta(description="shell patterns of topology names that are left alone")] = field(
+    include: Annotated[list[str], Meta(description="shell patterns of topology names that are managed; empty: all")] = (
+        field(default_factory=list)
+    )
+    exclude: Annotated[list[str], Meta(description="shell patterns of topology names that are not managed")] = field(
         default_factory=list
     )
     cpu_limit_ratio: Annotated[
@@ -74,69 +77,97 @@ class DecideSection(Section, frozen=True, kw_only=True):
     ] = 0.8
     fill_ratio: Annotated[
         float,
-        Meta(gt=0, le=1, description="part of B(n) that plans by choice may fill; overload relief and repairs use all"),
+        Meta(
+            gt=0,
+            le=1,
+            description="part of B(n) that voluntary plans may fill; overload relief and repairs use all of it",
+        ),
     ] = 0.9
     overload_s: Annotated[
         SecondsOrZero,
-        Meta(description="X(n): a node may be over B(n) for so long before that alone is a reason to move"),
+        Meta(description="X(n): how long a node must be over B(n) before that alone is a reason to move"),
     ] = 60.0
     gain_threshold_ratio: Annotated[
         Ratio, Meta(description="R: inter-node traffic must fall by at least this part of itself")
     ] = 0.1
     consecutive_hits: Annotated[
         int,
-        Meta(ge=1, le=100, description="cycles in a row in which a gain must show, times the plans of the last hour"),
+        Meta(
+            ge=1,
+            le=100,
+            description="cycles in a row in which a gain must show, times the number of plans in the last hour",
+        ),
     ] = 2
-    cool_down_s: Annotated[SecondsOrZero, Meta(description="cool-down of a topology after a plan")] = 180.0
+    cool_down_s: Annotated[
+        SecondsOrZero, Meta(description="cool-down: time after a plan in which a topology gets no voluntary plan")
+    ] = 180.0
     repair_cool_down_s: Annotated[
         SecondsOrZero | None,
-        Meta(description="cool-down after a repair; none: cool_down_s; 0: bettered as soon as it is measured"),
+        Meta(
+            extra=ADVANCED,
+            description="cool-down after a repair; none: cool_down_s; 0: improved as soon as it is measured",
+        ),
     ] = None
     restart_s: Annotated[
-        SecondsOrZero, Meta(description="a worker that restarts stands still for so long, until that was measured")
+        SecondsOrZero,
+        Meta(extra=ADVANCED, description="assumed downtime of a worker that restarts, until it was measured"),
     ] = 15.0
     payback_s: Annotated[
-        Seconds, Meta(description="tuples saved between nodes in this time must outnumber those that restarts hold up")
+        Seconds,
+        Meta(description="time in which the tuples saved between nodes must outnumber those that restarts hold up"),
     ] = 300.0
     move_strategy: Annotated[
         MoveStrategyName,
-        Meta(description="auto: plans are carried out without restarts where that can be; restart, nonstop: always so"),
+        Meta(
+            description="how plans are carried out: auto (rolling moves where possible), restart or rolling (always so)"
+        ),
     ] = "auto"
     rejected_retry_s: Annotated[
-        SecondsOrZero, Meta(description="wait after a plan that the scheduler plug-in refused")
+        SecondsOrZero, Meta(extra=ADVANCED, description="wait after a plan that the scheduler plug-in rejected")
     ] = 30.0
     max_lost_supervisors_ratio: Annotated[
-        Ratio, Meta(description="with this part of the supervisors gone, or more, nothing is done")
+        Ratio, Meta(extra=ADVANCED, description="nothing is moved while this part of the supervisors, or more, is lost")
     ] = 0.4
     lost_supervisor_grace_s: Annotated[
-        SecondsOrZero, Meta(description="after so long a lost supervisor is given up")
+        SecondsOrZero, Meta(extra=ADVANCED, description="a lost supervisor counts as gone for good after so long")
     ] = 600.0
     blackouts: Annotated[
         list[BlackoutWindow],
-        Meta(description="times of the week in which nothing that runs is moved: days, from, to, timezone"),
+        Meta(description="times of the week without voluntary moves: days, from, to, timezone"),
     ] = field(default_factory=list)
 
 
 class VerifySection(Section, frozen=True, kw_only=True):
-    """What happens after a move: it is measured as long as before it, per tuple processed."""
+    """Verification of a move: the traffic after it is measured as long as before it, per tuple processed."""
 
-    rollback: Annotated[bool, Meta(description="a move that made it worse is undone, once")] = True
+    rollback: Annotated[bool, Meta(description="a move that made it worse is rolled back, once")] = True
     noise_floor_ratio: Annotated[
         Ratio,
         Meta(
-            description="what changes by less than this part of itself (or three times the noise seen) did not change"
+            extra=ADVANCED,
+            description="a smaller relative change (or one below three times the measured noise) counts as no change",
         ),
     ] = 0.05
     least_gain_ratio: Annotated[
-        Ratio, Meta(description="a move that won less than this part of what was predicted did not help")
+        Ratio,
+        Meta(
+            extra=ADVANCED,
+            description="a move that gained less than this part of what was predicted counts as without gain",
+        ),
     ] = 0.25
     back_off_s: Annotated[
         Seconds,
-        Meta(description="after a move that did not help nothing else is tried for so long; twice as long each time"),
+        Meta(extra=ADVANCED, description="wait after a move without gain; it doubles each time"),
     ] = 600.0
-    max_back_off_s: Annotated[float, Meta(gt=0, le=604_800, description="the longest such wait")] = 21_600.0
+    max_back_off_s: Annotated[float, Meta(gt=0, le=604_800, extra=ADVANCED, description="the longest such wait")] = (
+        21_600.0
+    )
     timeout_s: Annotated[
-        Seconds, Meta(description="what is not applied and measured within this and a window is not judged")
+        Seconds,
+        Meta(
+            extra=ADVANCED,
+            description="a move that is not applied and measured within this time and a window is not judged",
+        ),
     ] = 900.0
 
 
@@ -144,7 +175,7 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """How much may be moved within an hour. First plans and repairs are never held, but count."""
+    """How much may be moved within an hour. First plans and repairs are never held back, but count."""
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")
@@ -163,19 +194,30 @@ class BudgetSection(Section, frozen=True, kw_only=True):
 class NewSupervisorsSection(Section, frozen=True, kw_only=True):
     """What a new or returned supervisor changes, once it has stayed."""
 
-    enabled: Annotated[bool, Meta(description="use supervisors that are new or came back")] = True
-    stable_cycles: Annotated[int, Meta(ge=1, le=1000, description="periods that they must have stayed")] = 3
-    for_s: Annotated[Seconds, Meta(description="how long after that they count as new")] = 1800.0
+    enabled: Annotated[bool, Meta(description="move executors to supervisors that are new or came back")] = True
+    stable_cycles: Annotated[
+        int, Meta(ge=1, le=1000, extra=ADVANCED, description="cycles that they must have stayed")
+    ] = 3
+    for_s: Annotated[Seconds, Meta(extra=ADVANCED, description="how long after that they count as new")] = 1800.0
     gain_threshold_ratio: Annotated[
-        Ratio, Meta(description="instead of decide.gain_threshold_ratio, for a plan that uses them")
+        Ratio,
+        Meta(extra=ADVANCED, description="replaces decide.gain_threshold_ratio for a plan that uses new supervisors"),
     ] = 0.05
     busy_ratio: Annotated[
-        Ratio, Meta(description="no gain is needed when the busiest node is filled to this part of B(n) or more")
+        Ratio,
+        Meta(
+            extra=ADVANCED, description="no gain is needed when the busiest node is filled to this part of B(n) or more"
+        ),
     ] = 0.5
-    relief_ratio: Annotated[Ratio, Meta(description="and the plan lowers that by this part of it")] = 0.2
-    traffic_rise_ratio: Annotated[Ratio, Meta(description="for at most this part of all tuples more between nodes")] = (
-        0.1
-    )
+    relief_ratio: Annotated[
+        Ratio, Meta(extra=ADVANCED, description="... and the plan lowers that load by this part of it")
+    ] = 0.2
+    traffic_rise_ratio: Annotated[
+        Ratio,
+        Meta(
+            extra=ADVANCED, description="... with an increase of inter-node traffic of at most this part of all tuples"
+        ),
+    ] = 0.1
 
 
 class OtdSection(Section, frozen=True, kw_only=True):
@@ -184,34 +226,44 @@ class OtdSection(Section, frozen=True, kw_only=True):
     enabled: Annotated[
         bool,
         Meta(
-            description="move one executor at a time, in a loop of its own; the main one only places and repairs there"
+            description="move one executor at a time, in a loop of its own; the main loop only places and repairs there"
         ),
     ] = False
     include: Annotated[list[str], Meta(description="shell patterns of the topologies that it has; empty: all")] = field(
         default_factory=list
     )
-    period_s: Annotated[float, Meta(ge=1, le=3600, description="between two steps, each of at most one executor")] = 5.0
+    period_s: Annotated[
+        float, Meta(ge=1, le=3600, extra=ADVANCED, description="between two steps, each of at most one executor")
+    ] = 5.0
     cool_down_s: Annotated[
-        SecondsOrZero, Meta(description="a topology rests for so long after a move, since Storm restarts workers")
+        SecondsOrZero,
+        Meta(extra=ADVANCED, description="cool-down of a topology after a move, since Storm restarts workers"),
     ] = 60.0
     switch_cool_down_s: Annotated[
-        SecondsOrZero, Meta(description="the same after tuples went to an executor that stood by: nothing restarted")
+        SecondsOrZero,
+        Meta(extra=ADVANCED, description="the same after traffic was shifted to a standby executor: nothing restarted"),
     ] = 10.0
-    cpu_high: Annotated[Ratio, Meta(description="a worker is high when its node is above this part of B(n)")] = 0.8
+    cpu_high: Annotated[
+        Ratio, Meta(extra=ADVANCED, description="a worker is high when its node is above this part of B(n)")
+    ] = 0.8
     cpu_low: Annotated[
-        Ratio, Meta(description="a worker is low when its node is below this part of B(n) and its queue is low")
+        Ratio,
+        Meta(
+            extra=ADVANCED, description="a worker is low when its node is below this part of B(n) and its queue is low"
+        ),
     ] = 0.6
     queue_high_tuples: Annotated[
-        float, Meta(ge=0, le=1e12, description="a worker is high, too, when more tuples wait")
+        float, Meta(ge=0, le=1e12, extra=ADVANCED, description="a worker is high, too, when more tuples wait")
     ] = 10_000.0
     queue_low_tuples: Annotated[
-        float, Meta(ge=0, le=1e12, description="fewer waiting tuples than this are a low queue")
+        float, Meta(ge=0, le=1e12, extra=ADVANCED, description="fewer waiting tuples than this are a low queue")
     ] = 1_000.0
     threshold_asc_tps: Annotated[
         float,
         Meta(
             ge=0,
             le=1e12,
+            extra=ADVANCED,
             description="for traffic alone an executor moves only when more than this is saved between nodes",
         ),
     ] = 10.0

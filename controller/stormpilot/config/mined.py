@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta, field
 
 from stormpilot.config.enough import Enough
-from stormpilot.config.section import Ratio, Section
+from stormpilot.config.renamed import RENAMED
+from stormpilot.config.section import ADVANCED, Ratio, Section
 
 RANGES: dict[str, tuple[float, float]] = {
     "decide.gain_threshold_ratio": (0.02, 0.5),
@@ -22,11 +23,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "otd.queue_low_tuples": (1.0, 1e6),
     "otd.threshold_asc_tps": (0.1, 1e6),
 }
-"""What a threshold may be, by its name; outside of it nobody meant it."""
+"""What a threshold may be, by its name; values outside of it are refused."""
 
 
 class HistorySection(Section, frozen=True, kw_only=True):
-    """What `stormpilot history mine` found: whether the controller uses it, and plans for the hour that comes."""
+    """What was mined from the traffic log: whether the controller uses it, and plans ahead."""
 
     use_thresholds: Annotated[
         bool, Meta(description="take thresholds that were mined from a topology's history instead of those given here")
@@ -36,29 +37,39 @@ class HistorySection(Section, frozen=True, kw_only=True):
     ] = 45.0
     ranges: Annotated[
         dict[str, tuple[float, float]],
-        Meta(description="least and most that a mined or set threshold may be, by name; the others keep their range"),
+        Meta(
+            extra=ADVANCED,
+            description="smallest and largest value of a mined or set threshold, by name; the others keep their range",
+        ),
     ] = field(default_factory=dict)
     owner_thresholds: Annotated[
         tuple[str, ...],
-        Meta(description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)"),
+        Meta(
+            extra=ADVANCED,
+            description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)",
+        ),
     ] = ("decide.gain_threshold_ratio",)
     use_recommendation: Annotated[
         bool, Meta(description="plan a topology with the planner and parameters that replay recommends for it")
     ] = False
     enough: Annotated[
         dict[str, int | float],
-        Meta(description="how much of the log a mined number needs, by name (span_h, noise_windows, ...)"),
+        Meta(
+            extra=ADVANCED, description="how much of the log a mined number needs, by name (span_h, noise_windows, ...)"
+        ),
     ] = field(default_factory=dict)
     proactive: Annotated[
-        bool, Meta(description="plan for the highest rates of the time that comes, where profiles are good enough")
+        bool, Meta(description="plan for the highest rates of the next lead_s, where profiles are accurate enough")
     ] = False
     max_forecast_error_ratio: Annotated[
-        Ratio, Meta(description="a profile whose tested error is larger is not planned for")
+        Ratio, Meta(extra=ADVANCED, description="a profile whose tested error is larger is not used")
     ] = 0.15
-    lead_s: Annotated[float, Meta(ge=60, le=86_400, description="how much of the time that comes that is")] = 1800.0
+    lead_s: Annotated[float, Meta(ge=60, le=86_400, extra=ADVANCED, description="how far ahead is planned")] = 1800.0
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
+            if name in RENAMED:
+                raise ValueError(f"ranges: {name} is now {RENAMED[name]}")
             if name not in RANGES:
                 raise ValueError(f"ranges: {name} is no threshold, expected one of {', '.join(RANGES)}")
             if not least <= most:

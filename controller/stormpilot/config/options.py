@@ -33,7 +33,10 @@ UNITS = {
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One option. `type` and `range` are words for people, e.g. `int or none`, `0 to 1`; `""` where there is none."""
+    """One option. `type` and `range` are words for people, e.g. `int or none`, `0 to 1`; `""` where there is none.
+
+    `advanced`: few installations change it.
+    """
 
     name: str
     type: str
@@ -41,6 +44,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     range: str
     meaning: str
+    advanced: bool = False
 
 
 def options_of(kind: type[Any]) -> list[Option]:
@@ -91,6 +95,7 @@ def _option(kind: type[Any], name: str, default: Any, hint: Any) -> Option:
         unit=unit,
         range=_range(metas, plain),
         meaning=said or _from_docstring(kind, name),
+        advanced=any(m.extra and m.extra.get("advanced") for m in metas),
     )
 
 

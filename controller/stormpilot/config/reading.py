@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from stormpilot.config.renamed import RENAMED
 from stormpilot.config.section import Section
 from stormpilot.config.sections import Config, ZooKeeperSection
 from stormpilot.errors import UsageError
@@ -121,6 +122,10 @@ def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: d
         if name in seen:
             problems.append((line, f"{field}: given twice"))
         seen.add(name)
+        if field in RENAMED:
+            problems.append((line, f"{field} is now {RENAMED[field]}"))
+            problems += _wrong_keys(value, None, field, lines)
+            continue
         if kind is not None and name not in sections:
             near = difflib.get_close_matches(name, sections, n=1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sections)}"

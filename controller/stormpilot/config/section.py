@@ -13,5 +13,9 @@ SecondsOrZero = Annotated[float, Meta(ge=0, le=86_400)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 
 
+ADVANCED = {"advanced": True}
+"""`Meta.extra` of a setting that few installations change: marked so, and left out of the example file."""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the sections."""

@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from stormpilot.config.deciding import BudgetSection, DecideSection, NewSupervisorsSection, OtdSection, VerifySection
 from stormpilot.config.mined import HistorySection
 from stormpilot.config.rollout import RolloutSection
-from stormpilot.config.section import Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ADVANCED, Seconds, SecondsOrZero, Section
 from stormpilot.zookeeper.paths import DEFAULT_ROOT
 
 
@@ -34,7 +34,7 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
         ),
     ] = DEFAULT_ROOT
     session_timeout_s: Annotated[
-        float, Meta(ge=2, le=120, description="a controller that is silent for so long is replaced by another")
+        float, Meta(ge=2, le=120, description="a controller that is silent for so long loses the leadership")
     ] = 10.0
     auth_file: Annotated[
         str | None,
@@ -46,10 +46,11 @@ class CycleSection(Section, frozen=True, kw_only=True):
     """When the controller looks and decides."""
 
     period_s: Annotated[
-        float, Meta(ge=1, le=3600, description="between two cycles; a change in the cluster starts one at once")
+        float, Meta(ge=1, le=3600, description="time between two cycles; a change in the cluster starts one at once")
     ] = 30.0
     poll_s: Annotated[
-        float, Meta(ge=0.2, le=60, description="between two readings of load reports; at most period_s")
+        float,
+        Meta(ge=0.2, le=60, extra=ADVANCED, description="time between two readings of load reports; at most period_s"),
     ] = 2.0
 
     def __post_init__(self) -> None:
@@ -60,30 +61,41 @@ class CycleSection(Section, frozen=True, kw_only=True):
 class LoadSection(Section, frozen=True, kw_only=True):
     """How counters become rates."""
 
-    window_s: Annotated[float, Meta(ge=5, le=3600, description="rates are means over so long")] = 60.0
+    window_s: Annotated[float, Meta(ge=5, le=3600, description="rates are means over this time")] = 60.0
     min_coverage_ratio: Annotated[
         float,
         Meta(
-            ge=0.1, le=1, description="part of a window that a task's reports must cover before it counts as measured"
+            ge=0.1,
+            le=1,
+            extra=ADVANCED,
+            description="part of a window that a task's reports must cover before it counts as measured",
         ),
     ] = 0.5
-    settle_s: Annotated[SecondsOrZero, Meta(description="after a change of the placement so much is left out")] = 20.0
-    max_report_age_s: Annotated[Seconds, Meta(description="a task that is silent for longer is not measured")] = 30.0
+    settle_s: Annotated[SecondsOrZero, Meta(description="time after a change of the placement that is left out")] = 20.0
+    max_report_age_s: Annotated[
+        Seconds, Meta(extra=ADVANCED, description="a task that is silent for longer counts as not measured")
+    ] = 30.0
     jvm_us_per_tuple: Annotated[
         float,
-        Meta(ge=0, le=10_000, description="CPU of the JVM for a tuple in or out of an executor, unseen by Python"),
+        Meta(
+            ge=0,
+            le=10_000,
+            extra=ADVANCED,
+            description="CPU of the JVM for a tuple in or out of an executor, unseen by Python",
+        ),
     ] = 3.0
     jvm_idle_cores: Annotated[
-        float, Meta(ge=0, le=1, description="CPU of an executor's polling threads, unseen by Python")
+        float, Meta(ge=0, le=1, extra=ADVANCED, description="CPU of an executor's polling threads, unseen by Python")
     ] = 0.01
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):
     """Which planner, with which parameters, seed and time budget."""
 
-    name: Annotated[str | None, Meta(description="planner for what runs; none: the best that is there")] = None
+    name: Annotated[str | None, Meta(description="planner for measured topologies; none: best")] = None
     first_plan: Annotated[
-        str | None, Meta(description="planner for what was never placed; none: the best that needs no measurement")
+        str | None,
+        Meta(description="planner for topologies that were never placed; none: offline, which needs no measurement"),
     ] = None
     params: Annotated[
         dict[str, float | int | str | bool | None],
@@ -110,7 +122,9 @@ class TrafficLogSection(Section, frozen=True, kw_only=True):
         ),
     ] = None
     retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long they are kept")] = 30.0
-    max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest goes first")] = 2048.0
+    max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest is removed first")] = (
+        2048.0
+    )
 
 
 class ApiSection(Section, frozen=True, kw_only=True):
@@ -134,11 +148,11 @@ class ApiSection(Section, frozen=True, kw_only=True):
     ] = None
     cert_file: Annotated[str | None, Meta(description="TLS: certificate with its chain (PEM)")] = None
     key_file: Annotated[str | None, Meta(description="TLS: its private key (PEM)")] = None
-    insecure: Annotated[bool, Meta(description="allow other than loopback addresses without tokens or without TLS")] = (
-        False
-    )
+    insecure: Annotated[
+        bool, Meta(extra=ADVANCED, description="allow other than loopback addresses without tokens or without TLS")
+    ] = False
     allow_loopback_mutations: Annotated[
-        bool, Meta(description="everybody on this machine may change things without a token")
+        bool, Meta(extra=ADVANCED, description="everybody on this machine may change settings without a token")
     ] = False
 
     def __post_init__(self) -> None:
@@ -179,11 +193,17 @@ class NotifySection(Section, frozen=True, kw_only=True):
         Annotated[str, Meta(pattern=r"^https?://[^\s/]\S*$")] | None,
         Meta(description="a webhook that gets a POST with JSON per event; none: nothing is sent"),
     ] = None
-    events: Annotated[list[EventKind], Meta(description="those wanted; empty: all")] = field(default_factory=list)
-    timeout_s: Annotated[float, Meta(ge=0.1, le=60, description="for the connection, and for the answer")] = 5.0
-    retries: Annotated[int, Meta(ge=0, le=20, description="how often an event is sent again when that failed")] = 6
+    events: Annotated[list[EventKind], Meta(description="events that are sent; empty: all")] = field(
+        default_factory=list
+    )
+    timeout_s: Annotated[
+        float, Meta(ge=0.1, le=60, extra=ADVANCED, description="for the connection, and for the answer")
+    ] = 5.0
+    retries: Annotated[
+        int, Meta(ge=0, le=20, extra=ADVANCED, description="how often an event is sent again when that failed")
+    ] = 6
     backoff_s: Annotated[
-        float, Meta(ge=0.01, le=60, description="pause before the first retry; it doubles with each")
+        float, Meta(ge=0.01, le=60, extra=ADVANCED, description="pause before the first retry; it doubles with each")
     ] = 1.0
     headers_file: Annotated[
         str | None, Meta(description="a file with lines `Name: value` that are sent along, for secrets")
@@ -193,7 +213,9 @@ class NotifySection(Section, frozen=True, kw_only=True):
 class LogSection(Section, frozen=True, kw_only=True):
     """The log on stderr."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least that is said")] = "info"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="the lowest level that is logged")
+    ] = "info"
     format: Annotated[
         Literal["text", "json"], Meta(description="text (event: key=value ...) or json (one object per line)")
     ] = "text"

@@ -23,15 +23,15 @@ class AnsweredRequest:
     @property
     def wants_plan(self) -> bool:
         """Whether a plan is to be made now for this request."""
-        return self.verb == "plan" and not self.outcome.done and self.outcome.decision is None
+        return self.verb == "replan" and not self.outcome.done and self.outcome.decision is None
 
 
 @dataclass(frozen=True)
 class PlanOrigin:
     """The origin of one topology's plan.
 
-    `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` the operator who asked for it. `request` is
-    closed in the transaction that publishes the plan.
+    `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` the operator who asked for
+    it. `request` is closed in the transaction that publishes the plan.
     """
 
     plan_id: str | None = None

@@ -62,7 +62,7 @@ def answer(
     waiting = on_its_way(subject, config, now_ms)
     if waiting is not None:
         return RequestOutcome(done=False, decision=waiting)
-    if request.verb == "plan":
+    if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
     return _publish(request, subject, model, config, now_ms, traffic)
 

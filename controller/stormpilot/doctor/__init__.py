@@ -1,4 +1,4 @@
-"""`stormpilot doctor`: looks at a live installation and says how to mend what it finds; changes nothing.
+"""`stormpilot doctor`: looks at a live installation and says how to fix what it finds; changes nothing.
 
 `evidence.py` asks ZooKeeper and Nimbus, `checks.py` judges what they said without asking anybody, `ensemble.py` speaks
 with the single servers of ZooKeeper.

@@ -40,10 +40,10 @@ def examine(e: Evidence) -> list[Finding]:
 
 
 def _unread(e: Evidence) -> Finding:
-    mend = "its log says more; then run stormpilot doctor again"
+    fix = "its log says more; then run stormpilot doctor again"
     if "access list" in e.error or "login" in e.error:
-        mend = "run this as whoever may read it: --config controller.yaml with zookeeper.auth_file set to Storm's login"
-    return Finding("zookeeper", Level.fail, e.error, mend)
+        fix = "run this as whoever may read it: --config controller.yaml with zookeeper.auth_file set to Storm's login"
+    return Finding("zookeeper", Level.fail, e.error, fix)
 
 
 def _controller(e: Evidence) -> Iterator[Finding]:
@@ -54,18 +54,20 @@ def _controller(e: Evidence) -> Iterator[Finding]:
             yield Finding("controller", Level.fail, "no controller has run here yet", start)
         else:
             ago = age((e.now_ms - state.written_at_ms) / 1000)
-            text = f"no controller runs; the last one ended its last cycle {ago} ago. What runs goes on as it is"
+            text = f"no controller runs; the last one ended its last cycle {ago} ago. Running workers are unaffected"
             yield Finding("controller", Level.fail, text, start)
         return
     if state is None or state.controller != contenders[0]:
-        yield Finding("controller", Level.warn, f"{contenders[0]} leads and has not ended its first cycle", "wait")
+        yield Finding(
+            "controller", Level.warn, f"{contenders[0]} leads and has not ended its first cycle", "wait for it"
+        )
         return
     cycle_s = (e.now_ms - state.written_at_ms) / 1000
     if cycle_s > stuck_after_s(state.period_s):
         text = f"{contenders[0]} leads, but its last cycle was {age(cycle_s)} ago (every {state.period_s:g} s expected)"
         yield Finding("controller", Level.fail, text, "look into its log, then restart it: no worker is touched")
     else:
-        standby = f", {len(contenders) - 1} standing by" if len(contenders) > 1 else ", none standing by"
+        standby = f", {len(contenders) - 1} standby" if len(contenders) > 1 else ", no standby"
         yield Finding("controller", Level.ok, f"{contenders[0]} leads{standby}; last cycle {age(cycle_s)} ago")
     if state.version != stormpilot.__version__:
         yield Finding(
@@ -75,24 +77,24 @@ def _controller(e: Evidence) -> Iterator[Finding]:
             "install the same version on both",
         )
     for problem in state.problems:
-        yield Finding("controller", Level.warn, f"it says: {problem}", "stormpilot status tells more")
+        yield Finding("controller", Level.warn, f"it reports: {problem}", "see stormpilot status")
 
 
 def _readable(e: Evidence) -> Iterator[Finding]:
     for path, text in sorted(e.problems.items()):
         if "is newer than" in text:
-            mend = f"whoever wrote it is newer than this ({stormpilot.__version__}): upgrade the older one"
+            fix = f"whoever wrote it is newer than this ({stormpilot.__version__}): upgrade the older one"
         elif path.startswith(f"{e.root}/v1/load/"):
-            mend = "its reporter writes it anew within seconds; if it stays, look into that worker's log"
+            fix = "its reporter writes it anew within seconds; if it stays, look into that worker's log"
         elif "/settings/" in path:
-            mend = "set it again with the command that made it (docs/guide/operate.md)"
+            fix = "set it again with the command that made it (docs/guide/operate.md)"
         elif "/thresholds/" in path:
-            mend = "mine them anew: stormpilot history mine --publish"
+            fix = "mine them anew: stormpilot trafficlog mine --publish"
         elif "/plans/" in path:
-            mend = "the controller writes it anew; if it does not: stormpilot plan now TOPOLOGY"
+            fix = "the controller writes it anew; if it does not: stormpilot replan TOPOLOGY"
         else:
-            mend = "it is written anew when its writer restarts: Nimbus for cluster and topologies, else the controller"
-        yield Finding("znodes", Level.fail, text if path in text else f"{path}: {text}", mend)
+            fix = "it is written anew when its writer restarts: Nimbus for cluster and topologies, else the controller"
+        yield Finding("znodes", Level.fail, text if path in text else f"{path}: {text}", fix)
     if not e.problems:
         yield Finding("znodes", Level.ok, "everything below our root can be read")
 
@@ -106,11 +108,11 @@ def _reports(e: Evidence) -> Iterator[Finding]:
         elif i not in e.reports:
             new_s = (e.now_ms - t.launched_at_ms) / 1000
             text = f"{t.name}: no load reports, so it is placed without any measurement"
-            mend = "submit it with stormpilot submit, or install the hook (docs/guide/instrument.md, hook.md)"
+            fix = "submit it with stormpilot submit, or install the hook (docs/guide/instrument.md, hook.md)"
             if new_s < OLD_REPORT_S:
                 text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
-                mend = f"wait until its workers run; if none come: {mend}"
-            yield Finding("reports", Level.warn, text, f"{mend}; or stormpilot mode off {t.name}")
+                fix = f"wait until its workers run; if none come: {fix}"
+            yield Finding("reports", Level.warn, text, f"{fix}; or stormpilot mode off {t.name}")
         elif e.reports[i] > OLD_REPORT_S:
             yield Finding(
                 "reports",
@@ -137,7 +139,7 @@ def _thresholds(e: Evidence) -> Iterator[Finding]:
         name, old_s = e.seen.topologies[i].name, (e.now_ms - mined_at_ms) / 1000
         if old_s > OLD_THRESHOLDS_S:
             text = f"{name}: its thresholds were mined {age(old_s)} ago"
-            yield Finding("thresholds", Level.warn, text, "mine the traffic log anew: stormpilot history mine")
+            yield Finding("thresholds", Level.warn, text, "mine the traffic log anew: stormpilot trafficlog mine")
         else:
             yield Finding("thresholds", Level.ok, f"{name}: mined {age(old_s)} ago")
     if not e.thresholds:

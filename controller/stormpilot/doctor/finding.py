@@ -17,9 +17,9 @@ class Level(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One sentence on one thing; `mend` says what to do, empty where there is nothing to do."""
+    """One sentence on one thing; `fix` says what to do, empty where there is nothing to do."""
 
     check: str
     level: Level
     text: str
-    mend: str = ""
+    fix: str = ""

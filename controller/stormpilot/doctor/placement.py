@@ -20,11 +20,11 @@ def plugin(e: Evidence) -> Iterator[Finding]:
     cluster = e.seen.cluster
     if cluster is None:
         text = "the scheduler plug-in has written nothing that can be read: it is not loaded, or cannot write"
-        mend = (
+        fix = (
             "on the Nimbus hosts: our jar into extlib-daemon/, `storm.scheduler: io.stormpilot.PilotScheduler` into "
             "storm.yaml, then restart Nimbus; its log then names PilotScheduler"
         )
-        yield Finding("plug-in", Level.fail, text, mend)
+        yield Finding("plug-in", Level.fail, text, fix)
         return
     shim = cluster.shim
     supervisors = e.nimbus.supervisors if e.nimbus and not e.nimbus.error else e.storm_supervisors
@@ -78,8 +78,8 @@ def placement(e: Evidence) -> Iterator[Finding]:
             text = f"{t.name}: plan {plan.message.plan_id} was published {age(late_s)} ago and has no answer{said}"
             yield Finding("placement", Level.fail, text, "the plug-in is not loaded, or older than the plan: see above")
         elif status is not None and status.state in ("rejected", "degraded"):
-            mend = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
-            yield Finding("placement", Level.warn, f"{t.name}{said}", mend)
+            fix = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
+            yield Finding("placement", Level.warn, f"{t.name}{said}", fix)
         elif status is not None and status.state == "applied" and not lost:
             yield Finding("placement", Level.ok, f"{t.name}: plan {plan.message.plan_id} is applied")
 

@@ -21,8 +21,8 @@ def servers(e: Evidence) -> Iterator[Finding]:
     down = [s for s in e.servers if s.error]
     for s in down:
         level = Level.fail if len(down) * 2 >= len(e.servers) else Level.warn
-        mend = "start it, or correct zookeeper.hosts" if len(e.servers) == 1 else "start it: another may fail too"
-        yield Finding("zookeeper", level, f"{s.address} does not serve: {s.error}", mend)
+        fix = "start it, or correct zookeeper.hosts" if len(e.servers) == 1 else "start it: another may fail too"
+        yield Finding("zookeeper", level, f"{s.address} does not serve: {s.error}", fix)
     for s in e.servers:
         if s.error:
             continue
@@ -97,11 +97,11 @@ def clocks(e: Evidence) -> Iterator[Finding]:
         skewed += 1
         level = Level.fail if abs(skew_s) > SKEW_FAIL_S else Level.warn
         text = f"the clock of {who} is {abs(skew_s):.1f} s {'ahead of' if skew_s > 0 else 'behind'} ZooKeeper's"
-        mend = "let NTP (chrony, systemd-timesyncd) set the clock of both hosts"
+        fix = "let NTP (chrony, systemd-timesyncd) set the clock of both hosts"
         if skew_s < 0:
             text += ", or what it writes arrives so late"
-            mend += "; where they are set, one of the two is overloaded"
-        yield Finding("clocks", level, text, mend)
+            fix += "; where they are set, one of the two is overloaded"
+        yield Finding("clocks", level, text, fix)
     behind_s = max([(w.arrived_at_ms - e.now_ms) / 1000 for w in e.written], default=0.0)
     if behind_s > SKEW_WARN_S:
         skewed += 1
@@ -120,7 +120,7 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             "nimbus",
             Level.fail,
-            "no Nimbus runs: what runs goes on, and nothing is placed",
+            "no Nimbus runs: running workers are unaffected, and nothing is placed",
             "start it; where it ends at once its log says why (ClassNotFoundException "
             f"{SCHEDULER}: our jar is not in extlib-daemon/ of that host)",
         )

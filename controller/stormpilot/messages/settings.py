@@ -139,7 +139,7 @@ def _quoted(text: str | None) -> str:
     return quote(text or "", safe="")
 
 
-Verb = Literal["approve", "discard", "rollback", "plan"]
+Verb = Literal["approve", "discard", "rollback", "replan"]
 
 
 class Request(Message, frozen=True, kw_only=True):

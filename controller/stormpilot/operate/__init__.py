@@ -1,19 +1,19 @@
-"""What an operator does, once, for the command line and for HTTP alike: each verb is a function, told by an `Operator`.
+"""What an operator does, once, for the command line and for HTTP alike: each verb is a function of an `Operator`.
 
     Operator(zookeeper, Paths(), who="ops", why="new disk", dry_run=True)
     change = drain(operator, "node-7")            # Change(before, after, text, ...)
 
-A verb reads what is there, says what it changes (`Change`), and unless `dry_run` writes the change and its audit record
-in one transaction. It never waits: what only the leading controller may do (approve, discard, rollback, plan) becomes a
-request in ZooKeeper, and `outcome` tells what became of it. Errors are `stormpilot.errors`.
+A verb reads the present state, tells what it changes (`Change`), and unless `dry_run` writes the change and its audit
+record in one transaction. It never waits: what only the leading controller may do (approve, discard, rollback, replan)
+becomes a request in ZooKeeper, and `outcome` has its result. Errors are `stormpilot.errors`.
 
-- `operator.py`: who acts, where; how a change is written. `change.py`: what a verb answers.
+- `verbs.py`: the table of all verbs. `parameters.py`: the types of what they take.
+- `operator.py`: who acts, where; how a change is written. `change.py`: the answer of a verb.
 - `pauses.py` (pause, resume, mode), `places.py` (drain, pin, exclude and back): settings.
-- `routes.py`: move, set aside, bring back: which tasks get tuples.
-- `rollouts.py`: a plan that is carried out step by step: look, pause, resume, abort.
-- `thresholds.py`: thresholds set, frozen, unset; which hold.
-- `requests.py`: approve, discard, rollback, plan now, and their outcome.
-- `views.py`: history, audit, what is drained and how far: reading only.
+- `routes.py`: shift, activate, deactivate: which tasks get tuples. `rollouts.py`: status, pause, resume, abort.
+- `thresholds.py`: thresholds set, frozen, unset; which hold. (Not imported here: it needs the configuration.)
+- `requests.py`: approve, discard, rollback, replan, and their outcome.
+- `views.py`: history, audit, progress of a drain: reading only. `status.py`: the state of the whole system.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import check_mode, mode, pause, resume
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
-from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
+from stormpilot.operate.requests import approve, discard, outcome, replan, rollback
 from stormpilot.operate.rollouts import (
     RolloutView,
     abort_rollout,
@@ -34,18 +34,17 @@ from stormpilot.operate.rollouts import (
 )
 from stormpilot.operate.routes import (
     RouteView,
-    bring_back,
+    activate_task,
+    deactivate_task,
     keyed_tasks,
     loads,
-    move,
+    reset_routes,
     routes,
-    set_aside,
     settle,
+    shift_route,
     still_open,
     unfinished,
-    unroute,
 )
-from stormpilot.operate.thresholds import freeze_threshold, set_threshold, unset_threshold
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
 
 __all__ = [
@@ -58,39 +57,36 @@ __all__ = [
     "RolloutView",
     "RouteView",
     "abort_rollout",
+    "activate_task",
     "approve",
     "audit",
-    "bring_back",
     "check_mode",
+    "deactivate_task",
     "discard",
     "drain",
     "draining",
     "exclude",
-    "freeze_threshold",
     "history",
     "idle",
     "include",
     "keyed_tasks",
     "loads",
     "mode",
-    "move",
     "outcome",
     "pause",
     "pause_rollout",
     "pin",
-    "plan_now",
+    "replan",
+    "reset_routes",
     "resume",
     "resume_rollout",
     "rollback",
     "rollout",
     "routes",
-    "set_aside",
-    "set_threshold",
     "settle",
+    "shift_route",
     "still_open",
     "undrain",
     "unfinished",
     "unpin",
-    "unroute",
-    "unset_threshold",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a verb changed, or with `dry_run` would change.
 
     `before` and `after` are JSON values (None: nothing there); `changed` is False when all is as asked already.

@@ -27,11 +27,12 @@ def live_model(
     cpu_limit_ratio: float = CPU_LIMIT_RATIO,
     sleep: Callable[[float], None] = time.sleep,
     config: Config | None = None,
+    left: Callable[[float], None] = lambda _: None,
 ) -> ModelWithReadiness:
     """The model with drains, pins and exclusions, and how well each topology was measured in `measure_s` seconds.
 
     With 0 nothing is measured: rates are 0, CPU is what topologies declare. B(n) is as mined or set, where `config` is
-    given and lets it.
+    given and lets it. `left` is told how many seconds are left.
     """
     load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
     observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio, config)
@@ -40,7 +41,8 @@ def live_model(
     while left_s > 0:
         sleep(min(POLL_S, left_s))
         left_s -= POLL_S
+        left(max(0.0, left_s))
         belief = observer.look(clock.now_ms()).belief
     if belief is None:
-        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     return belief

@@ -17,7 +17,7 @@ from stormpilot.messages.failures import json_value
 from stormpilot.messages.limits import PLAN
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
-from stormpilot.operate.topology_ref import UnknownTopologyError, topology_ref
+from stormpilot.operate.topology_ref import UnknownTopologyError, check_reference, topology_ref
 from stormpilot.zookeeper.client import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -63,10 +63,9 @@ class Operator:
 
         Settings outlive topologies: a name that no topology has now is taken as it is.
         """
+        check_reference(name_or_id)
         if name_or_id is None:
             return None
-        if not name_or_id or "/" in name_or_id or name_or_id in (".", ".."):
-            raise UsageError(f"{name_or_id!r} is not the name of a topology")
         with contextlib.suppress(UnknownTopologyError):
             return self.topology(name_or_id).name
         return name_or_id
@@ -106,7 +105,7 @@ class Operator:
             except ConflictError:
                 continue  # somebody else was faster: what is before now?
             return change
-        raise RefusedError(f"{target}: others change it all the time; nothing was done")
+        raise RefusedError(f"{target}: concurrent updates; gave up after {TRIES} attempts")
 
     def write(self, steps: Sequence[Step], change: Change) -> None:
         """Do the steps and record the change, all or nothing."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import ModeSetting, PauseSetting
+from stormpilot.messages.core import ControllerState, HistoryEntry, ModeSetting, PauseSetting
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.parameters import AnyTopology, ModeWord
 
 MODES = ("off", "advise", "act")
 
 
-def pause(operator: Operator, topology: str | None = None) -> Change:
-    """Publish and apply nothing new (of one topology, or None: of all), until `resume`; what runs goes on."""
+def pause(operator: Operator, topology: AnyTopology = None) -> Change:
+    """Publish and apply no new plan until `resume`; running workers are unaffected."""
     name = operator.topology_name(topology)
     setting = PauseSetting(since_ms=operator.now_ms, by=operator.who, why=operator.why)
     text = f"{_words(name)}: paused"
@@ -21,15 +22,15 @@ def pause(operator: Operator, topology: str | None = None) -> Change:
     return operator.set("pause", name or ALL, operator.paths.pause(key), setting, text, same=same)
 
 
-def resume(operator: Operator, topology: str | None = None) -> Change:
+def resume(operator: Operator, topology: AnyTopology = None) -> Change:
     """End a pause."""
     name = operator.topology_name(topology)
     text, same = f"{_words(name)}: resumed", f"{_words(name)}: was not paused"
     return operator.set("resume", name or ALL, operator.paths.pause(setting_key(name)), None, text, same=same)
 
 
-def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
-    """Set what the controller may do with a topology (None: with all that have no mode of their own).
+def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Change:
+    """Set what the controller may do with a topology, or with all that have no mode of their own.
 
     `default` takes the setting back: the owner's or `controller.yaml`'s mode holds again.
     """
@@ -41,17 +42,37 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
         )
     setting = None
     if mode != "default":
-        setting = ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who, why=operator.why)  # type: ignore[arg-type]
-    danger = "the controller may then move every topology that has no mode of its own"
+        setting = ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who, why=operator.why)
     return operator.set(
         "mode",
         name or ALL,
         operator.paths.mode(setting_key(name)),
         setting,
         f"{_words(name)}: mode {mode}",
-        danger=danger if name is None and mode == "act" else "",
+        danger=_danger(operator, name) if mode == "act" else "",
         same=f"{_words(name)}: the mode was {mode} already",
     )
+
+
+def _danger(operator: Operator, name: str | None) -> str:
+    """What mode act may move at once: executors of the proposals that wait, or else all of them."""
+    own = set(operator.zookeeper.children([operator.paths.mode()])[0]) if name is None else set()
+    state, _ = operator.read(operator.paths.controller, ControllerState)
+    acting = set() if state is None else {v.id for v in state.topologies if v.mode == "act"}
+    parts, total = [], 0
+    for snapshot in sorted(operator.topologies().values(), key=lambda s: s.name):
+        if setting_key(snapshot.name) in own or name not in (None, snapshot.name) or snapshot.id in acting:
+            continue
+        proposal, _ = operator.read(operator.paths.proposal(snapshot.id), HistoryEntry)
+        n = len(snapshot.executors) if proposal is None else proposal.moved_executors
+        which = "" if proposal is None else f" (proposed plan {proposal.plan.plan_id})"
+        parts.append(f"{n} of {len(snapshot.executors)} executors of {snapshot.name}{which}")
+        total += n
+    what = "every topology without its own mode" if name is None else name
+    if not total:
+        return f"the controller may then move {what}" if name is None else ""
+    more = f" and those of {len(parts) - 5} more topologies" if len(parts) > 5 else ""
+    return f"the controller may then move {what} at once: up to {', '.join(parts[:5])}{more}"
 
 
 def check_mode(mode: str) -> None:

@@ -10,15 +10,26 @@ from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.parameters import (
+    AnyComponent,
+    AnyTask,
+    AnyTopology,
+    ComponentName,
+    EvenIfGone,
+    HostName,
+    HostOrSupervisor,
+    SupervisorName,
+    TopologyName,
+)
 
 
-def drain(operator: Operator, host: str, *, anyway: bool = False) -> Change:
-    """Move all executors away from a host, one topology after the other, and keep it empty until `undrain`.
+def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> Change:
+    """Move all executors off a host, one topology at a time, and keep it empty until `undrain`.
 
-    `anyway` drains a host that has no supervisor now: it stays empty when it comes back.
+    `force` drains a host that has no supervisor now: it stays empty when it comes back.
     """
     supervisors = [s for s in _supervisors(operator) if s.host == host]
-    if not supervisors and not anyway:
+    if not supervisors and not force:
         raise RefusedError(f"there is no supervisor on {host!r} ({_known_hosts(operator)})")
     there = _executors_on(operator, {s.id for s in supervisors})
     danger = _restarting(there)
@@ -28,14 +39,21 @@ def drain(operator: Operator, host: str, *, anyway: bool = False) -> Change:
     return operator.set("drain", host, operator.paths.drain(host), setting, text, danger=danger, same=same)
 
 
-def undrain(operator: Operator, host: str) -> Change:
-    """Let executors come to a host again; nothing moves there for that alone."""
+def undrain(operator: Operator, host: HostName) -> Change:
+    """Make a host schedulable again; triggers no move."""
     text, same = f"{host}: may be used again", f"{host}: was not drained"
     return operator.set("undrain", host, operator.paths.drain(_name(host)), None, text, same=same)
 
 
-def pin(operator: Operator, topology: str, component: str, supervisor: str, *, task: int | None = None) -> Change:
-    """Bind a component (or the executor of one of its tasks) to a supervisor, given by id, or by host if it has one."""
+def pin(
+    operator: Operator,
+    topology: TopologyName,
+    component: ComponentName,
+    supervisor: SupervisorName,
+    *,
+    task: AnyTask = None,
+) -> Change:
+    """Bind a component, or the executor of one task, to a supervisor; it moves there if it runs elsewhere."""
     topology = _topology_name(operator, topology)
     target = supervisor_named(operator, supervisor)
     _check_component(operator, topology, component, task)
@@ -57,8 +75,8 @@ def pin(operator: Operator, topology: str, component: str, supervisor: str, *, t
     return operator.set("pin", what, operator.paths.pin(setting.key), setting, text, danger=danger, same=same)
 
 
-def unpin(operator: Operator, topology: str, component: str, *, task: int | None = None) -> Change:
-    """Let a component (or a task's executor) run anywhere again; nothing moves for that alone."""
+def unpin(operator: Operator, topology: TopologyName, component: ComponentName, *, task: AnyTask = None) -> Change:
+    """Remove a pin; triggers no move."""
     topology = _topology_name(operator, topology)
     setting = PinSetting(topology=topology, component=component, task=task, supervisor="")
     what = _what(topology, component, task)
@@ -66,8 +84,10 @@ def unpin(operator: Operator, topology: str, component: str, *, task: int | None
     return operator.set("unpin", what, path, None, f"{what}: no longer pinned", same=f"{what}: was not pinned")
 
 
-def exclude(operator: Operator, where: str, *, topology: str | None = None, component: str | None = None) -> Change:
-    """Let nothing of a component, of a topology, or (both None) of all run on a host or a supervisor (id)."""
+def exclude(
+    operator: Operator, where: HostOrSupervisor, topology: AnyTopology = None, component: AnyComponent = None
+) -> Change:
+    """Keep a component, a topology, or everything off a host or supervisor; what runs there moves away."""
     if component is not None and topology is None:
         raise UsageError("a component is excluded together with its topology: name both")
     if topology is not None:
@@ -97,8 +117,10 @@ def exclude(operator: Operator, where: str, *, topology: str | None = None, comp
     )
 
 
-def include(operator: Operator, where: str, *, topology: str | None = None, component: str | None = None) -> Change:
-    """Take an exclusion back, as it was given."""
+def include(
+    operator: Operator, where: HostOrSupervisor, topology: AnyTopology = None, component: AnyComponent = None
+) -> Change:
+    """Remove an exclusion, given as it was made; triggers no move."""
     topology = operator.topology_name(topology)
     by_host = ExcludeSetting(host=where, topology=topology, component=component)
     by_id = ExcludeSetting(supervisor=where, topology=topology, component=component)
@@ -123,7 +145,7 @@ def supervisor_named(operator: Operator, name: str) -> SupervisorPart:
 def _supervisors(operator: Operator) -> list[SupervisorPart]:
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
     if cluster is None:
-        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     return cluster.supervisors
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError, UsageError
@@ -16,9 +14,6 @@ from stormpilot.observe.reader import Reader
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
-
-if TYPE_CHECKING:
-    from stormpilot.planner.explain.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> Publish
     """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured."""
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
-        raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
+        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     i = topology_ref(seen.topologies, topology).id
     found = seen.plans.get(i)
     if found is not None and found.message is None:
@@ -73,31 +68,3 @@ def proposed(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PlanMessage |
     except (RefusedError, UsageError):  # there is none, or it cannot be read: status tells
         return None
     return found.plan if found.proposal else None
-
-
-def explained(model: Model, topology_id: str, planned: PlanMessage | None = None) -> list[Explanation]:
-    """Why executors of a topology are where they run now, or where a plan wants them.
-
-    Nothing while one of them runs nowhere, or where the plan has other executors or slots than there are.
-    """
-    from stormpilot.model.compiled import compile_model
-    from stormpilot.planner.explain.explain import explain
-
-    placed = [t for t in model.topologies if len(t.assignment) == len(t.executors)]
-    if topology_id not in {t.id for t in placed}:
-        return []
-    compiled = compile_model(msgspec.structs.replace(model, topologies=placed))
-    number = [t.id for t in placed].index(topology_id)
-    mine = (compiled.topology == number).nonzero()[0]
-    if not mine.size:
-        raise RefusedError(f"{topology_id} has no executors")
-    placement = compiled.current.copy()
-    if planned is not None:
-        slots = compiled.slot_numbers()
-        wanted = {start: (w.supervisor, w.port) for w in planned.workers for start, _ in w.executors}
-        for e in mine.tolist():
-            slot = wanted.get(int(compiled.start[e]))
-            if slot is None or slot not in slots:
-                return []
-            placement[e] = slots[slot]
-    return explain(compiled, placement, mine.tolist())

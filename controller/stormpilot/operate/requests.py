@@ -1,4 +1,4 @@
-"""What only the leading controller may do: approve, discard, rollback, plan now. Asked for here, told by `outcome`."""
+"""Requests to the leading controller: approve, discard, rollback, replan; `outcome` has the result."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
+from stormpilot.operate.parameters import RunningTopology, StepsBack
 from stormpilot.operate.request_check import check
 from stormpilot.operate.views import audit, history
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
-def approve(operator: Operator, topology: str) -> Change:
-    """Ask the leader to publish exactly the plan that is proposed now, if it still fits what runs."""
+def approve(operator: Operator, topology: RunningTopology) -> Change:
+    """Publish exactly the plan that is proposed now, if it still fits the cluster."""
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
     check(operator, "approve", snapshot, proposal)
@@ -37,16 +38,16 @@ def approve(operator: Operator, topology: str) -> Change:
     )
 
 
-def discard(operator: Operator, topology: str) -> Change:
-    """Ask the leader to drop the plan that is proposed now, and to leave the topology alone for a while."""
+def discard(operator: Operator, topology: RunningTopology) -> Change:
+    """Drop the plan that is proposed now, and keep the topology as it is for `decide.discard_hold_s`."""
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is discarded; the leading controller drops it"
     return _ask(operator, "discard", snapshot.id, snapshot.name, text, proposal, before=_plan(proposal))
 
 
-def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
-    """Ask the leader to publish the plan `steps` back in the topology's history, and to hold the topology then."""
+def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1) -> Change:
+    """Return to an earlier plan, if it still fits the cluster, and keep it for `decide.rollback_hold_s`."""
     snapshot = operator.topology(topology)
     if steps < 1:
         raise UsageError(f"steps is {steps}, expected 1 or more")
@@ -55,7 +56,7 @@ def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
     back = steps - 1 if under_way is not None and under_way.running else steps  # what it leads to is no history yet
     if len(kept) <= back:
         raise RefusedError(
-            f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot history)"
+            f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
         )
     now, then = kept[0].entry, kept[back].entry
     check(operator, "rollback", snapshot, then)
@@ -74,15 +75,15 @@ def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
     )
 
 
-def plan_now(operator: Operator, topology: str) -> Change:
-    """Ask the leader to plan at once, whatever cool-down, hold, or smallness of the gain."""
+def replan(operator: Operator, topology: RunningTopology) -> Change:
+    """Plan a topology at once, regardless of cool-down, hold and size of the gain."""
     snapshot = operator.topology(topology)
     text = f"{snapshot.name}: the leading controller plans it in its next cycle"
     state, _ = operator.read(operator.paths.controller, ControllerState)
     views = [] if state is None else [v for v in state.topologies if v.id == snapshot.id]
     danger = f"workers of {snapshot.name} restart for any gain that is found"
     danger = "" if views and views[0].mode != "act" else danger
-    return _ask(operator, "plan", snapshot.id, snapshot.name, text, None, danger=danger)
+    return _ask(operator, "replan", snapshot.id, snapshot.name, text, None, danger=danger)
 
 
 def outcome(operator: Operator, request_id: str) -> AuditRecord | None:
@@ -130,7 +131,7 @@ def _ask(
     pending, node = operator.read(path, Request)
     if node is not None:
         what = "a request that cannot be read" if pending is None else f"{pending.by}'s {pending.verb}"
-        raise RefusedError(f"{name}: {what} is still waiting for the leading controller; is one running?")
+        raise RefusedError(f"{name}: {what} is still pending; check that a controller leads: stormpilot status")
     request = Request(
         id=new_id("q"),
         verb=verb,

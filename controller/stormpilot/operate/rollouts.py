@@ -1,4 +1,4 @@
-"""Rollouts: status, pause, resume, abort (docs/concepts/rolling-moves.md)."""
+"""Rollouts: their status, pause, resume, abort."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from stormpilot.messages.core import encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import TRIES, Operator
+from stormpilot.operate.parameters import RunningTopology
 from stormpilot.zookeeper.client import ConflictError, Node, Put
 
 
 class RolloutView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A rollout in short: `step` of `steps` (from 1) in this phase for so long; `away` are tasks without tuples.
+    """A rollout in short: `step` of `steps` (from 1) in this phase since then; `away` are tasks without tuples.
 
-    `outcome` is empty while it goes on; `text` says what it waits for, or how it ended.
+    `outcome` is empty until it ends; `text` says what it waits for, or how it ended. `left_s` is how long the
+    rest takes at the pace of the steps so far; None before the first is done.
     """
 
     topology: str
@@ -34,17 +36,19 @@ class RolloutView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     abort_by: str = ""
     outcome: str = ""
     text: str = ""
+    left_s: float | None = None
 
 
 def rollout(operator: Operator, topology: str) -> RolloutView | None:
     """The rollout of a topology that runs now, or ran last; None: there was none."""
     snapshot = operator.topology(topology)
     m, _ = _read(operator, snapshot.id, snapshot.name)
-    return None if m is None else view(m, snapshot.name)
+    return None if m is None else view(m, snapshot.name, operator.now_ms)
 
 
-def view(m: Rollout, name: str) -> RolloutView:
+def view(m: Rollout, name: str, now_ms: int) -> RolloutView:
     """A rollout in short."""
+    paced = m.running and m.step > 0 and not m.paused_by
     mid_step = m.phase in ("draining", "moving", "returning")
     return RolloutView(
         topology=name,
@@ -61,27 +65,31 @@ def view(m: Rollout, name: str) -> RolloutView:
         abort_by=m.abort_by,
         outcome=m.outcome,
         text=m.text,
+        left_s=(now_ms - m.started_at_ms) / 1000 / m.step * (len(m.steps) - m.step) if paced else None,
     )
 
 
-def pause_rollout(operator: Operator, topology: str) -> Change:
-    """Begin no further step; tasks that only drain get tuples again, a step that moves comes to its end."""
+def pause_rollout(operator: Operator, topology: RunningTopology) -> Change:
+    """Begin no further step of a rollout; a step that moves executors is completed.
+
+    A task that only drains gets tuples again.
+    """
     return _wish(
         operator,
-        "pause-rollout",
+        "rollout pause",
         topology,
         "paused before its next step",
         lambda m: m if m.paused_by else msgspec.structs.replace(m, paused_by=operator.who),
     )
 
 
-def resume_rollout(operator: Operator, topology: str) -> Change:
-    """Go on with a rollout that was paused."""
+def resume_rollout(operator: Operator, topology: RunningTopology) -> Change:
+    """Continue a paused rollout."""
     return _wish(
         operator,
-        "resume-rollout",
+        "rollout resume",
         topology,
-        "goes on",
+        "continues",
         lambda m: (
             msgspec.structs.replace(m, paused_by="", since_ms=operator.now_ms, text="")
             if m.paused_by and m.phase == "ready"
@@ -90,15 +98,15 @@ def resume_rollout(operator: Operator, topology: str) -> Change:
     )
 
 
-def abort_rollout(operator: Operator, topology: str) -> Change:
+def abort_rollout(operator: Operator, topology: RunningTopology) -> Change:
     """End a rollout: every task gets tuples again, and executors stay where they are then."""
     return _wish(
         operator,
-        "abort-rollout",
+        "rollout abort",
         topology,
         "ends; executors stay where they are then",
         lambda m: m if m.abort_by else msgspec.structs.replace(m, abort_by=operator.who),
-        danger="the plan stays half carried out",
+        danger="the plan stays half rolled out",
     )
 
 
@@ -114,7 +122,7 @@ def _wish(
     for _ in range(TRIES):
         before, node = _read(operator, snapshot.id, snapshot.name)
         if before is None or node is None or not before.running:
-            raise RefusedError(f"{snapshot.name}: no plan of it is being carried out step by step")
+            raise RefusedError(f"{snapshot.name}: no rollout is in progress")
         after = change_of(before)
         change = Change(
             verb=verb,
@@ -133,13 +141,13 @@ def _wish(
         except ConflictError:
             continue  # the controller took a step: what is it now?
         return change
-    raise RefusedError(f"{snapshot.name}: the rollout changes all the time; nothing was done, try again")
+    raise RefusedError(f"{snapshot.name}: concurrent updates; gave up after {TRIES} attempts")
 
 
 def _read(operator: Operator, topology_id: str, name: str) -> tuple[Rollout | None, Node | None]:
     m, node = operator.read(operator.paths.rollout(topology_id), Rollout)
     if node is not None and m is None:
-        raise RefusedError(f"{name}: its rollout cannot be read; the leading controller takes it away")
+        raise RefusedError(f"{name}: its rollout cannot be read; the leading controller removes it")
     return m, node
 
 

@@ -1,4 +1,4 @@
-"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/concepts/rolling-moves.md)."""
+"""Routes: which tasks get tuples; shift traffic from task to task without a restart."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routa
 from stormpilot.messages.routes import Routes, handed_on, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.parameters import ComponentName, RunningTopology, TaskId
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
-def move(operator: Operator, topology: str, component: str, from_: int, to: int) -> Change:
-    """Send what task `from_` gets to task `to`, which stands by or is active already.
+def shift_route(
+    operator: Operator, topology: RunningTopology, component: ComponentName, from_: TaskId, to: TaskId
+) -> Change:
+    """Shift the tuples of one task to another, standby or active, without a restart.
 
     `RefusedError` where a stream to the component does not follow routes, or where `to` is not up.
     """
@@ -29,30 +32,38 @@ def move(operator: Operator, topology: str, component: str, from_: int, to: int)
     table = _table(operator, snapshot)
     after = switch(route_in_force(snapshot, component, table.routes), tasks, from_, to, operator.now_ms)
     return _write(
-        operator, "move", table, table.routes.with_route(after), f"{component}: what task {from_} got goes to task {to}"
+        operator,
+        "routes shift",
+        table,
+        table.routes.with_route(after),
+        f"{component}: what task {from_} got goes to task {to}",
     )
 
 
-def set_aside(operator: Operator, topology: str, component: str, task: int) -> Change:
-    """Send a task no more tuples; its keys go to the others."""
+def deactivate_task(operator: Operator, topology: RunningTopology, component: ComponentName, task: TaskId) -> Change:
+    """Send a task no more tuples; the other tasks take its share and its keys."""
     snapshot = operator.topology(topology)
     _routable(snapshot, component)
     table = _table(operator, snapshot)
     after = rest(route_in_force(snapshot, component, table.routes), task, operator.now_ms)
     return _write(
-        operator, "set-aside", table, table.routes.with_route(after), f"{component}: task {task} gets no more tuples"
+        operator,
+        "routes deactivate",
+        table,
+        table.routes.with_route(after),
+        f"{component}: task {task} gets no more tuples",
     )
 
 
-def bring_back(operator: Operator, topology: str, component: str, task: int) -> Change:
-    """Send a task tuples again; it takes its share of the keys from the others."""
+def activate_task(operator: Operator, topology: RunningTopology, component: ComponentName, task: TaskId) -> Change:
+    """Send a task tuples again; it takes its share, and the state of its keys, from the other tasks."""
     snapshot = operator.topology(topology)
     tasks = _routable(snapshot, component)
     _up(operator, snapshot, component, task)
     table = _table(operator, snapshot)
     after = take_up(route_in_force(snapshot, component, table.routes), tasks, task, operator.now_ms)
     return _write(
-        operator, "bring-back", table, table.routes.with_route(after), f"{component}: task {task} gets tuples"
+        operator, "routes activate", table, table.routes.with_route(after), f"{component}: task {task} gets tuples"
     )
 
 
@@ -72,7 +83,7 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_mo
         after = after.with_route(on)
         said += troubles
     done = _draining(table.routes) - _draining(after)
-    said += [f"stand by: {_listed(done)}"] if done else []
+    said += [f"standby: {_listed(done)}"] if done else []
     left = still_open(after)
     said += [f"still open: {'; '.join(left)}"] if left else []
     return _write(operator, "settle", table, after, "; ".join(said) or "nothing drains")
@@ -108,12 +119,12 @@ def keyed_tasks(operator: Operator, topology_id: str) -> dict[int, KeyedTask]:
     return found
 
 
-def unroute(operator: Operator, topology: str) -> Change:
-    """Remove the table: tuples go as Storm's own groupings send them, standby tasks of the topology's own left out."""
+def reset_routes(operator: Operator, topology: RunningTopology) -> Change:
+    """Remove the routes of a topology: Storm's own groupings hold again."""
     snapshot = operator.topology(topology)
     path = operator.paths.routes(snapshot.id)
-    text, same = f"{snapshot.name}: tuples go as without a table", f"{snapshot.name}: had no table"
-    return operator.set("unroute", snapshot.name, path, None, text, danger="keys change their tasks", same=same)
+    text, same = f"{snapshot.name}: its routes are removed", f"{snapshot.name}: had no routes"
+    return operator.set("routes reset", snapshot.name, path, None, text, danger="keys change their tasks", same=same)
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -185,7 +196,7 @@ def _table(operator: Operator, snapshot: TopologySnapshot) -> Table:
     path = operator.paths.routes(snapshot.id)
     routes, node = operator.read(path, Routes)
     if node is not None and routes is None:
-        raise RefusedError(f"{path} cannot be read: take it away with `stormpilot unroute {snapshot.name}`")
+        raise RefusedError(f"{path} cannot be read: remove it with `stormpilot routes reset {snapshot.name}`")
     return Table(snapshot.name, path, routes or Routes(topology_id=snapshot.id), None if node is None else node.version)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stormpilot.messages.core import ControllerState, TopologyView
+from stormpilot.messages.core import ControllerState, StatusMessage, TopologyView
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key
@@ -57,17 +57,17 @@ def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
         "epoch": state.epoch,
         "planner": state.planner,
         "cycles": state.cycles,
-        "last_cycle_age_s": round(age_s, 1),
+        "lastCycleAgeS": round(age_s, 1),
         "sentence": state.sentence,
         "counters": state.counters,
     }
     if leader is None:
-        shown["text"] = f"DOWN: nothing is planned since {_clock(state.written_at_ms)}; what runs goes on as it is"
+        shown["text"] = f"DOWN since {_clock(state.written_at_ms)}: no planning; running workers unaffected"
     elif leader != state.controller:
         shown |= {"up": True, "text": "starting"}
     elif age_s > stuck_after_s(state.period_s):
         why = state.sentence if state.sentence.startswith(FAILED) else UNTOLD
-        shown["text"] = f"STUCK: it holds the leadership, but its last cycle was {age(age_s)} ago: {why}"
+        shown["text"] = f"STUCK: it holds the leadership, but its last cycle ended {age(age_s)} ago: {why}"
     else:
         shown |= {"up": True, "text": "up"}
     return shown
@@ -75,7 +75,7 @@ def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
 
 def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     if seen.cluster is None:
-        return {"seen": False, "text": "the scheduler plug-in has written nothing yet: is it in Nimbus?"}
+        return {"seen": False, "text": "no cluster snapshot yet: check storm.scheduler on Nimbus"}
     shim = seen.cluster.shim
     writes = [seen.cluster.written_at_ms]
     writes += [s.written_at_ms for s in seen.statuses.values()] + [t.written_at_ms for t in seen.topologies.values()]
@@ -83,10 +83,10 @@ def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     return {
         "seen": True,
         "version": shim.version,
-        "storm_version": shim.storm_version,
+        "stormVersion": shim.storm_version,
         "nimbus": shim.nimbus,
         "fallback": shim.fallback,
-        "last_write_age_s": round((now_ms - max(writes)) / 1000, 1),
+        "lastWriteAgeS": round((now_ms - max(writes)) / 1000, 1),
         "supervisors": len(live),
         "blacklisted": sorted(s.id for s in seen.cluster.supervisors if s.blacklisted),
         "slots": sum(len(s.ports) for s in live),
@@ -102,7 +102,7 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     names = {i: t.name for i, t in seen.topologies.items()}
 
     def head(x: Any) -> dict[str, Any]:
-        return {"by": x.by, "why": x.why, "since_s": round((now_ms - x.since_ms) / 1000, 1)}
+        return {"by": x.by, "why": x.why, "sinceS": round((now_ms - x.since_ms) / 1000, 1)}
 
     def left(hosts: set[str]) -> dict[str, int]:
         counts = {
@@ -135,7 +135,7 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
                 "topology": names.get(i, i),
                 "cause": h.cause,
                 "plan": h.plan_id,
-                "left_s": round((h.until_ms - now_ms) / 1000, 1),
+                "leftS": round((h.until_ms - now_ms) / 1000, 1),
                 **head(h),
             }
             for i, h in sorted(s.holds.items())
@@ -146,7 +146,7 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
                 "topology": names.get(i, i),
                 "verb": None if p.request is None else p.request.verb,
                 "by": None if p.request is None else p.request.by,
-                "age_s": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
+                "ageS": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
             }
             for i, p in sorted(s.requests.items())
         ],
@@ -158,7 +158,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """The same as (head, text) for people; only what there is."""
 
     def by(x: dict[str, Any]) -> str:
-        return f"by {x['by']} {age(x['since_s'])} ago" + (f": {x['why']}" if x["why"] else "")
+        return f"by {x['by']} {age(x['sinceS'])} ago" + (f": {x['why']}" if x["why"] else "")
 
     lines = []
     for m in settings["modes"]:
@@ -168,17 +168,17 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else 'empty'} ({by(d)})"))
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
-        missing = "" if p["there"] else ", which is not there: without effect"
+        missing = "" if p["there"] else ", which is gone: no effect"
         lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
     for x in settings["exclusions"]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
         lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
     for h in settings["holds"]:
-        lines.append(("held", f"{h['topology']} for {age(h['left_s'])} more: {h['cause']} {h['plan']} ({by(h)})"))
+        lines.append(("on hold", f"{h['topology']} for {age(h['leftS'])} more: {h['cause']} {h['plan']} ({by(h)})"))
     for r in settings["requests"]:
         text = "a request that cannot be read" if r["verb"] is None else f"{r['verb']} by {r['by']}"
-        since = "" if r["age_s"] is None else f", {age(r['age_s'])} ago"
-        lines.append(("asked", f"{r['topology']}: {text}{since}; waits for the leading controller"))
+        since = "" if r["ageS"] is None else f", {age(r['ageS'])} ago"
+        lines.append(("pending", f"{r['topology']}: {text}{since}; waits for the leading controller"))
     for u in settings["unreadable"]:
         lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
     return lines
@@ -204,7 +204,7 @@ def _topologies(
                 "name": name,
                 "id": i,
                 "mode": setting.mode if setting else view.mode if view else None,
-                "mode_from": "operator" if setting else view.mode_from if view else None,
+                "modeFrom": "operator" if setting else view.mode_from if view else None,
                 "paused": seen.is_paused(name),
                 "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
                 if snapshot
@@ -213,21 +213,37 @@ def _topologies(
                 "unplaced": sum(1 for e in snapshot.executors if e.supervisor is None) if snapshot else None,
                 "plan": message.plan_id if message else "UNREADABLE" if plan else None,
                 "planner": message.planner if message else None,
-                "plan_reason": message.reason if message else None,
+                "planReason": message.reason if message else None,
                 "state": status.state if status else None,
                 "code": status.code if status else None,
-                "text": "; ".join([*unreadable, status.text if status else ""]).strip("; "),
-                "state_plan": status.plan_id if status else None,
+                "stateText": state_text(status),
+                "text": "; ".join([*unreadable, _text(status)]).strip("; "),
+                "statePlan": status.plan_id if status else None,
                 "decision": _decision(view, seen.controller, now_ms),
                 "rollout": _rollout(seen.rollouts.get(i), now_ms),
-                "inter_node_tps": view.inter_node_tps if view else None,
-                "inter_node_share": view.inter_node_share if view else None,
-                "inter_worker_share": view.inter_worker_share if view else None,
-                "total_tps": view.total_tps if view else None,
-                "reports_age_s": round((now_ms - written[i]) / 1000, 1) if i in written else None,
+                "interNodeTps": view.inter_node_tps if view else None,
+                "interNodeShare": view.inter_node_share if view else None,
+                "interWorkerShare": view.inter_worker_share if view else None,
+                "totalTps": view.total_tps if view else None,
+                "reportsAgeS": round((now_ms - written[i]) / 1000, 1) if i in written else None,
             }
         )
     return rows
+
+
+def state_text(status: StatusMessage | None) -> str | None:
+    """What the plug-in does with a topology, for people; a topology without any plan is no failure."""
+    if status is None:
+        return None
+    if status.code == "NO_PLAN":
+        return "no plan yet"
+    return status.state if status.code == "OK" else f"{status.state} {status.code}"
+
+
+def _text(status: StatusMessage | None) -> str:
+    if status is None:
+        return ""
+    return "placed by Storm's own scheduler" if status.code == "NO_PLAN" else status.text
 
 
 def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: int) -> dict[str, Any] | None:
@@ -239,25 +255,25 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "text": view.text,
         "value": view.value,
         "threshold": view.threshold,
-        "planned_inter_node_tps": view.planned_inter_node_tps,
-        "moved_executors": view.moved_executors,
-        "missing_tasks": view.missing,
-        "last_move": view.effect,
-        "restart_s": view.restart_s,
-        "restart_moves": view.restart_moves,
-        "threshold_from": view.threshold_from,
+        "plannedInterNodeTps": view.planned_inter_node_tps,
+        "movedExecutors": view.moved_executors,
+        "missingTasks": view.missing,
+        "lastMove": view.effect,
+        "restartS": view.restart_s,
+        "restartMoves": view.restart_moves,
+        "thresholdFrom": view.threshold_from,
         "recommendation": view.recommendation,
-        "how": view.move_strategy,
-        "held_up_by_restarts": view.held_up_by_restarts,
-        "held_up_by_steps": view.held_up_by_steps,
+        "moveStrategy": view.move_strategy,
+        "heldUpByRestarts": view.held_up_by_restarts,
+        "heldUpBySteps": view.held_up_by_steps,
         "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
-        "since_s": round((now_ms - view.since_ms) / 1000, 1),
-        "opens_in_s": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
+        "sinceS": round((now_ms - view.since_ms) / 1000, 1),
+        "opensInS": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
     }
 
 
 def _rollout(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | None:
-    """How far a plan is that is carried out step by step, or how the last one ended."""
+    """Progress of a rollout, or how the last one ended."""
     if kept is None:
         return None
     m = kept.message
@@ -270,7 +286,7 @@ def _rollout(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | N
         "steps": len(m.steps),
         "phase": m.phase,
         "outcome": m.outcome,
-        "since_s": round((now_ms - m.since_ms) / 1000, 1),
+        "sinceS": round((now_ms - m.since_ms) / 1000, 1),
         "text": m.sentence(now_ms),
     }
 

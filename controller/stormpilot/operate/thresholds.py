@@ -13,8 +13,8 @@ from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.parameters import AnyTopology, ThresholdName, ThresholdOf, ThresholdValue, TopologyName
 from stormpilot.tuning.effective_thresholds import choose, configured, refusal, thresholds_of
-from stormpilot.tuning.recommendation import recommended
 
 
 class ShownThreshold(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,8 +28,10 @@ class ShownThreshold(msgspec.Struct, frozen=True, kw_only=True):
     mined: float | None = None
 
 
-def set_threshold(operator: Operator, topology: str | None, name: str, value: float, of: str | None = None) -> Change:
-    """A threshold is this number from now on, whatever is mined; `of` names a supervisor.
+def set_threshold(
+    operator: Operator, topology: AnyTopology, name: ThresholdName, value: ThresholdValue, of: ThresholdOf = None
+) -> Change:
+    """Set a threshold of a topology until `unset`, regardless of what is mined.
 
     Raises
     ------
@@ -58,8 +60,8 @@ def set_threshold(operator: Operator, topology: str | None, name: str, value: fl
     return operator.set("thresholds set", _target(setting), path, setting, text, danger=danger, same=same)
 
 
-def freeze_threshold(operator: Operator, topology: str, name: str, of: str | None = None) -> Change:
-    """A threshold stays what was mined of it, whatever is mined later."""
+def freeze_threshold(operator: Operator, topology: TopologyName, name: ThresholdName, of: ThresholdOf = None) -> Change:
+    """Keep a mined threshold as it is until `unset`, regardless of what is mined later."""
     key = _checked(name, of)
     entry = next((e for e in mined_entries(operator, topology) if (e.name, e.of) == (name, key)), None)
     if entry is None or entry.value is None:
@@ -80,8 +82,8 @@ def freeze_threshold(operator: Operator, topology: str, name: str, of: str | Non
     return operator.set("thresholds freeze", _target(setting), path, setting, text, same=same)
 
 
-def unset_threshold(operator: Operator, topology: str | None, name: str, of: str | None = None) -> Change:
-    """Take a setting back, or a freeze: what is mined holds again, else what is configured."""
+def unset_threshold(operator: Operator, topology: AnyTopology, name: ThresholdName, of: ThresholdOf = None) -> Change:
+    """Remove what was set or frozen: the mined threshold holds again, else the configured one."""
     setting = ThresholdSetting(topology=setting_key(operator.topology_name(topology)), name=name, of=_checked(name, of))
     path = operator.paths.threshold_setting(setting.key)
     text, same = f"{_what(setting)} is mined or configured again", f"{_what(setting)} was not set"
@@ -111,6 +113,8 @@ def shown_thresholds(
     state: ControllerState | None = seen.controller
     view = None if state is None else next((v for v in state.topologies if v.id == snapshot.id), None)
     if view is None or config is not None:
+        from stormpilot.tuning.recommendation import recommended  # it loads the planners
+
         used = config or Config()
         in_use = choose(used, {snapshot.id: snapshot}, seen.thresholds, seen.settings.thresholds, operator.now_ms)
         holding = list(in_use.chosen.get(snapshot.id, {}).values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stormpilot.errors import RefusedError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import TopologySnapshot
 
 
@@ -14,6 +14,12 @@ class UnknownTopologyError(RefusedError):
 
 class AmbiguousTopologyError(RefusedError):
     """One topology has that id, and another one that name."""
+
+
+def check_reference(name_or_id: str | None) -> None:
+    """`UsageError` for what is neither the name nor the id of any topology; None stands for all topologies."""
+    if name_or_id is not None and (not name_or_id or "/" in name_or_id or name_or_id in (".", "..")):
+        raise UsageError(f"{name_or_id!r} is not the name of a topology")
 
 
 def topology_ref(topologies: Mapping[str, TopologySnapshot], name_or_id: str) -> TopologySnapshot:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
-from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.core import ClusterSnapshot, ControllerState, HistoryEntry, decode
+from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.operate.operator import Operator
 
 
-class HistoryStep(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A published plan; `back` is how many steps back it is (0: the newest), what `rollback` takes."""
 
     back: int
     entry: HistoryEntry
 
 
-class Remaining(msgspec.Struct, frozen=True, kw_only=True):
-    """What still runs on a drained host: executors by topology name, and what the controller says to each."""
+class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What still runs on a host: executors by topology name, and the decision for each since the host is drained."""
 
     host: str
     executors: dict[str, int]
@@ -62,13 +62,22 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
 
 
 def draining(operator: Operator, host: str) -> Remaining:
-    """What still runs on a host, drained or not."""
-    from stormpilot.messages.core import ControllerState
+    """What still runs on a host, drained or not.
 
+    Decisions of a cycle that began before the host was drained are left out: those of a state that was written within
+    a period of the drain, unless their reason is new since then.
+    """
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
     supervisors = set() if cluster is None else {s.id for s in cluster.supervisors if s.host == host}
-    state, _ = operator.read(operator.paths.controller, ControllerState)
-    decisions = {} if state is None else {v.name: v.sentence for v in state.topologies}
+    state, written = operator.read(operator.paths.controller, ControllerState)
+    setting, drained = operator.read(operator.paths.drain(host), DrainSetting)
+    decisions: dict[str, str] = {}
+    if state is not None and written is not None:
+        seen_ms = None if drained is None else drained.written_at_ms + int(state.period_s * 1000)
+        since_ms = 0 if setting is None else setting.since_ms
+        for v in state.topologies:
+            if seen_ms is None or written.written_at_ms > seen_ms or v.since_ms >= since_ms:
+                decisions[v.name] = v.sentence
     left: dict[str, int] = {}
     for snapshot in operator.topologies().values():
         n = sum(1 for e in snapshot.executors if e.supervisor in supervisors)

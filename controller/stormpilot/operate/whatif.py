@@ -12,7 +12,7 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
 
 
-class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Metrics by name: `now` as it runs (empty where something runs nowhere), `planned` on the same model.
 
     `then` is what the planner makes of the changed model, with `plan`.

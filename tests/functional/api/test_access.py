@@ -39,7 +39,7 @@ def test_wrong_token_is_refused(api: Api, given: str) -> None:
 
 def test_roles(api: Api) -> None:
     """viewer reads; operator changes settings; admin does what concerns everything."""
-    everything = {"where": "a", "dry_run": True}
+    everything = {"where": "a", "dryRun": True}
     for role, reads, pauses, excludes, reloads in (
         ("viewer", 200, 403, 403, 403),
         ("operator", 200, 200, 403, 403),
@@ -47,7 +47,7 @@ def test_roles(api: Api) -> None:
     ):
         with api.client(role) as client:
             assert client.get(STATUS).status_code == reads
-            assert client.post(PAUSE, json={"dry_run": True}).status_code == pauses
+            assert client.post(PAUSE, json={"dryRun": True}).status_code == pauses
             assert client.post("/api/v1/exclude", json=everything).status_code == excludes
             assert client.post("/api/v1/config/reload", json={}).status_code == reloads
     assert api.reloads == 1
@@ -57,7 +57,7 @@ def test_roles(api: Api) -> None:
 
 def test_operator_may_exclude_a_topology(api: Api) -> None:
     with api.client("operator") as client:
-        answer = client.post("/api/v1/exclude", json={"where": "a", "topology": "flights", "dry_run": True})
+        answer = client.post("/api/v1/exclude", json={"where": "a", "topology": "flights", "dryRun": True})
         assert answer.status_code == 200
 
 

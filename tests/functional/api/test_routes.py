@@ -48,7 +48,7 @@ def test_status_is_what_the_command_prints(api: Api) -> None:
     assert shown["controller"] == expected["controller"]
     (row,) = shown["topologies"]
     assert row["decision"]["reason"] == "GAIN"
-    assert row["reports_age_s"] == 3.0
+    assert row["reportsAgeS"] == 3.0
     assert read(api, f"{API}/topologies") == shown["topologies"]
 
 
@@ -89,24 +89,24 @@ def test_explain_tells_the_gates_and_on_request_the_executors(api: Api) -> None:
 def test_what_if_a_node_were_gone(api: Api) -> None:
     """In a process of its own; who only looks may not ask for it, and nothing is touched."""
     with api.client("viewer") as client:
-        assert client.post(f"{API}/what-if", json={"remove_nodes": ["b"]}).status_code == 403
+        assert client.post(f"{API}/what-if", json={"removeNodes": ["b"]}).status_code == 403
     before = dict(api.zookeeper._nodes)
-    status, found = send(api, "what-if", remove_nodes=["host-b"], planner="online", budget_s=5)
+    status, found = send(api, "what-if", removeNodes=["host-b"], planner="online", budgetS=5)
     assert status == 200, found
     (plan,) = found["plan"]["topologies"]
     assert {w["supervisor"] for w in plan["workers"]} == {"a"}
     assert found["then"]["inter_node_tps"] == 0
     assert api.zookeeper._nodes == before
-    status, problem = send(api, "what-if", remove_nodes=["host-x"], planner="online")
+    status, problem = send(api, "what-if", removeNodes=["host-x"], planner="online")
     assert (status, problem["code"]) == (409, "REFUSED")
     assert "host-x" in problem["detail"]
-    status, problem = send(api, "what-if", remove_node=["host-b"])
+    status, problem = send(api, "what-if", removeNode=["host-b"])
     assert (status, problem["code"]) == (400, "INVALID")
 
 
 def test_topology_without_a_plan_is_explained_too(api: Api) -> None:
     api.zookeeper.delete(api.paths.proposal(ID))
-    assert read(api, f"{API}/topologies/flights/explain")["no_plan"] == f"there is no plan for {ID}"
+    assert read(api, f"{API}/topologies/flights/explain")["noPlan"] == f"there is no plan for {ID}"
     with api.client("viewer") as client:
         answer = client.get(f"{API}/topologies/flights/plan")
     assert (answer.status_code, answer.json()["code"]) == (409, "REFUSED")
@@ -191,8 +191,8 @@ def test_pause_and_resume_by_token_are_audited(api: Api) -> None:
 
 
 def test_dry_run_changes_nothing(api: Api) -> None:
-    status, change = send(api, "pause", dry_run=True)
-    assert (status, change["changed"], change["dry_run"]) == (200, True, True)
+    status, change = send(api, "pause", dryRun=True)
+    assert (status, change["changed"], change["dryRun"]) == (200, True, True)
     assert change["after"]["by"] == "ann-operator"
     assert api.setting(api.paths.pause()) is None
     assert read(api, f"{API}/audit") == []
@@ -221,7 +221,7 @@ def test_request_to_the_leader_is_accepted_and_followed(api: Api) -> None:
     status, change = send(api, "approve", topology="flights", confirm=True)
     assert status == 202
     with api.client("viewer") as client:
-        pending = client.get(f"{API}/requests/{change['request_id']}")
+        pending = client.get(f"{API}/requests/{change['requestId']}")
     assert (pending.status_code, pending.json()["code"]) == (404, "PENDING")
     status, problem = send(api, "discard", topology="flights")
     assert (status, problem["code"]) == (409, "REFUSED")  # one at a time
@@ -256,8 +256,8 @@ def test_pin_and_mode(api: Api) -> None:
     status, change = send(api, "pin", **pin, confirm=True)
     assert (status, change["after"]["supervisor"]) == (200, "b")
     assert send(api, "unpin", topology="flights", component="parse")[1]["changed"]
-    assert send(api, "mode", topology="flights", mode="act")[1]["after"]["mode"] == "act"
-    assert send(api, "plan", topology="flights")[0] == 202  # the controller only advises as yet: nothing restarts
+    assert send(api, "mode", topology="flights", mode="act", confirm=True)[1]["after"]["mode"] == "act"
+    assert send(api, "replan", topology="flights")[0] == 202  # the controller only advises as yet: nothing restarts
 
 
 def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:
@@ -275,10 +275,21 @@ def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:
     assert send(api, "thresholds/set", name=name, value=0.2)[0] == 403  # of all topologies: admin only
 
 
+def test_mode_act_wants_confirmation_with_the_number_of_executors(api: Api) -> None:
+    status, problem = send(api, "mode", topology="flights", mode="act")
+    assert (status, problem["code"]) == (409, "CONFIRM")
+    assert "flights at once: up to 3 of 6 executors of flights (proposed plan p-1)" in problem["detail"]
+    assert api.setting(api.paths.mode("flights")) is None
+    api.zookeeper.delete(api.paths.proposal(ID))
+    assert "up to 6 of 6 executors of flights" in send(api, "mode", topology="flights", mode="act")[1]["detail"]
+    assert send(api, "mode", topology="flights", mode="advise")[0] == 200
+    assert send(api, "mode", topology="later", mode="act")[0] == 200  # it does not run: nothing can move
+
+
 def test_a_rollout_is_shown_paused_resumed_and_aborted(api: Api) -> None:
     with api.client("viewer") as client:
         none = client.get(f"{API}/topologies/flights/rollout")
-    assert (none.status_code, none.json()["code"]) == (404, "NO_MIGRATION")
+    assert (none.status_code, none.json()["code"]) == (404, "NO_ROLLOUT")
     assert send(api, "rollout/pause", topology="flights")[1]["code"] == "REFUSED"
     m = decode((MESSAGES / "rollout.json").read_bytes(), Rollout, "rollout.json")
     m = msgspec.structs.replace(m, topology_id=ID, abort_by="")
@@ -380,7 +391,7 @@ def test_schema_describes_every_route(api: Api) -> None:
             assert operation["description"], path
             assert operation["security"] == [{"token": []}], path
     assert schema["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
-    assert "dry_run" in schema["components"]["schemas"]["RollbackBody"]["properties"]
+    assert "dryRun" in schema["components"]["schemas"]["RollbackBody"]["properties"]
 
 
 def test_methods_that_are_not_there(api: Api) -> None:

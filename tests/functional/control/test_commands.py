@@ -54,10 +54,32 @@ def nobody() -> Iterator[str]:
 def test_config_check_prints_every_setting(run: Run) -> None:
     done = run("config", "check", EXAMPLE, "-f", "json")
     assert done.code == 0
-    values = json.loads(done.out)
+    values = json.loads(done.out)["settings"]
     assert values["decide.mode"] == "advise"
     assert values["planner.name"]  # the one that would be used
-    assert run("config", "check", EXAMPLE).code == 0
+    assert json.loads(done.out)["changed"] == ["traffic_log.dir"]
+
+
+def test_config_check_marks_what_differs_and_prints_yaml(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("decide: {mode: act, approve: ['a*'], repair_cool_down_s: 0}\n")
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0] == f"{tmp_path / 'c.yaml'}: valid, 3 of {len(lines) - 2} settings differ from the default".split()
+    assert lines[2:5] == [
+        ["*", "decide.mode", "act", "advise"],
+        ["*", "decide.approve", "[a*]", "[]"],
+        ["*", "decide.repair_cool_down_s", "0", "none"],
+    ]
+    assert not {"None", "True", "False", "()"} & {word for line in lines for word in line}
+    assert ["decide.owner_modes", "['off',", "advise]"] in lines
+
+
+def test_config_check_names_the_new_key_for_an_old_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("decide: {reschedule_timeout_s: 5}\n")
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 2
+    assert "c.yaml:1: decide.reschedule_timeout_s is now decide.cool_down_s" in done.err
 
 
 def test_config_check_names_file_line_and_field(run: Run, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
     until(lambda: mode() == "advise", "the first cycle")
     controller.config.write_text(text + "decide: {mode: act}\n")
     assert reload("operator") == 403
-    assert reload("admin", dry_run=True) == 202
+    assert reload("admin", dryRun=True) == 202
     controller.config.write_text(text + "decide: {mode: atc}\n")
     assert reload("admin") == 202
     until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused")

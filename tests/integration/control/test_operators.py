@@ -91,7 +91,7 @@ def test_discarded_plan_is_dropped_and_the_topology_left_alone(
     assert not shim.client.exists(shim.paths.proposal(ID))
     with pytest.raises(RefusedError, match="there is no proposal"):
         operate.approve(act(), "flights")
-    ended(act, operate.plan_now(act(), "flights"))
+    ended(act, operate.replan(act(), "flights"))
     until(lambda: shim.client.exists(shim.paths.proposal(ID)), "a new plan, since an operator wanted one")
 
 

@@ -146,14 +146,14 @@ def test_what_an_earlier_version_left_holds_after_the_upgrade(
         shown = status(zookeeper.hosts)
         assert shown["problems"] == []
         (row,) = shown["topologies"]
-        assert (row["mode"], row["mode_from"], row["plan"]) == ("act", "operator", "p-0001")
+        assert (row["mode"], row["modeFrom"], row["plan"]) == ("act", "operator", "p-0001")
         settings = shown["settings"]
         assert [(p["topology"], p["component"], p["task"]) for p in settings["pins"]] == [("flights", "parse", 3)]
         assert [d["host"] for d in settings["drains"]] == ["node-7"]
         assert [(x["host"], x["topology"]) for x in settings["exclusions"]] == [("node-7", "flights")]
         assert shim.applied == []
         assert {kind: shim.client.get(path)[0] for kind, path in where.items()} == left
-        told = [STORMPILOT, "history", "flights", "--zookeeper", zookeeper.hosts]
+        told = [STORMPILOT, "plan", "history", "flights", "--zookeeper", zookeeper.hosts]
         assert "p-0001" in subprocess.run(told, check=True, capture_output=True, text=True, timeout=300).stdout
     finally:
         controller.terminate()

@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_nimbus_is_told_apart(cluster: LocalCluster) -> Non
     assert "ClassNotFoundException: io.stormpilot.PilotScheduler" in cluster.log_file("nimbus").read_text()
     wait_until(lambda: "no Nimbus runs" in told(cluster)[1]["nimbus"]["text"], "the dead Nimbus's session to expire")
     found = told(cluster)[1]
-    assert "extlib-daemon" in found["nimbus"]["mend"]
+    assert "extlib-daemon" in found["nimbus"]["fix"]
     assert found["plug-in"]["level"] == "skipped"
 
     configured.write_text(yaml.safe_dump({k: v for k, v in yaml.safe_load(lines).items() if k != "storm.scheduler"}))
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_a_nimbus_is_told_apart(cluster: LocalCluster) -> Non
     code, found = told(cluster)
     assert code == 1
     assert "schedules with" in found["nimbus"]["text"] and "PilotScheduler" not in found["nimbus"]["text"]
-    assert "storm.scheduler: io.stormpilot.PilotScheduler" in found["nimbus"]["mend"]
+    assert "storm.scheduler: io.stormpilot.PilotScheduler" in found["nimbus"]["fix"]
 
     jar.with_suffix(".away").rename(jar)
     configured.write_text(lines)

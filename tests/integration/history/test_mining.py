@@ -1,4 +1,4 @@
-"""The whole of `stormpilot history mine`, on made logs with planted truth."""
+"""The whole of `stormpilot trafficlog mine`, on made logs with planted truth."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Command = Callable[..., Any]
 
 @pytest.fixture
 def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`stormpilot history mine ...` in the session of these tests."""
+    """`stormpilot trafficlog mine ...` in the session of these tests."""
 
     @contextmanager
     def same(*_: object) -> Iterator[SparkSession]:
@@ -57,7 +57,7 @@ def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr(spark_module, "session", same)
 
     def run(*arguments: str) -> Any:
-        result = CliRunner().invoke(app, ["history", "mine", *arguments])
+        result = CliRunner().invoke(app, ["trafficlog", "mine", *arguments])
         if isinstance(result.exception, StormpilotError):
             raise result.exception
         assert result.exit_code == 0, result.output
@@ -85,7 +85,7 @@ def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, t
 
 
 def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
-    result = command("--log", hour.as_uri(), "-t", "made2", "--since", "2024-12-30T00:30", "-f", "json")
+    result = command("--log", hour.as_uri(), "made2", "--since", "2024-12-30T00:30", "-f", "json")
     (one,) = json.loads(result.stdout)["topologies"]
     thresholds = one["thresholds"]
     assert thresholds["topologyName"] == "made2"
@@ -95,7 +95,7 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
 
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
     with pytest.raises(UsageError, match=r"no windows of made1 since 2030-01-01"):
-        command("--log", str(hour), "-t", "made1", "--since", "2030-01-01")
+        command("--log", str(hour), "made1", "--since", "2030-01-01")
 
 
 def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
@@ -126,7 +126,7 @@ def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
             data = data.select(data.column_names[before_2]).replace_schema_metadata(None)
             (there := old / file.relative_to(hour)).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(data, there)
-    with pytest.raises(UsageError, match="a log of version 1 of the schema, which only `history replay` reads"):
+    with pytest.raises(UsageError, match="a log of version 1 of the schema, which only `trafficlog replay` reads"):
         command("--log", str(old))
     edges = open_log(spark, str(old)).table("edges")
     assert edges.columns == TABLES["edges"].names

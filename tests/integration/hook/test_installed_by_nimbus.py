@@ -106,7 +106,7 @@ def test_the_validator_measures_every_topology_and_makes_those_routable_that_ask
         (view,) = (v for v in operate.routes(Operator(connection, Paths(), "test"), keyed) if v.component == "take")
         assert len(view.active) == 2 and len(view.standby) == 1
         assert [received(t) for t in loads(connection, keyed)["take"] if t.task in view.standby] == [0]
-        operate.move(Operator(connection, Paths(), "test"), keyed, "take", view.active[0], view.standby[0])
+        operate.shift_route(Operator(connection, Paths(), "test"), keyed, "take", view.active[0], view.standby[0])
         wait_until(lambda: all(received(t) > 0 for t in loads(connection, keyed)["take"]), "the standby to get tuples")
 
         with pytest.raises(RefusedError, match="nobody is no bolt that can be routed"):

@@ -114,13 +114,13 @@ def test_twenty_moves_lose_no_count(counting: Counting) -> None:
         view = counting.view()
         if moves % 10 == 8:
             task = rng.choice(view.active)
-            operate.set_aside(counting.operator(), counting.id, "count", task)
+            operate.deactivate_task(counting.operator(), counting.id, "count", task)
             counting.finish()
-            operate.bring_back(counting.operator(), counting.id, "count", task)
+            operate.activate_task(counting.operator(), counting.id, "count", task)
             moves += 2
         else:
             for from_, to in zip(view.active, view.standby, strict=True):
-                operate.move(counting.operator(), counting.id, "count", from_, to)
+                operate.shift_route(counting.operator(), counting.id, "count", from_, to)
                 moves += 1
         counting.finish()
         time.sleep(0.2)  # some words for the tasks that have them now

@@ -93,19 +93,19 @@ def test_traffic_moves_there_and_back_without_a_restart_or_a_lost_tuple(cluster:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert f"goes to task {standby}" in run("move", keyed.id, "take", "--from", str(b), "--to", str(standby))
+    assert f"goes to task {standby}" in run("routes", "shift", keyed.id, "take", "--from", str(b), "--to", str(standby))
     keyed.rests(b)
     keyed.get_more(a, standby)
-    (view,) = (v for v in json.loads(run("routes", keyed.id, "-f", "json")) if v["component"] == "take")
+    (view,) = (v for v in json.loads(run("routes", "show", keyed.id, "-f", "json")) if v["component"] == "take")
     assert (view["active"], view["standby"], view["draining"]) == ([a, standby], [b], [])
 
-    run("set-aside", keyed.id, "take", str(a))
+    run("routes", "deactivate", keyed.id, "take", str(a))
     keyed.rests(a)
     keyed.get_more(standby)
-    run("bring-back", keyed.id, "take", str(a))
+    run("routes", "activate", keyed.id, "take", str(a))
     keyed.get_more(a, standby)
 
-    run("unroute", keyed.id, "--yes")
+    run("routes", "reset", keyed.id, "--yes")
     keyed.get_more(a, b)
     keyed.rests(standby)
 
@@ -123,7 +123,7 @@ def test_traffic_moves_there_and_back_without_a_restart_or_a_lost_tuple(cluster:
 
 def test_a_broken_table_leaves_storms_own_grouping(keyed: Watched) -> None:
     a, b, standby = keyed.take
-    operate.move(keyed.operator, keyed.id, "take", b, standby)
+    operate.shift_route(keyed.operator, keyed.id, "take", b, standby)
     keyed.get_more(a, standby)
     path = Paths().routes(keyed.id)
     keyed.connection.put(path, b'{"schema": 1, "components": [{"component": "take"')

@@ -6,19 +6,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
-from stormpilot.cli import live_plan, plan_diff
-from stormpilot.cli.plan import app as group
+from stormpilot.cli import app, live_plan
 from stormpilot.messages.core import Expected, Worker
 from stormpilot.operate.plans import PublishedPlan, moved
 
 Say = Callable[..., str]
-app = typer.Typer()
-app.command("show")(live_plan.show)
-app.command("diff")(live_plan.diff)
 
 
 def published(slots: Slots, *, proposal: bool = False) -> PublishedPlan:
@@ -35,7 +30,7 @@ def published(slots: Slots, *, proposal: bool = False) -> PublishedPlan:
 def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     def run(found: PublishedPlan, *arguments: str) -> str:
         monkeypatch.setattr(live_plan, "published_plan", lambda *_: found)
-        done = CliRunner().invoke(app, [*arguments, "--topology", "flights"])
+        done = CliRunner().invoke(app, ["plan", arguments[0], "flights", *arguments[1:]])
         assert done.exit_code == 0, done.output
         return " ".join(done.output.split())
 
@@ -74,14 +69,8 @@ def test_show_lists_workers_with_their_components(say: Say) -> None:
     assert "gone gone 1 1 y" in text
 
 
-def test_advice_is_called_advice(say: Say) -> None:
-    assert "proposal, nobody applies it" in say(published(PAIRED, proposal=True), "show")
+def test_a_proposed_plan_is_called_so(say: Say) -> None:
+    assert "proposed, not applied" in say(published(PAIRED, proposal=True), "show")
     shown = json.loads(say(published(PAIRED, proposal=True), "diff", "-f", "json"))
     assert shown["proposal"] is True
     assert [m["start"] for m in shown["moves"]] == [2, 3]
-
-
-def test_commands_are_in_the_group() -> None:
-    callbacks = [c.callback for c in group.registered_commands]
-    assert live_plan.show in callbacks
-    assert plan_diff.diff in callbacks  # of files, and of a running topology through live_plan.diff

@@ -9,6 +9,7 @@ import pytest
 
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
+from stormpilot.cli import output
 from stormpilot.cli import status as command
 from stormpilot.messages.core import ControllerState, ModeSetting, StatusMessage, TopologyView
 from stormpilot.messages.load import LoadReport
@@ -93,7 +94,7 @@ def test_everything_is_well() -> None:
         "epoch": 3,
         "planner": "best",
         "cycles": 9,
-        "last_cycle_age_s": 5.0,
+        "lastCycleAgeS": 5.0,
         "sentence": SENTENCE,
         "counters": {},
     }
@@ -105,20 +106,20 @@ def test_everything_is_well() -> None:
         "applied",
         "OK",
     )
-    assert (row["inter_node_tps"], row["inter_node_share"], row["reports_age_s"]) == (1234.5, 0.25, 3.0)
+    assert (row["interNodeTps"], row["interNodeShare"], row["reportsAgeS"]) == (1234.5, 0.25, 3.0)
     assert (row["workers"], row["executors"], row["unplaced"]) == (2, 6, 0)
     assert row["decision"]["reason"] == "COOL_DOWN"
-    assert row["decision"]["opens_in_s"] == 168.0
+    assert row["decision"]["opensInS"] == 168.0
 
 
 @pytest.mark.parametrize(
     ("fields", "up", "text"),
     [
-        ({"contenders": ()}, False, "DOWN: nothing is planned since"),
+        ({"contenders": ()}, False, "DOWN since "),
         ({"contenders": (), "controller": None}, False, "no controller has run here yet"),
         ({"controller": None}, True, "starting"),
         ({"contenders": ("n2:9",)}, True, "starting"),
-        ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle was 31 s ago"),
+        ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle ended 31 s ago"),
         ({"controller": state(age_s=29)}, True, "up"),
         ({"controller": state(age_s=100, period_s=60.0)}, True, "up"),
     ],
@@ -129,7 +130,7 @@ def test_controller_that_is_down_or_stuck_is_told(fields: dict[str, Any], up: bo
     assert controller["text"].startswith(text)
 
 
-def test_those_who_stand_by_are_listed() -> None:
+def test_standby_controllers_are_listed() -> None:
     assert gathered(healthy(contenders=("n1:7", "n2:8")))["controller"]["standby"] == ["n2:8"]
 
 
@@ -152,10 +153,22 @@ def test_what_cannot_be_read_is_a_row_not_a_crash() -> None:
     assert [p["text"] for p in shown["problems"]] == [broken[paths.plan(ID)], broken[paths.topology("x-1")]]
 
 
+def test_a_topology_without_any_plan_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    fresh = healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", "no plan: fallback scheduler")})
+    (row,) = gathered(fresh)["topologies"]
+    assert (row["state"], row["code"]) == ("fallback", "NO_PLAN")  # for programs as it is
+    assert (row["stateText"], row["text"]) == ("no plan yet", "placed by Storm's own scheduler")
+    command.show(gathered(fresh))
+    text = capsys.readouterr().out
+    assert "no plan yet" in text
+    assert "fallback" not in text
+    assert "NO_PLAN" not in text
+
+
 def test_plug_in_that_wrote_nothing_is_told() -> None:
     scheduler = gathered(StoreSnapshot())["scheduler"]
     assert scheduler["seen"] is False
-    assert "is it in Nimbus?" in scheduler["text"]
+    assert "check storm.scheduler on Nimbus" in scheduler["text"]
 
 
 def test_operators_setting_wins_over_what_the_controller_last_saw() -> None:
@@ -165,7 +178,7 @@ def test_operators_setting_wins_over_what_the_controller_last_saw() -> None:
 
 def test_topology_that_no_controller_has_seen_has_dashes() -> None:
     (row,) = gathered(healthy(controller=None, plans={}, statuses={}))["topologies"]
-    assert (row["mode"], row["plan"], row["state"], row["decision"], row["inter_node_tps"]) == (None,) * 5
+    assert (row["mode"], row["plan"], row["state"], row["decision"], row["interNodeTps"]) == (None,) * 5
 
 
 @pytest.mark.parametrize(
@@ -181,10 +194,10 @@ def test_topology_that_no_controller_has_seen_has_dashes() -> None:
 @pytest.mark.usefixtures("plain")
 def test_table_says_what_the_json_says(seen: StoreSnapshot, capsys: pytest.CaptureFixture[str]) -> None:
     shown = gathered(seen, problems={"/stormpilot/v1/x": "/stormpilot/v1/x: not valid"})
-    command._print(shown)
+    command.show(shown)
     text = " ".join(capsys.readouterr().out.split())
     assert shown["controller"]["text"] in text
-    assert "cannot be read: /stormpilot/v1/x: not valid" in text
+    assert "unreadable /stormpilot/v1/x: not valid" in text
     for row in shown["topologies"]:
         assert row["name"] in text
         if row["code"] == "CHECKSUM":
@@ -197,10 +210,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Print to what pytest captures, wide and plain."""
     from rich.console import Console
 
-    from stormpilot.cli import output
-
     console = Console(width=300, color_system=None, highlight=False)
-    monkeypatch.setattr(command, "console", console)
     monkeypatch.setattr(output, "console", console)
 
 
@@ -222,9 +232,9 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
     assert settings_lines(shown["settings"]) == [
         ("mode", "everything: advise (by ops 0 s ago)"),
         ("drained", "host-a: 3 of flights to be moved (by ops 90 s ago: new disk)"),
-        ("pinned", "flights/parse/2 to gone, which is not there: without effect (by ops 0 s ago)"),
+        ("pinned", "flights/parse/2 to gone, which is gone: no effect (by ops 0 s ago)"),
         ("excluded", "flights from host-b (by ops 0 s ago)"),
-        ("held", "flights for 60 s more: rollback p-1 (by x 0 s ago)"),
-        ("asked", "flights: a request that cannot be read; waits for the leading controller"),
+        ("on hold", "flights for 60 s more: rollback p-1 (by x 0 s ago)"),
+        ("pending", "flights: a request that cannot be read; waits for the leading controller"),
         ("unreadable", "a pin cannot be read (/x): nothing of flights moves"),
     ]

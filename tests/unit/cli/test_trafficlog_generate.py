@@ -1,4 +1,4 @@
-"""`stormpilot history generate`: a log and its truth, with what was asked for, and errors that name it."""
+"""`stormpilot trafficlog generate`: a log and its truth, with what was asked for, and errors that name it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stormpilot.errors import RefusedError, UsageError
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(app, ["history", "generate", *args], catch_exceptions=False)
+    return CliRunner().invoke(app, ["trafficlog", "generate", *args], catch_exceptions=False)
 
 
 def test_log_is_made_with_what_was_asked_for(tmp_path: Path) -> None:

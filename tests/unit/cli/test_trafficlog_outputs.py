@@ -1,4 +1,4 @@
-"""Where `stormpilot history` writes is looked at before Spark works for minutes."""
+"""Where `stormpilot trafficlog` writes is looked at before Spark works for minutes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*args: str) -> None:
-    CliRunner().invoke(app, ["history", *args, "--log", "/nowhere"], catch_exceptions=False)
+    CliRunner().invoke(app, ["trafficlog", *args, "--log", "/nowhere"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def run(*args: str) -> None:
         ("mine -o {}/mined.json", "--output"),
         ("mine --sizing {}", "--sizing"),
         ("replay -o {}", "--output"),
-        ("report -o {}/history.html", "--output"),
+        ("report -o {}/trafficlog.html", "--output"),
     ],
 )
 def test_folder_that_cannot_be_is_refused_at_once(command: str, option: str, tmp_path: Path) -> None:

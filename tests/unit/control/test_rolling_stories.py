@@ -176,7 +176,7 @@ def test_what_an_operator_ended_is_not_begun_again_until_he_asks() -> None:
     assert m.outcome == "ABORTED"
     assert (w.decision(t).reason, w.decision(t).until_ms) == ("OPERATOR_HOLD", m.since_ms + 3_600_000)
     assert w.slots(t) == APART
-    operate.plan_now(operator(w), t)
+    operate.replan(operator(w), t)
     w.tell(200)
     assert nodes(w.slots(t)) == nodes(TOGETHER)
 
@@ -277,7 +277,7 @@ def test_a_rollout_that_cannot_be_read_is_taken_away_and_its_tasks_get_tuples() 
 def test_tables_that_a_command_left_in_the_middle_are_settled() -> None:
     w, t = world("restart", wanted=APART)
     act = operator(w)
-    operate.set_aside(act, t, "parse", 2)
+    operate.deactivate_task(act, t, "parse", 2)
     w.tell(30)
     table = w.routes(t)
     assert table is not None

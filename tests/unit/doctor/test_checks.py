@@ -238,7 +238,7 @@ REJECTED = StatusMessage(
             "newer than",
             "upgrade the older",
         ),
-        ({"problems": {"/stormpilot/v1/thresholds/x": "bad"}}, "znodes", "fail", "bad", "history mine --publish"),
+        ({"problems": {"/stormpilot/v1/thresholds/x": "bad"}}, "znodes", "fail", "bad", "trafficlog mine --publish"),
         ({"problems": {"/stormpilot/v1/settings/pin/x": "bad"}}, "znodes", "fail", "bad", "set it again"),
         ({"seen": seen(topologies={FLIGHTS.id: LOST})}, "placement", "fail", "1 of 6 executors", "slots"),
         (
@@ -258,7 +258,7 @@ REJECTED = StatusMessage(
             "thresholds",
             "warn",
             "mined 30 days ago",
-            "stormpilot history mine",
+            "stormpilot trafficlog mine",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_one_broken_thing_is_named_with_how_to_mend_it(
 ) -> None:
     found = [f for f in bad(evidence(**broken)) if f.check == check]
     assert found, f"nothing is said of {check}"
-    assert any(f.level == level and says in f.text and mends in f.mend for f in found), found
+    assert any(f.level == level and says in f.text and mends in f.fix for f in found), found
 
 
 def test_a_rolling_move_that_waits_as_long_as_workers_need_is_right() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stormpilot
-from stormpilot.cli.trafficlog_mine import parse_time
+from stormpilot.cli.trafficlog import parse_time
 from stormpilot.errors import UsageError
 from stormpilot.history.spark import configuration, settings_of
 

@@ -89,7 +89,7 @@ def report(zookeeper: MemoryZooKeeper, tasks: dict[int, int], seq: int = 1) -> N
 
 
 def test_a_move_writes_who_gets_tuples_and_leaves_an_audit_record(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    change = operate.move(act(why="worker is hot"), "tally", "count", 5, 6)
+    change = operate.shift_route(act(why="worker is hot"), "tally", "count", 5, 6)
     assert change.changed and "what task 5 got goes to task 6" in change.text
     written = table(zookeeper)
     (route,) = written.components
@@ -98,12 +98,12 @@ def test_a_move_writes_who_gets_tuples_and_leaves_an_audit_record(act: Act, zook
     assert [(d.task, d.since_ms) for d in route.draining] == [(5, 5_000)]
     (name,) = zookeeper.children([PATHS.audit()])[0]
     record = decode(zookeeper.read([PATHS.audit(name)])[0].data, AuditRecord, name)  # type: ignore[union-attr]
-    assert (record.verb, record.who, record.target) == ("move", "anna", "tally")
+    assert (record.verb, record.who, record.target) == ("routes shift", "anna", "tally")
     assert record.after == {"count": {"active": [4, 6], "draining": [5], "partitions": {"4": 64, "6": 64}}}
 
 
 def test_a_dry_run_writes_nothing(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    assert operate.move(act(dry_run=True), "tally", "count", 5, 6).dry_run
+    assert operate.shift_route(act(dry_run=True), "tally", "count", 5, 6).dry_run
     assert zookeeper.read([PATHS.routes(ID)]) == [None]
     assert zookeeper.children([PATHS.audit()]) == [[]]
 
@@ -119,7 +119,7 @@ def test_a_dry_run_writes_nothing(act: Act, zookeeper: MemoryZooKeeper) -> None:
 )
 def test_what_cannot_be_moved_is_refused(act: Act, component: str, from_: int, to: int, message: str) -> None:
     with pytest.raises(RefusedError, match=message):
-        operate.move(act(), "tally", component, from_, to)
+        operate.shift_route(act(), "tally", component, from_, to)
 
 
 def test_a_stream_that_could_follow_routes_says_how(act: Act, zookeeper: MemoryZooKeeper) -> None:
@@ -127,19 +127,19 @@ def test_a_stream_that_could_follow_routes_says_how(act: Act, zookeeper: MemoryZ
     components = [plain if c.id == "count" else c for c in snapshot().components]
     zookeeper.put(PATHS.topology(ID), encode(msgspec.structs.replace(snapshot(), components=components)))
     with pytest.raises(RefusedError, match="submit with --routable"):
-        operate.move(act(), "tally", "count", 5, 6)
+        operate.shift_route(act(), "tally", "count", 5, 6)
 
 
 def test_a_task_that_has_not_reported_beside_others_that_have_is_not_up(act: Act, zookeeper: MemoryZooKeeper) -> None:
     report(zookeeper, {4: 10, 5: 10})
     with pytest.raises(RefusedError, match="task 6 of count has not reported yet"):
-        operate.move(act(), "tally", "count", 5, 6)
+        operate.shift_route(act(), "tally", "count", 5, 6)
     report(zookeeper, {4: 10, 5: 10, 6: 0}, seq=2)
-    assert operate.move(act(), "tally", "count", 5, 6).changed
+    assert operate.shift_route(act(), "tally", "count", 5, 6).changed
 
 
 def test_of_two_who_move_at_once_one_is_told(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    operate.move(act(), "tally", "count", 5, 6)
+    operate.shift_route(act(), "tally", "count", 5, 6)
     read = zookeeper.read
 
     def and_somebody_writes(paths: Any, watch: object = None) -> Any:
@@ -150,11 +150,11 @@ def test_of_two_who_move_at_once_one_is_told(act: Act, zookeeper: MemoryZooKeepe
 
     zookeeper.read = and_somebody_writes  # type: ignore[method-assign]
     with pytest.raises(RefusedError, match="somebody else changed the routes"):
-        operate.move(act(), "tally", "count", 6, 5)
+        operate.shift_route(act(), "tally", "count", 6, 5)
 
 
 def test_a_task_that_was_left_stands_by_when_it_is_idle(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    operate.move(act(now_ms=5_000), "tally", "count", 5, 6)
+    operate.shift_route(act(now_ms=5_000), "tally", "count", 5, 6)
     assert not operate.settle(act(now_ms=6_000), "tally", [5], 10_000).changed, "too early"
     assert "still drain: 5" not in operate.settle(act(now_ms=8_000), "tally", [5], 10_000).text
     view = next(v for v in operate.routes(act(), "tally") if v.component == "count")
@@ -162,15 +162,15 @@ def test_a_task_that_was_left_stands_by_when_it_is_idle(act: Act, zookeeper: Mem
 
 
 def test_a_move_that_was_cut_off_is_settled_by_whoever_comes_next(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    operate.move(act(now_ms=5_000), "tally", "count", 5, 6)
-    assert operate.settle(act(now_ms=15_000), "tally", [], 10_000).text == "stand by: 5"
+    operate.shift_route(act(now_ms=5_000), "tally", "count", 5, 6)
+    assert operate.settle(act(now_ms=15_000), "tally", [], 10_000).text == "standby: 5"
     assert not table(zookeeper).components[0].draining
 
 
 def test_a_task_set_aside_and_brought_back(act: Act, zookeeper: MemoryZooKeeper) -> None:
-    operate.set_aside(act(), "tally", "count", 4)
+    operate.deactivate_task(act(), "tally", "count", 4)
     assert table(zookeeper).components[0].active == [5]
-    operate.bring_back(act(), "tally", "count", 4)
+    operate.activate_task(act(), "tally", "count", 4)
     (route,) = table(zookeeper).components
     assert route.active == [4, 5] and route.partitions.count(4) == 64 and not route.draining
 
@@ -184,9 +184,9 @@ def test_without_a_table_the_view_is_what_workers_do(act: Act) -> None:
 def test_a_table_that_cannot_be_read_is_named_and_can_be_taken_away(act: Act, zookeeper: MemoryZooKeeper) -> None:
     zookeeper.ensure([PATHS.routes(ID)])
     zookeeper.put(PATHS.routes(ID), b"{")
-    with pytest.raises(RefusedError, match="stormpilot unroute tally"):
-        operate.move(act(), "tally", "count", 5, 6)
-    operate.unroute(act(), "tally")
+    with pytest.raises(RefusedError, match="stormpilot routes reset tally"):
+        operate.shift_route(act(), "tally", "count", 5, 6)
+    operate.reset_routes(act(), "tally")
     assert zookeeper.read([PATHS.routes(ID)]) == [None]
 
 
@@ -224,10 +224,10 @@ def test_keyed_state_is_handed_over_step_by_step_and_shown(act: Act, zookeeper: 
     def shown() -> list[str]:
         return next(v.handovers for v in operate.routes(act(), "tally") if v.component == "count")
 
-    operate.move(act(now_ms=5_000), "tally", "count", 5, 6)
+    operate.shift_route(act(now_ms=5_000), "tally", "count", 5, 6)
     assert shown() == ["5 -> 6: 64 partitions (drain)"]
     with pytest.raises(RefusedError, match="state of 64 partitions is still on its way"):
-        operate.move(act(now_ms=6_000), "tally", "count", 6, 4)
+        operate.shift_route(act(now_ms=6_000), "tally", "count", 6, 4)
     operate.settle(act(now_ms=8_000), "tally", [5], 10_000)
     assert shown() == ["5 -> 6: 64 partitions (save)"]
     zookeeper.put(PATHS.keyed(ID, "tasks", "5"), b"{")

@@ -5,7 +5,7 @@
   `cpu.py`, `performance.py`, `profile.py`, `restart.py`. Every row has `rows` of the log, `first` and `last` (its time
   span) and what tells whether it is enough; none decides that.
 - `enough.py`: how much is enough; `findings.py`: rows of these frames into messages, or into defaults that say why.
-- `job.py`: all of it in order; `python -m stormpilot.history.mine` is for `spark-submit`.
+- `job.py`: all of it in order; `spark-submit` runs `stormpilot/__main__.py` with `trafficlog mine ...`.
 
 Topologies are told apart by name: a topology that is submitted again goes on with its history. Frames hold no Python
 function: everything runs inside Spark.

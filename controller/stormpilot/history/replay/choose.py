@@ -12,7 +12,7 @@ LEAST_STEPS = 24
 """Steps that are needed to choose by."""
 
 
-class Tried(Value, frozen=True, kw_only=True):
+class Tried(Value, frozen=True, kw_only=True, rename="camel"):
     """A setting (None: what really happened) with its sums and score, on the steps chosen by and on those held out."""
 
     setting: Setting | None
@@ -32,7 +32,7 @@ class Tried(Value, frozen=True, kw_only=True):
 AS_IT_WAS = "as it was"
 
 
-class Verdict(Value, frozen=True, kw_only=True):
+class Verdict(Value, frozen=True, kw_only=True, rename="camel"):
     """Of one topology: all that was tried, the best first, and what is recommended (`kept_default`: nothing better).
 
     `yardstick_error`: how far the flow model is from what was measured, as a part of it; a difference to `as it was`

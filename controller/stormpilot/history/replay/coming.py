@@ -39,7 +39,7 @@ class Coming:
 
 
 def coming_of(mined: Sequence[Mined], max_error_ratio: float, lead_s: float) -> Coming:
-    """From what `stormpilot history mine -o` wrote."""
+    """From what `stormpilot trafficlog mine -o` wrote."""
     return Coming(
         {m.thresholds.topology_name: m.profile for m in mined if m.profile is not None},
         {m.thresholds.topology_name: m.thresholds for m in mined},

@@ -75,4 +75,4 @@ def read(path: Path) -> Replay:
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from e
     except msgspec.DecodeError as e:
-        raise UsageError(f"{path} is not what `stormpilot history replay` writes: {e}") from e
+        raise UsageError(f"{path} is not what `stormpilot trafficlog replay` writes: {e}") from e

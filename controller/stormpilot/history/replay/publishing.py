@@ -15,7 +15,7 @@ from stormpilot.zookeeper.paths import Paths
 def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
     """Write the recommendations; returns the topology ids, those that run under the names now among them.
 
-    Mined numbers stay. `UsageError` when what is there cannot be read: `history mine` replaces it.
+    Mined numbers stay. `UsageError` when what is there cannot be read: `trafficlog mine` replaces it.
     """
     running = store.children([paths.topology()])[0]
     written = []

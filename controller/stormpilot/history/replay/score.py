@@ -21,14 +21,14 @@ from stormpilot.model.values import Value
 NonNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Weights(Value, frozen=True, kw_only=True):
+class Weights(Value, frozen=True, kw_only=True, rename="camel"):
     """What a tuple on an overloaded node, and one held up by a restart, count in distances."""
 
     overload: NonNegative = 10.0
     restart: NonNegative = 10.0
 
 
-class Totals(Value, frozen=True, kw_only=True):
+class Totals(Value, frozen=True, kw_only=True, rename="camel"):
     """Sums over steps; `overload_minutes`: node minutes, `restart_s`: restarted workers x seconds that each stands."""
 
     steps: int = 0

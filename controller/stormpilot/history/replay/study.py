@@ -1,4 +1,4 @@
-"""A whole replay: read the log, play the settings, judge them; what `stormpilot history replay` does.
+"""A whole replay: read the log, play the settings, judge them; what `stormpilot trafficlog replay` does.
 
 With a planner given all topologies are planned together by it, as the controller would have: that answers what the past
 would have looked like. Without one every setting of the grid is tried for each topology by itself, the others standing
@@ -43,7 +43,7 @@ class Question:
     weights: Weights = field(default_factory=Weights)
 
 
-class Replay(Value, frozen=True, kw_only=True):
+class Replay(Value, frozen=True, kw_only=True, rename="camel"):
     """The answer: a verdict per topology, and what it rests on. `split_ms`: from then on steps are held out."""
 
     log: str

@@ -32,7 +32,7 @@ class Step(Value, frozen=True, kw_only=True):
         return (self.to_ms - self.from_ms) / 1000
 
 
-class Setting(Value, frozen=True, kw_only=True):
+class Setting(Value, frozen=True, kw_only=True, rename="camel"):
     """What is tried: a planner with parameters, settings of `decide` that differ, plans for the coming step or not."""
 
     planner: str

@@ -82,7 +82,7 @@ def _limits(mined: Mined | None) -> dict[str, float]:
 
 def _thresholds(mined: Mined | None) -> str:
     if mined is None:
-        return "<p>Not mined: <code>stormpilot history mine -o mined.json</code>, then <code>--mined</code>.</p>"
+        return "<p>Not mined: <code>stormpilot trafficlog mine -o mined.json</code>, then <code>--mined</code>.</p>"
     rows = "".join(_threshold(e) for e in mined.thresholds.entries)
     head = "<tr><th>number</th><th class=text>of</th><th>value</th><th>rows</th><th class=text>from</th></tr>"
     return f"<table>{head}{rows}</table>"
@@ -99,7 +99,7 @@ def _threshold(e: ThresholdEntry) -> str:
 
 def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -> str:
     if replay is None or verdict is None:
-        return "<p>Not replayed: <code>stormpilot history replay -o replay</code>, then <code>--replay</code>.</p>"
+        return "<p>Not replayed: <code>stormpilot trafficlog replay -o replay</code>, then <code>--replay</code>.</p>"
     held = "" if replay.split_ms is None else f"; held out: from {_time(replay.split_ms)} on"
     parts = [
         f"<p>{_time(replay.from_ms)} to {_time(replay.to_ms)} UTC in steps of {replay.step_s / 60:g} min{held}. "

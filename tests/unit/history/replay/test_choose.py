@@ -177,5 +177,5 @@ def test_evidence_is_written_and_read_again(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         evidence.read(tmp_path)
     (tmp_path / "replay.json").write_text("{}")
-    with pytest.raises(UsageError, match="history replay"):
+    with pytest.raises(UsageError, match="trafficlog replay"):
         evidence.read(tmp_path)

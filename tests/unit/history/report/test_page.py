@@ -61,7 +61,7 @@ def page(*parts: object) -> str:
 
 def test_page_is_whole_without_mined_numbers_and_replay() -> None:
     text = page([], None, None)
-    assert "history mine -o" in text and "history replay -o" in text
+    assert "trafficlog mine -o" in text and "trafficlog replay -o" in text
     assert text.count("<svg") == 4
     assert "flights &lt;1&gt;" in text and "flights <1>" not in text
     assert not re.search(r"(src|href)=['\"]?https?:", text.replace("http://www.w3.org", ""))

@@ -1,0 +1,82 @@
+"""`stormpilot config check`: a configuration read as the controller reads it, with what differs from the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from stormpilot.config import Config, PlannerSection
+    from stormpilot.config.reload import Loaded
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="The file to check.")],
+    format: FormatOption = Format.table,
+) -> None:
+    """Check a configuration file and show every setting, those that differ from the default first.
+
+    A `*` marks a setting that differs from its default. Files that it names (login, tokens,
+    certificate, headers) are read too.
+    """
+    from stormpilot.config import Config, describe
+    from stormpilot.config.example import yaml_text
+    from stormpilot.config.reload import changed_keys
+
+    found = checked(file)
+    chosen = {"planner.name": found.planner, "planner.first_plan": found.first_planner}
+    values, defaults = dict(describe(found.config)), dict(describe(Config()))
+    changed = changed_keys(Config(), found.config)
+    if format is Format.json:
+        print_json({"settings": values | chosen, "changed": changed})
+        return
+    rows = [
+        [
+            "*" if key in changed else "",
+            key,
+            yaml_text(chosen.get(key, values[key])) or "none",
+            (yaml_text(defaults[key]) or "none") if key in changed else "",
+        ]
+        for key in sorted(values, key=lambda k: k not in changed)
+    ]
+    say(f"{file}: valid, {len(changed)} of {len(values)} settings differ from the default")
+    print_table(["", "setting", "value", "default"], rows)
+
+
+def checked(file: Path) -> Loaded:
+    """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
+    from stormpilot.config import load, zookeeper_auth
+    from stormpilot.config.reload import Loaded
+
+    settings = load(file)
+    zookeeper_auth(settings.zookeeper)
+    _check_files(settings)
+    return Loaded(settings, *planners(settings.planner))
+
+
+def _check_files(settings: Config) -> None:
+    """Read what the api and notify sections name; `UsageError` for what is missing or wrong."""
+    from stormpilot.api.server import check_certificate
+    from stormpilot.api.tokens import read_tokens
+    from stormpilot.notify.webhook import read_headers
+
+    check_certificate(settings.api)
+    if settings.api.tokens_file is not None:
+        read_tokens(Path(settings.api.tokens_file))
+    read_headers(settings.notify)
+
+
+def planners(section: PlannerSection) -> tuple[str, str]:
+    """The planners to use: those named, else the best that there are; `UsageError` for one that does not exist."""
+    from stormpilot.planner import PLANNERS, planner_named
+    from stormpilot.planner.registry import params_of
+
+    best = next(p for p in ("best", "online") if p in PLANNERS)
+    offline = next(p for p in ("offline", "default") if p in PLANNERS)
+    planner = planner_named(section.name or best)
+    params_of(planner, section.params)
+    return planner.name, planner_named(section.first_plan or offline).name
