@@ -30,8 +30,8 @@ class AnsweredRequest:
 class PlanOrigin:
     """The origin of one topology's plan.
 
-    `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` the operator who asked for it. `request` is
-    closed in the transaction that publishes the plan.
+    `plan_id` is the id that an approved plan keeps (None: it gets a new one). `approver` is the operator who asked for
+    it. `request` is closed in the transaction that publishes the plan.
     """
 
     plan_id: str | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import TopologySnapshot, encode
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot, Worker, encode
 from stormpilot.messages.settings import ALL, name_of_setting_key, setting_key
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
@@ -51,9 +52,12 @@ def test_id_is_always_that_topology(topology_id: str) -> None:
 
 def test_plan_of_a_name_is_looked_for_at_the_topology_launched_last() -> None:
     o = operator(*RESUBMITTED.values())
-    with pytest.raises(RefusedError, match="there is no plan for flights"):
-        published_plan(o.zookeeper, PATHS, "flights")
-    assert o.topology("flights").id == NEW
+    workers = [Worker(supervisor="a", port=6700, executors=[(t, t) for t in PLACE])]
+    plan = plan_message(plan_id="p-new", topology_id=NEW, workers=workers)
+    o.zookeeper.put(PATHS.proposal(NEW), encode(HistoryEntry(plan=plan, reason="GAIN")))  # type: ignore[attr-defined]
+    assert published_plan(o.zookeeper, PATHS, "flights").plan.plan_id == "p-new"
+    with pytest.raises(RefusedError, match=f"there is no plan for {OLD}"):
+        published_plan(o.zookeeper, PATHS, OLD)
 
 
 def test_topology_named_as_the_id_of_another_one_is_refused_with_a_reference_to_each() -> None:
