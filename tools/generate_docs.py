@@ -8,10 +8,8 @@ the scheduler plug-in. A unit test fails while a page is not what this program w
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,56 +21,6 @@ from stormpilot.decide import reasons
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = REPOSITORY / "docs" / "reference"
 HEADER = "<!-- Written by `python -m tools.generate_docs`. Do not edit: change the code, and run it again. -->\n"
-
-PUBLISHED_BECAUSE = {
-    "FIRST_PLAN": "The topology was never placed. The plan is made before its first start (`planner.first_plan`).",
-    "REPAIR": "Executors have no slot, or the plug-in placed lost executors: the controller makes that the plan.",
-    "OVERLOAD": "A node had a load of B(n) or more for longer than X(n), or will have it, and the plan lowers it.",
-    "GAIN": "Inter-node traffic falls by R or more, in enough cycles in a row, and that pays for the restarts.",
-    "REBALANCED": "A user changed workers or parallelism (`storm rebalance`). The topology is planned once measured.",
-    "NEW_SUPERVISOR": "A supervisor that is new or came back has stayed long enough, and the plan uses it.",
-    "DRAIN": "Executors run on a drained host and leave it, whatever the gain.",
-    "CONSTRAINT_VIOLATED": "Executors run where a pin, an exclusion or a required site forbids it, and leave.",
-    "APPROVED": "An operator approved this proposal.",
-    "ROLLBACK": "An operator asked for an earlier plan.",
-    "ROLLBACK_EFFECT": "The last move made it worse: the placement before it is restored, once.",
-    "OTD": "One step of the `otd` loop.",
-}
-SKIPPED_BECAUSE = {
-    "NO_TOPOLOGY": "No topology runs.",
-    "CLUSTER_UNKNOWN": "There is no cluster snapshot yet. Check `storm.scheduler` in Nimbus's storm.yaml.",
-    "MODE_OFF": "The mode is `off`: Storm's own scheduler places the topology.",
-    "EXCLUDED": "`decide.include` and `decide.exclude` leave the topology out.",
-    "PAUSED": "An operator paused the topology, or all topologies.",
-    "SETTING_UNREADABLE": "A setting of an operator cannot be read. Nothing moves until it can be, or is removed.",
-    "MASS_FAILURE": "The part of the supervisors that is gone reached `decide.max_lost_supervisors_ratio`.",
-    "BLACKOUT": "A window of `decide.blackouts` is open. Executors without a slot are placed all the same.",
-    "OPERATOR_HOLD": "An operator rolled the topology back, or discarded a plan, a while ago.",
-    "ROLLOUT_IN_PROGRESS": "A plan of the topology is being carried out by rolling moves.",
-    "PLAN_MOVING": "The plug-in is applying the last plan, or has not answered yet.",
-    "PLAN_REJECTED": "The plug-in rejected the last plan less than `decide.rejected_retry_s` ago, or it is unreadable.",
-    "COOL_DOWN": "The last plan is younger than `decide.cool_down_s` (after a repair: `decide.repair_cool_down_s`).",
-    "MOVE_BEING_EVALUATED": "The controller is still measuring the effect of the last move.",
-    "BACK_OFF": "The last move, or several in a row, did not help. The wait doubles each time.",
-    "WAITING_FOR_REPAIR": "Executors lost their slot less than a minute ago, or run where Storm still hears of them.",
-    "NOT_INSTRUMENTED": "Nothing reports the load of the topology.",
-    "INSUFFICIENT_METRICS": "Too little of the window is measured. The text names what is missing, and until when.",
-    "WAITING_FOR_DRAIN": "Another topology is leaving a drained host. Topologies leave one after the other.",
-    "PLANNER_FAILED": "The planner failed, hung, or returned a plan that breaks a constraint.",
-    "INFEASIBLE": "No plan was found that holds all constraints. The text names the constraint and the executors.",
-    "RESOURCES_INSUFFICIENT": "`otd`: workers have too much load, and no other worker can take it.",
-    "NO_BETTER_PLAN": "The best plan that was found is not better than what runs.",
-    "GAIN_BELOW_THRESHOLD": "The gain is smaller than R.",
-    "GAIN_BELOW_COST": "The plan saves fewer tuples in `decide.payback_s` than its moves delay.",
-    "GAIN_NOT_SUSTAINED": "The gain has not been there in enough cycles in a row.",
-    "SLOT_OCCUPIED": "An executor that stays occupies a slot that the plan wants.",
-    "INSUFFICIENT_CPU": "Beside what stays, a node of the plan has too little CPU.",
-    "HEADROOM": "A voluntary plan would fill a node beyond `decide.fill_ratio` of B(n).",
-    "MOVE_BUDGET": "The plan would move more within an hour than `budget` allows.",
-    "RESTART_NOT_ALLOWED": "The plan needs a restart, and `decide.move_strategy: rolling` forbids it for a gain.",
-    "APPROVAL_NEEDED": "The plan waits for `stormpilot approve`.",
-    "NOT_PUBLISHED": "Another writer changed the plan meanwhile, or ZooKeeper refused it. The next cycle decides anew.",
-}
 
 
 def main() -> None:
@@ -134,11 +82,11 @@ def reason_codes() -> str:
         "Every decision has one code: in the log, in `stormpilot status` and `explain`, in the plan history, in\n"
         "metrics and in the webhook. Where a number decided, the decision has the number and its threshold.\n",
         "## Why a plan is published\n",
-        _table(("code", "meaning"), _codes(PUBLISHED_BECAUSE)),
+        _table(("code", "meaning"), [(code, meaning) for code, _, meaning in _codes("trigger")]),
         "## Why a topology is left as it is\n",
         "For a topology that runs, the controller checks these conditions in this order. The first one that does not\n"
         "hold gives the code. Codes without a condition concern the whole cluster.\n",
-        _table(("code", "must hold", "meaning when it does not"), _codes(SKIPPED_BECAUSE, _questions())),
+        _table(("code", "must hold", "meaning when it does not"), _codes("cluster", "gate")),
         "## Answers of the scheduler plug-in\n",
         "The `code` of `status/<topology-id>`, shown by `stormpilot status` and in Storm's own UI. The states are in\n"
         "[the keys and states of the plug-in](storm-yaml.md#states).\n",
@@ -147,40 +95,10 @@ def reason_codes() -> str:
     return "\n".join(parts)
 
 
-def _codes(meanings: Mapping[str, str], questions: Mapping[str, str] | None = None) -> list[tuple[str, ...]]:
-    """Rows of the codes that the program has, in the order of the questions where there are some."""
-    known = {r.value for r in reasons.Reason}
-    unknown = (set(PUBLISHED_BECAUSE) | set(SKIPPED_BECAUSE)) ^ known
-    if unknown:
-        raise SystemExit(
-            f"tools/generate_docs.py: codes without a meaning, or meanings without a code: {sorted(unknown)}"
-        )
-    order = list(questions or {})
-    ordered = sorted(meanings, key=lambda code: order.index(code) if code in order else -1)
-    extra = {} if questions is None else questions
-    return [(f"`{code}`", *([] if questions is None else [extra.get(code, "")]), meanings[code]) for code in ordered]
-
-
-def _questions() -> dict[str, str]:
-    """The question of each gate by code, in the order in which the controller asks; from one table of the code."""
-    rows = _reason_table()
-    if rows:
-        asked = {str(getattr(r, "code", getattr(r, "reason", ""))): str(r.question) for r in rows}
-        return {code: question for code, question in asked.items() if question}
-    gates = importlib.import_module("stormpilot.decide.gates").GATES
-    return {str(code): question for question, codes in gates for code in codes}
-
-
-def _reason_table() -> list[Any]:
-    """The rows of `decide/reasons.py`, one per code with a `question`, wherever the module keeps them."""
-    for value in vars(reasons).values():
-        rows: Iterable[Any] = (
-            value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else ()
-        )
-        found = [r for r in rows if (dataclasses.is_dataclass(r) or isinstance(r, tuple)) and hasattr(r, "question")]
-        if len(found) > 10:
-            return sorted(found, key=lambda r: getattr(r, "order", 0) or 0)
-    return []
+def _codes(*kinds: reasons.Kind) -> list[tuple[str, ...]]:
+    """Code, condition and meaning of the reasons of these kinds, in the order of the table."""
+    rows = [row for row in reasons.reasons_table() if row.kind in kinds]
+    return [(f"`{row.code}`", row.question, f"{row.meaning[0].upper()}{row.meaning[1:]}.") for row in rows]
 
 
 def _plugin_codes() -> list[tuple[str, str]]:

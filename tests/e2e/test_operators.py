@@ -132,7 +132,7 @@ def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(
         e: slot for e, slot in first.items() if slot in stay
     }
 
-    assert "does not fit any more: exclusion" in refused(scene, "rollback", NAME, "--yes")
+    assert "does not fit any more: drain" in refused(scene, "rollback", NAME, "--yes")
     done(scene, "undrain", host)
     assert "published p-" in done(scene, "rollback", NAME, "--yes", "--why", "disk is in")
     settled(scene, "ROLLBACK")

@@ -29,10 +29,12 @@ def mode(
 ) -> None:
     """Mode act may move executors at once: it asks first, with their number."""
     from stormpilot import operate
+    from stormpilot.operate.topology_ref import check_reference
 
     if (topology is None) != everything:
         raise UsageError("name a topology, or give --all")
     operate.check_mode(mode)
+    check_reference(topology)
     do(how, lambda o: operate.mode(o, mode, topology))  # type: ignore[arg-type]
 
 

@@ -46,8 +46,8 @@ class Rollout(Message, frozen=True, kw_only=True):
     `entry` is what the history gets with the last step. `standing_plan_id` is the plan that is published now (None:
     there was none), `former` what ran before the first step. `applied_at_ms` is when the plug-in said that the plan of
     this step is applied, `processes` where its tasks reported from before, and `reported_at_ms` when all of them had
-    reported from new processes. `untold` are supervisors that learn of this step only when they ask, and that have
-    workers which send to its tasks. `back` are the tasks of `returning` that are still to get tuples again. `paused_by`
+    reported from new processes. `uninformed_supervisors` learn of this step only when they ask, and have workers which
+    send to its tasks. `back` are the tasks of `returning` that are still to get tuples again. `paused_by`
     and `abort_by` are wishes of operators; `text` says what it waits for, or how it ended, and `outcome` is a code for
     the latter. `cpu_mhz` is what executors used before the first step, by first task: what they use is not known
     between two steps. `withdrawn` counts plans of steps that were taken back. `window_s`, `nodes` and `throughput_tps`
@@ -66,7 +66,7 @@ class Rollout(Message, frozen=True, kw_only=True):
     applied_at_ms: int | None = None
     reported_at_ms: int | None = None
     processes: list[ProcessPart] = msgspec.field(default_factory=list)
-    untold: list[str] = msgspec.field(default_factory=list)
+    uninformed_supervisors: list[str] = msgspec.field(default_factory=list)
     back: list[int] = msgspec.field(default_factory=list)
     paused_by: str = ""
     abort_by: str = ""
@@ -103,7 +103,11 @@ class Rollout(Message, frozen=True, kw_only=True):
         wish = " (to be aborted)" if self.abort_by else " (paused)" if self.paused_by else ""
         said = f"{plan}: step {self.step + 1} of {len(self.steps)}, {self.phase} for {for_s:.0f} s{wish}"
         if self.phase == "moving" and self.reported_at_ms is not None:
-            late = f", {len(self.untold)} of these nodes only when they ask" if self.untold else ""
+            late = (
+                f", {len(self.uninformed_supervisors)} of these nodes only when they ask"
+                if self.uninformed_supervisors
+                else ""
+            )
             said += f", what moved runs, nodes that send to it get to know where{late}"
         return f"{said}: {self.text}" if self.text else said
 

@@ -59,7 +59,7 @@ def placed(facts: Facts) -> dict[int, tuple[str, int]]:
     }
 
 
-def untold(m: Rollout, facts: Facts) -> list[str]:
+def uninformed_supervisors(m: Rollout, facts: Facts) -> list[str]:
     """Supervisors with workers that send to tasks of the present step, though Storm does not tell them of it.
 
     Nimbus tells only those whose own executors change (`Nimbus.assignmentChangedNodes`); workers ask their supervisor

@@ -20,7 +20,7 @@ from stormpilot.config.rollout import RolloutSection
 from stormpilot.errors import RefusedError
 from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
 from stormpilot.messages.routes import Routes
-from stormpilot.rollout.facts import Facts, placed, untold
+from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
 from stormpilot.rollout.routing import drains, put_aside, settled_table, touched, with_back
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
@@ -120,7 +120,11 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
     processes = [p for p in facts.processes if p.task in _tasks(m)]
     after = msgspec.structs.replace(
-        _before_move(m), phase="moving", since_ms=facts.now_ms, processes=processes, untold=untold(m, facts)
+        _before_move(m),
+        phase="moving",
+        since_ms=facts.now_ms,
+        processes=processes,
+        uninformed_supervisors=uninformed_supervisors(m, facts),
     )
     return Next(after, publish=True)
 
@@ -138,7 +142,7 @@ def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         return _all_back(m, facts, "TOO_LATE", text) if late else None
     if m.reported_at_ms is None:
         return Next(msgspec.structs.replace(m, reported_at_ms=facts.now_ms))
-    refresh_s = config.task_refresh_s + (SUPERVISOR_SYNC_S if m.untold else 0)
+    refresh_s = config.task_refresh_s + (SUPERVISOR_SYNC_S if m.uninformed_supervisors else 0)
     known_at_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000))
     if facts.now_ms - known_at_ms < config.connect_s * 1000:
         return None
@@ -247,7 +251,7 @@ def _silent(m: Rollout, facts: Facts) -> list[int]:
 
 def _before_move(m: Rollout) -> Rollout:
     """Without what is known of a step that moves."""
-    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[], untold=[])
+    return msgspec.structs.replace(m, applied_at_ms=None, reported_at_ms=None, processes=[], uninformed_supervisors=[])
 
 
 def _waits(m: Rollout, facts: Facts, text: str) -> Next | None:

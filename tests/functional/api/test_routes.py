@@ -56,6 +56,16 @@ def test_topology_is_found_by_name_and_by_id(api: Api) -> None:
     assert read(api, f"{API}/topologies/flights") == read(api, f"{API}/topologies/{ID}")
 
 
+def test_topology_of_a_name_is_the_one_launched_last(api: Api) -> None:
+    """Of one that was killed a snapshot stays for a while, and its id may come later in the order of text."""
+    old = "flights-9-1763680000"
+    killed = topology(id=old, launched_at_ms=1)
+    api.zookeeper.put(api.paths.topology(old), encode(killed))
+    assert read(api, f"{API}/topologies/flights")["id"] == ID
+    assert read(api, f"{API}/topologies/{old}")["id"] == old
+    assert read(api, f"{API}/topologies/flights/plan")["plan"]["topologyId"] == ID
+
+
 @pytest.mark.parametrize("what", ["", "/plan", "/plan/diff", "/explain", "/history"])
 def test_unknown_topology_is_a_problem_that_names_those_there_are(api: Api, what: str) -> None:
     with api.client("viewer") as client:

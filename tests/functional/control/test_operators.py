@@ -212,7 +212,7 @@ def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: P
     assert "host-a: empty" in run("status").out
     refused = run("rollback", "flights", "--yes")
     assert refused.code == 1
-    assert "does not fit any more: exclusion: flights-1-1763690000/" in refused.err
+    assert "does not fit any more: drain: host host-a" in refused.err
     assert run("undrain", "host-a").code == 0
     done = run("rollback", "flights", "--yes", "-f", "json")
     assert done.code == 0, done.err

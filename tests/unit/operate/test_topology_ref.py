@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import TopologySnapshot, encode
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot, Worker, encode
 from stormpilot.messages.settings import ALL, name_of_setting_key, setting_key
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
 from stormpilot.operate.plans import published_plan
+from stormpilot.operate.thresholds import set_threshold
 from stormpilot.operate.topology_ref import AmbiguousTopologyError, UnknownTopologyError, topology_ref
 from stormpilot.zookeeper.paths import Paths
 
@@ -51,9 +53,12 @@ def test_id_is_always_that_topology(topology_id: str) -> None:
 
 def test_plan_of_a_name_is_looked_for_at_the_topology_launched_last() -> None:
     o = operator(*RESUBMITTED.values())
-    with pytest.raises(RefusedError, match="there is no plan for flights"):
-        published_plan(o.zookeeper, PATHS, "flights")
-    assert o.topology("flights").id == NEW
+    workers = [Worker(supervisor="a", port=6700, executors=[(t, t) for t in PLACE])]
+    plan = plan_message(plan_id="p-new", topology_id=NEW, workers=workers)
+    o.zookeeper.put(PATHS.proposal(NEW), encode(HistoryEntry(plan=plan, reason="GAIN")))  # type: ignore[attr-defined]
+    assert published_plan(o.zookeeper, PATHS, "flights").plan.plan_id == "p-new"
+    with pytest.raises(RefusedError, match=f"there is no plan for {OLD}"):
+        published_plan(o.zookeeper, PATHS, OLD)
 
 
 def test_topology_named_as_the_id_of_another_one_is_refused_with_a_reference_to_each() -> None:
@@ -96,7 +101,7 @@ def test_settings_given_by_id_hold_for_the_topology_of_that_id() -> None:
 
 def test_threshold_set_by_id_holds_for_the_topology_of_that_id() -> None:
     o = operator(*RESUBMITTED.values())
-    operate.set_threshold(o, NEW, "decide.gain_threshold_ratio", 0.3)
+    set_threshold(o, NEW, "decide.gain_threshold_ratio", 0.3)
     assert [t.topology for t in seen(o).settings.thresholds] == ["flights"]
 
 
@@ -122,7 +127,7 @@ def test_settings_of_a_topology_named_like_the_key_of_all_hold_for_it_alone() ->
     o = operator(snapshot("all-1", name=ALL), snapshot(NEW))
     operate.pause(o, ALL)
     operate.mode(o, "off", ALL)
-    operate.set_threshold(o, ALL, "decide.gain_threshold_ratio", 0.3)
+    set_threshold(o, ALL, "decide.gain_threshold_ratio", 0.3)
     now = seen(o)
     assert now.is_paused(ALL)
     assert not now.is_paused("flights")

@@ -10,7 +10,7 @@ import pytest
 from doubles.rolling import Rolling, worker
 from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, Worker
 from stormpilot.messages.rollouts import RolloutStepPart
-from stormpilot.rollout.facts import untold
+from stormpilot.rollout.facts import uninformed_supervisors
 
 PLACED = {1: ("a", 6700), 2: ("b", 6700), 3: ("c", 6700), 4: ("d", 6700), 5: ("d", 6700)}
 """spout (1) -> parse (2, 3) -> sink (4); 5 is of `other`, to which nobody sends."""
@@ -34,7 +34,7 @@ def asked(*workers: Worker, live: str = "abcde") -> list[str]:
         ],
     )
     m = msgspec.structs.replace(r.rollout, steps=[RolloutStepPart(workers=list(workers))])
-    return untold(m, replace(r.facts(), snapshot=seen, supervisors=frozenset(live)))
+    return uninformed_supervisors(m, replace(r.facts(), snapshot=seen, supervisors=frozenset(live)))
 
 
 @pytest.mark.parametrize(

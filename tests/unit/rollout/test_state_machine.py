@@ -102,7 +102,7 @@ def test_nobody_waits_for_a_supervisor_to_ask_where_storm_tells_it() -> None:
     while r.rollout.reported_at_ms is None:
         r.look()
     reported_s = r.now_s
-    assert r.rollout.untold == []
+    assert r.rollout.uninformed_supervisors == []
     assert r.known_s[2] <= reported_s
     while r.rollout.phase == "moving":
         r.look()
@@ -117,7 +117,7 @@ def test_connections_get_their_time_once_places_are_known_however_late_that_is(r
         r.look()
     m = r.rollout
     assert m.applied_at_ms is not None and m.reported_at_ms is not None
-    assert m.untold == ["a"]
+    assert m.uninformed_supervisors == ["a"]
     back_ms = max(m.reported_at_ms, m.applied_at_ms + int(refresh_s * 1000) + 10_000) + 2_000
     facts = replace(r.facts(), now_ms=back_ms - 1)
     assert next_of(m, facts, config) is None
