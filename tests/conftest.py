@@ -28,6 +28,16 @@ def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
         server.close()
 
 
+@pytest.fixture
+def free_port() -> Iterator[Callable[[], int]]:
+    """Ports that nobody else gets until the test is over; a server that sets SO_REUSEADDR can listen there."""
+    from stormpilot.local.ports import Reservation
+
+    ports = Reservation()
+    yield lambda: ports.take()[0]
+    ports.close()
+
+
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """A running local cluster with our scheduler, 4 supervisors x 4 slots; leave it as you found it."""
@@ -50,7 +60,7 @@ def expire_session() -> Callable[[KazooClient], None]:
 
     def expire(client: KazooClient) -> None:
         twin = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
-        twin.start(timeout=10)
+        twin.start(timeout=300)
         twin.stop()
         twin.close()
 

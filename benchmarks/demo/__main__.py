@@ -27,7 +27,7 @@ from stormpilot.messages.core import PlanMessage, TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import predicted
-from stormpilot.model.values import Plan, TopologyPlan, Worker
+from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.planner.methods.exact import optimum
 from stormpilot.submit import submit_topology
 from stormpilot.trafficlog import models
@@ -36,9 +36,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 OUT = REPOSITORY / "build" / "demo"
 CLUSTER = "demo"
 TOPOLOGY = "flights"
+RATE_TPS = 100
+"""Two slow cores do this, Storm and all; what the report compares are parts of it."""
+DECLARED = {"cpu_points": 200, "memory_mb": 1280}
+"""Of each supervisor, whatever this machine has. Memory for ten executors: the job needs three of the four nodes. CPU
+for more than they use, on a slow machine too: what is measured changes with the machine, what can be won does not."""
 SETTLED_TPS_RATIO = 0.95
 SETTLED_S = 5
-OPTIMUM_BUDGET_S = 30.0
+HELD_S = 20
+PATIENCE_S = 600.0
+"""Of every wait: only what is broken takes so long, not a machine that is slow or busy."""
+OPTIMUM_BUDGET_S = 120.0
 CONTROLLER_YAML = """\
 # Written by `make demo`: a controller in a hurry, for a cluster on this machine. Production wants the defaults.
 zookeeper: {{hosts: "{hosts}"}}
@@ -62,14 +70,14 @@ class Story:
         """One line."""
         console.print(f"[dim]{time.monotonic() - self._start:5.0f} s[/]  {text}", soft_wrap=True)
 
-    def until(self, what: str, ready: Callable[[], str | None], timeout_s: float) -> None:
+    def until(self, what: str, ready: Callable[[], str | None]) -> None:
         """Wait until `ready` returns None; what it returns instead says what is missing, and is shown."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + PATIENCE_S
         with console.status(what) as status:
             while (missing := ready()) is not None:
                 status.update(f"{what}: {missing}")
                 if time.monotonic() > deadline:
-                    raise UnreachableError(f"{what}: not within {timeout_s:.0f} s ({missing})")
+                    raise UnreachableError(f"{what}: not within {PATIENCE_S:.0f} s ({missing})")
                 time.sleep(0.5)
 
     def measure(self, watcher: Watcher, what: str) -> Window:
@@ -96,14 +104,14 @@ def main() -> int:
     controller: subprocess.Popen[bytes] | None = None
     kept = False
     try:
-        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, scheduler="pilot"), story.say)
+        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, **DECLARED), story.say)
         story.say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
         config = _controller_config(cluster)
         topology_id = submit_topology(
             REPOSITORY / "topologies",
             TOPOLOGY,
             "local",
-            options={"topology.workers": 8, "stormpilot.report.secs": 1},
+            options={"topology.workers": 8, "flights.rate.tps": RATE_TPS, "stormpilot.report.secs": 1},
             nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         )
         submitted_ms = _now_ms()
@@ -111,13 +119,13 @@ def main() -> int:
         settings = configuration.load(config)
         watcher = Watcher(cluster, topology_id, settings.load, settings.decide.cpu_limit_ratio)
         try:
-            _steady(story, watcher, "the job starts", 180.0)
+            _steady(story, watcher, "the job starts")
             before = story.measure(watcher, "before")
             move_from_ms = _now_ms()
             controller = _start_controller(config)
             story.say("started the controller in mode act")
             plan = _applied(story, watcher, controller)
-            _steady(story, watcher, "the moved executors start", 120.0, before.figures["throughput_tps"])
+            _steady(story, watcher, "the moved executors start", before.figures["throughput_tps"])
             move_to_ms = _now_ms()
             emitted = watcher.progress().emitted
             after = story.measure(watcher, "after")
@@ -191,20 +199,23 @@ def _start_controller(config: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([stormpilot, "run", config], stdout=log, stderr=log, start_new_session=True)
 
 
-def _steady(story: Story, watcher: Watcher, what: str, timeout_s: float, usual_tps: float | None = None) -> None:
-    """Wait until every task reports and throughput has its usual level, or, without one, no longer grows."""
+def _steady(story: Story, watcher: Watcher, what: str, usual_tps: float | None = None) -> None:
+    """Wait until every task reports and throughput has its usual level, or, without one, no longer grows.
+
+    Where others use the machine too, the usual level may be gone: one that has held for `HELD_S` will do then.
+    """
 
     def missing() -> str | None:
         readiness = watcher.readiness(SETTLED_S * 2)
         if not readiness.ready:
             return readiness.text
         now, earlier = watcher.throughput_tps(SETTLED_S), watcher.throughput_tps(SETTLED_S * 2)
-        wanted = earlier if usual_tps is None else usual_tps
-        if not wanted or not SETTLED_TPS_RATIO <= now / wanted <= 1 / SETTLED_TPS_RATIO:
-            return f"{now:,.0f} tuples/s" + (f" of {wanted:,.0f}" if wanted else "")
+        wanted = (earlier,) if usual_tps is None else (usual_tps, watcher.throughput_tps(HELD_S))
+        if not any(w and SETTLED_TPS_RATIO <= now / w <= 1 / SETTLED_TPS_RATIO for w in wanted):
+            return f"{now:,.0f} tuples/s" + (f" of {wanted[0]:,.0f}" if wanted[0] else "")
         return None
 
-    story.until(what, missing, timeout_s)
+    story.until(what, missing)
     story.say(f"steady at {watcher.throughput_tps(SETTLED_S):,.0f} tuples/s")
 
 
@@ -221,7 +232,7 @@ def _applied(story: Story, watcher: Watcher, controller: subprocess.Popen[bytes]
         sentence = state.topologies[0].sentence if state and state.topologies else "no cycle yet"
         return sentence if status is None else f"{sentence}; Nimbus: {status.state}"
 
-    story.until("the controller measures and plans", missing, 120.0)
+    story.until("the controller measures and plans", missing)
     assert watcher.seen is not None
     plan = watcher.seen.plans[watcher.topology_id].message
     if plan is None:
@@ -237,12 +248,11 @@ def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
         left = emitted - watcher.progress().committed
         return None if left <= 0 else f"{left} tuples are not acked yet"
 
-    story.until("every tuple from before and during the move is acked", missing, 90.0)
+    story.until("every tuple from before and during the move is acked", missing)
 
 
 def _placement(plan: PlanMessage) -> Plan:
-    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
-    return Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=workers)])
+    return Plan(topologies=[TopologyPlan(id=plan.topology_id, workers=plan.workers)])
 
 
 def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:

@@ -149,7 +149,7 @@ def _placement(
     for host, held in nodes.items():
         inner = "".join(_worker(w, moved, colours) for w in held) or "<p class=muted>no worker of this job</p>"
         load = cpu_percent.get(host)
-        note = "" if load is None else f" <span class=muted>{load:.0f}% of its CPU share</span>"
+        note = "" if load is None else f" <span class=muted>{load:.0f}% of its declared CPU</span>"
         boxes.append(f"<div class=node><b>{html.escape(host)}</b>{note}{inner}</div>")
     return f"<div class=nodes>{''.join(boxes)}</div>"
 

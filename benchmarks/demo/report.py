@@ -102,7 +102,7 @@ def how(storm_version: str, plan: PlanMessage) -> str:
         f"stormpilot {stormpilot.__version__}, Storm {storm_version}, Python {platform.python_version()}, "
         f"{os.cpu_count()} cores; topology flights; planner {plan.planner}, seed {plan.seed}. Traffic and latency are "
         "counted inside the components; tuples to and from ackers are derived from the acks that the components sent. "
-        "CPU per node is that of all worker processes, as a part of the node's declared share of this machine."
+        "CPU per node is that of all worker processes, as a part of what the node declares, whatever this machine has."
     )
 
 
@@ -115,7 +115,7 @@ def show(report: dict[str, Any]) -> None:
         rows.append([label, *(("-" if v is None else f"{v:,.{digits}f}") for v in (a, b)), change, unit])
     cpu = [report[side]["cpu_per_node_percent"] for side in ("before", "after")]
     for host in sorted(cpu[0]):
-        rows.append([f"CPU of {host}", *(f"{side[host]:.0f}" for side in cpu), "", "% of its share"])
+        rows.append([f"CPU of {host}", *(f"{side[host]:.0f}" for side in cpu), "", "% of declared"])
     print_table(["", "Storm's scheduler", "stormpilot", "change", ""], rows)
     proved = "proved optimum" if report["optimum_proved"] else "best proved bound"
     print(

@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def counted(rows: Sequence[Row]) -> list[Row]:
-    """The rows that the result counts: without those of topologies that fill an executor (docs/flow.md, limits)."""
+    """The rows that count: without topologies that fill an executor (docs/concepts/flow-model.md, limits)."""
     full = {case.name for case in ALONE}
     return [r for r in rows if r.topology not in full]
 
@@ -197,7 +197,7 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
         lines += [
             "",
             "Not counted: a topology whose spouts all sit beside one executor that needs more than a core for their",
-            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (docs/flow.md, limits). It is held",
+            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (flow-model.md). It is held",
             "up, and lets through more or less under another placement (`before` against `all tuples/s`). That",
             "is not predicted; which part of it goes between nodes is.",
             "",

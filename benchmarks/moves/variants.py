@@ -88,7 +88,7 @@ class Bench:
                 stdout=log,
                 stderr=log,
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": f"{ROOT}/controller:{ROOT}/tests"},
+                env=os.environ | {"PYTHONPATH": f"{ROOT}/controller:{ROOT}/tests:{ROOT}/tests/support"},
             )
 
     def stop(self) -> None:

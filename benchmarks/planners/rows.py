@@ -19,7 +19,7 @@ ROUNDING_MHZ = 1e-3  # what a prediction may be above a limit
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),
-    "bound": ("controller/stormpilot/planner/semidefinite.py", "controller/stormpilot/model"),
+    "bound": ("controller/stormpilot/planner/bounds/semidefinite.py", "controller/stormpilot/model"),
     "baseline": ("benchmarks/planners/baselines.py", "controller/stormpilot/model"),
 }
 

@@ -246,20 +246,6 @@ class Nimbus:
             errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
         )
 
-    def topology_conf(self, topology_id: str) -> dict[str, Any]:
-        """The saved configuration of a topology: Nimbus's own merged with what was submitted."""
-        return dict(json.loads(self._call("getTopologyConf", id=topology_id)))
-
-    def complete_latency_ms(self, topology_id: str, window_s: int = 600) -> float | None:
-        """Mean complete latency of a topology as Storm's UI shows it (5% sampled, up to a minute old), or None.
-
-        `window_s` is one of Storm's windows: 600, 10800 or 86400.
-        """
-        page = self._call("getTopologyPageInfo", id=topology_id, window=str(window_s), is_include_sys=False)
-        latencies = page.topology_stats.window_to_complete_latencies_ms if page.topology_stats else None
-        value = (latencies or {}).get(str(window_s))
-        return None if value is None else float(value)
-
     # --- acting -------------------------------------------------------------------------------------------------------
 
     def kill(self, name: str, wait_s: int | None = None) -> None:

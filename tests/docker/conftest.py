@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from docker_stack import Stack
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -17,7 +16,7 @@ NEEDED = ("zookeeper:3.9", "storm:2.8", "python:3.11-slim-bookworm")
 
 
 def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def why_not() -> str | None:

@@ -7,16 +7,15 @@ import subprocess
 
 import pytest
 import requests
-
 from docker_stack import Stack
 from scene import until
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1800)
 SERVICES = ("zookeeper", "nimbus", "supervisor-1", "supervisor-2", "supervisor-3", "controller")
 
 
 def docker(*arguments: str) -> str:
-    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, timeout=300).stdout
 
 
 def test_one_command_brings_up_flights_placed_by_us(stack: Stack) -> None:
@@ -48,8 +47,8 @@ def test_no_process_of_it_is_root_and_every_container_is_healthy(stack: Stack) -
 def test_the_published_port_serves_what_prometheus_wants_and_changes_nothing(stack: Stack) -> None:
     port = json.loads(docker("inspect", stack.container("controller")))[0]["NetworkSettings"]["Ports"]["8470/tcp"][0]
     url = f"http://127.0.0.1:{port['HostPort']}"
-    assert "stormpilot_leader 1.0" in requests.get(f"{url}/metrics", timeout=10).text
-    assert requests.post(f"{url}/api/v1/pause", json={}, timeout=10).status_code == 403
+    assert "stormpilot_leader 1.0" in requests.get(f"{url}/metrics", timeout=300).text
+    assert requests.post(f"{url}/api/v1/pause", json={}, timeout=300).status_code == 403
 
 
 def test_the_doctor_finds_nothing_wrong(stack: Stack) -> None:
@@ -57,14 +56,14 @@ def test_the_doctor_finds_nothing_wrong(stack: Stack) -> None:
         said = json.loads(stack.inside("controller", "stormpilot", "doctor", "-f", "json", check=False))
         return [f"{f['check']}: {f['text']}" for f in said["findings"] if f["level"] == "fail"]
 
-    until(lambda: not wrong(), 120, "a healthy installation")
+    until(lambda: not wrong(), "a healthy installation")
 
 
 def test_a_restarted_controller_leads_again_and_no_worker_restarts(stack: Stack) -> None:
-    until(lambda: stack.runs("flights"), 180, "every executor to run")
+    until(lambda: stack.runs("flights"), "every executor to run")
     stack.inside("controller", "stormpilot", "pause", "--why", "test")
     try:
-        until(stack.workers_run, 120, "a worker for every slot of the placement")
+        until(stack.workers_run, "a worker for every slot of the placement")
         workers, epoch = stack.workers(), stack.status()["controller"]["epoch"]
         assert any(workers.values())
         docker("restart", "-t", "10", stack.container("controller"))
@@ -73,7 +72,7 @@ def test_a_restarted_controller_leads_again_and_no_worker_restarts(stack: Stack)
             controller = stack.status().get("controller", {})
             return bool(controller.get("up")) and controller.get("epoch", 0) > epoch
 
-        until(leads, 120, "the restarted controller to lead")
+        until(leads, "the restarted controller to lead")
         assert stack.workers() == workers
     finally:
         stack.inside("controller", "stormpilot", "resume", check=False)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from docker_stack import Stack
 from scene import until
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1800)
 SPARK = ("spark-master", "spark-worker")
 WINDOWS = 3
 
@@ -23,7 +22,7 @@ def spark(stack: Stack) -> Iterator[Stack]:
     try:
         stack.compose("build", *SPARK, timeout_s=900, profiles=("history",))
         stack.compose("up", "-d", *SPARK, timeout_s=300, profiles=("history",))
-        until(lambda: len(master(stack)["workers"]) == 2, 120, "two workers of Spark")
+        until(lambda: len(master(stack)["workers"]) == 2, "two workers of Spark")
         yield stack
     finally:
         stack.compose("rm", "-fs", *SPARK, timeout_s=180, profiles=("history",))
@@ -52,7 +51,7 @@ def measured(stack: Stack) -> int:
 
 
 def test_the_log_is_mined_on_the_standalone_master_and_what_was_found_is_published(spark: Stack) -> None:
-    until(lambda: measured(spark) >= WINDOWS, 240, "windows in the traffic log")
+    until(lambda: measured(spark) >= WINDOWS, "windows in the traffic log")
     began_ms = time.time() * 1000
     told = spark.compose("run", "--rm", "-T", "mine", timeout_s=600, profiles=("history", "mine"))
     assert "flights" in told

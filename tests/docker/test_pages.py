@@ -1,4 +1,4 @@
-"""docs/install.md, operate.md and uninstall.md word for word, on a stock Storm in containers that knows nothing of us.
+"""install.md, runbook.md and uninstall.md of docs/guide, word for word, on a stock Storm in containers.
 
 Blocks below a comment `<!-- run on: HOST -->` are run, in the order of the pages, by bash in the container of that
 host; one with `until it succeeds` is tried again for a while. Restarting Nimbus is what the pages leave to the reader.
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from scene import until
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = pytest.mark.timeout(1800)
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = "/srv/stormpilot"
 BLOCK = re.compile(r"<!-- run on: (\w+)(, until it succeeds)? -->\n```sh\n(.*?)```", re.DOTALL)
@@ -33,7 +32,7 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    text = (REPOSITORY / "docs" / page).read_text("utf-8")
+    text = (REPOSITORY / "docs" / "guide" / page).read_text("utf-8")
     return [Block(m[1], bool(m[2]), m[3]) for m in BLOCK.finditer(text)]
 
 
@@ -98,7 +97,7 @@ class Hosts:
 
     def wait_for_nimbus(self) -> None:
         listening = "exec 3<>/dev/tcp/127.0.0.1/6627"
-        until(lambda: self.sh("nimbus", listening).returncode == 0, 120, "Nimbus to listen")
+        until(lambda: self.sh("nimbus", listening).returncode == 0, "Nimbus to listen")
 
     def workers(self) -> list[str]:
         """Worker JVMs of the worker host: pid and start."""
@@ -129,7 +128,7 @@ def hosts() -> Iterator[Hosts]:
 def test_the_pages_have_blocks_for_every_host() -> None:
     assert {b.host for b in blocks("install.md")} == {"nimbus", "worker"}
     assert len(blocks("install.md")) >= 7
-    assert blocks("operate.md")
+    assert blocks("runbook.md")
     assert len(blocks("uninstall.md")) >= 4
 
 
@@ -139,9 +138,9 @@ def test_installed_operated_and_taken_out_word_for_word(hosts: Hosts) -> None:
     hosts.restart_nimbus()
     for block in install[1:]:
         hosts.run(block)
-    for block in blocks("operate.md"):
+    for block in blocks("runbook.md"):
         hosts.run(block)
-    until(lambda: bool(hosts.workers()), 60, "workers")
+    until(lambda: bool(hosts.workers()), "workers")
     workers = hosts.workers()
 
     stop, line, jar, rest = blocks("uninstall.md")
@@ -150,13 +149,13 @@ def test_installed_operated_and_taken_out_word_for_word(hosts: Hosts) -> None:
     hosts.restart_nimbus()
     hosts.run(jar)
     # Storm's own scheduler is there and has had a round: it places another topology, beside what runs.
-    until(lambda: hosts.sh("nimbus", 'grep -q "Using default scheduler" /logs/nimbus.log').returncode == 0, 60, "it")
+    until(lambda: hosts.sh("nimbus", 'grep -q "Using default scheduler" /logs/nimbus.log').returncode == 0, "it")
     hosts.run(Block("nimbus", False, install[-3].commands.replace("wordcount_comm", "wordcount_comm -N another")))
-    until(lambda: len(hosts.workers()) > len(workers), 180, "workers of a topology that Storm places")
+    until(lambda: len(hosts.workers()) > len(workers), "workers of a topology that Storm places")
     assert set(workers) <= set(hosts.workers()), "a worker restarted"
     for name in ("wordcount_comm", "another"):  # what the page says comes first: nothing writes our znodes any more
         assert hosts.sh("nimbus", f"storm kill {name} -w 0").returncode == 0
-    until(lambda: not hosts.workers(), 120, "the topologies to end")
+    until(lambda: not hosts.workers(), "the topologies to end")
     hosts.run(rest)
     gone = hosts.sh("nimbus", "ls -d /opt/stormpilot /etc/stormpilot /var/lib/stormpilot /var/cache/stormpilot")
     assert gone.stdout == ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormpilot.decide.admit import TopologyState
-from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -95,7 +95,7 @@ def plan_message(age_s: float = 0.0, **fields: Any) -> PlanMessage:
             "epoch": 1,
             "created_at_ms": NOW_MS - int(age_s * 1000),
             "planner": "double",
-            "workers": [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])],
+            "workers": [Worker(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])],
             "checksum": "",
             **fields,
         }

@@ -20,7 +20,7 @@ from stormpilot.messages.core import (
     PlanMessage,
     StatusMessage,
     TopologySnapshot,
-    WorkerPart,
+    Worker,
 )
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart
@@ -46,8 +46,8 @@ START_S = 5
 """From the assignment to the first report of a worker's tasks."""
 
 
-def worker(node: str, port: int, *starts: int) -> WorkerPart:
-    return WorkerPart(supervisor=node, port=port, executors=[(s, s) for s in starts])
+def worker(node: str, port: int, *starts: int) -> Worker:
+    return Worker(supervisor=node, port=port, executors=[(s, s) for s in starts])
 
 
 BEFORE = [worker("a", 6700, 1), worker("b", 6700, 2, 3), worker("c", 6700, 4, 5)]
@@ -55,7 +55,7 @@ AFTER = [worker("a", 6700, 1), worker("c", 6701, 2, 3), worker("b", 6701, 4, 5)]
 STEPS = [RolloutStepPart(workers=[AFTER[1]], away=[2, 3]), RolloutStepPart(workers=[AFTER[2]], away=[4, 5])]
 
 
-def snapshot(workers: list[WorkerPart]) -> TopologySnapshot:
+def snapshot(workers: list[Worker]) -> TopologySnapshot:
     at = {s: (w.supervisor, w.port) for w in workers for s, _ in w.executors}
     inputs = [InputPart(component="spout", grouping="FIELDS", fields=["key"], routed=True)]
     return TopologySnapshot(
@@ -90,10 +90,10 @@ class Rolling:
     """`look` lets a second pass. `before_write` may drop what would be written (a leader that ends just then)."""
 
     rollout: Rollout = field(default_factory=begun)
-    workers: list[WorkerPart] = field(default_factory=lambda: list(BEFORE))
+    workers: list[Worker] = field(default_factory=lambda: list(BEFORE))
     routes: Routes | None = None
     plan_id: str = "p-0"
-    plan_workers: list[WorkerPart] = field(default_factory=lambda: list(BEFORE))
+    plan_workers: list[Worker] = field(default_factory=lambda: list(BEFORE))
     status: StatusMessage | None = None
     live: set[str] = field(default_factory=lambda: set(NODES))
     held: str = ""
@@ -164,7 +164,7 @@ class Rolling:
             written_at_ms=0,  # type: ignore[arg-type]
         )
 
-    def publish(self, plan_id: str, workers: list[WorkerPart]) -> None:
+    def publish(self, plan_id: str, workers: list[Worker]) -> None:
         self.plan_id, self.plan_workers, self._published_s = plan_id, workers, self.now_s
 
     # --- what is seen -------------------------------------------------------------------------------------------------
@@ -246,12 +246,12 @@ class Rolling:
                 self.known_s |= {s: known_s for s, _ in w.executors}
         self.say("applied")
 
-    def _start(self, w: WorkerPart) -> None:
+    def _start(self, w: Worker) -> None:
         self.workers.append(w)
         for s, _ in w.executors:
             self._pids += 1
             self._process[s] = (self._pids, 10**6 if s in self.never_start else self.now_s + START_S)
 
 
-def _keys(workers: list[WorkerPart]) -> set[tuple[str, tuple[tuple[int, int], ...]]]:
+def _keys(workers: list[Worker]) -> set[tuple[str, tuple[tuple[int, int], ...]]]:
     return {(w.supervisor, tuple(w.executors)) for w in workers}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from waiting import until
 
 from doubles import snapshots
 from stormpilot.errors import UsageError
@@ -27,6 +27,8 @@ from stormpilot.messages.core import (
     encode,
 )
 from stormpilot.zookeeper.paths import Paths
+
+__all__ = ["ShimDouble", "until"]
 
 
 class ShimDouble:
@@ -45,7 +47,7 @@ class ShimDouble:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self.client = KazooClient(hosts=hosts)
-        self.client.start(timeout=20)
+        self.client.start(timeout=300)
         self.write(self.paths.cluster, cluster)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -213,11 +215,3 @@ class ShimDouble:
         """Write a message, whatever is there."""
         self.client.ensure_path(path)
         self.client.set(path, encode(message))
-
-
-def until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
-    """Wait for a condition; fails with `what` when it does not come."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}"
-        time.sleep(0.05)

@@ -122,9 +122,9 @@ class Weather(World):
             before_tick()
             before = {t: self._nodes(t) for t in self.jobs}
             self.tell(self.tick_s)
-            for account in self.accounts:
-                self._take_down(account, before)
-            self.accounts.clear()
+            for report in self.reports:
+                self._take_down(report, before)
+            self.reports.clear()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -162,12 +162,12 @@ class Weather(World):
     def _nodes(self, topology_id: str) -> dict[int, str]:
         return {e.start: e.supervisor for e in self._topologies[topology_id].executors if e.supervisor is not None}
 
-    def _take_down(self, account: CycleReport, before: Mapping[str, Mapping[int, str]]) -> None:
-        for move in account.ended:
+    def _take_down(self, report: CycleReport, before: Mapping[str, Mapping[int, str]]) -> None:
+        for move in report.ended:
             for made in self.made[move.topology_id]:
                 if made.at_s == (move.published_at_ms - self._began_ms) / 1000 and move.judged_at_ms is not None:
                     made.verdict, made.judged_s = move.verdict, (move.judged_at_ms - self._began_ms) / 1000
-        for t, entry in account.plans.items():
+        for t, entry in report.plans.items():
             if entry.moved_executors:
                 after = {start: w.supervisor for w in entry.plan.workers for start, _ in w.executors}
                 at_s = (entry.plan.created_at_ms - self._began_ms) / 1000

@@ -15,7 +15,9 @@ import msgspec
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.config import Config, parse
-from stormpilot.control.cycle import Cycle
+from stormpilot.control.assembly import cycle_of
+from stormpilot.control.current_config import CurrentConfig
+from stormpilot.control.planner_client import Params
 from stormpilot.control.recorder import Recorder
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
@@ -72,6 +74,8 @@ class World:
     """`tell(seconds)` lets time pass, a tick at a time, and says what was decided; `events` are all that were told."""
 
     tick_s = POLL_S
+    max_skips = 0
+    """The planner of a story changes its mind without any change of the model, so it is asked in every cycle."""
 
     def __init__(self, *supervisors: str, settings: str = "", base: str = SETTINGS):
         self.now_ms = snapshots.T0_MS
@@ -80,13 +84,15 @@ class World:
         self.config: Config = parse(base + settings, "story.yaml")
         self.wanted: dict[str, Slots] = {}
         self.planner: Callable[[Model], Plan | Infeasible] = lambda model: plan_in(model, self.wanted)
+        self.compute: Callable[[Model, str, Params], Plan | Infeasible] = lambda model, *_: self.planner(model)
         self.traffic: dict[tuple[int, int], float] = dict(STEADY)
         self.traffic_when_applied: dict[tuple[int, int], float] | None = None
         self.restart_s = 12.0
         self.apply_after_s = 4.0
         self.applied: list[str] = []
         self.events: list[Event] = []
-        self.accounts: list[CycleReport] = []
+        self.reports: list[CycleReport] = []
+        self.steps: list[CycleReport] = []
         self._ids = itertools.count(1)
         self._topologies: dict[str, TopologySnapshot] = {}
         self._counted: dict[tuple[str, int], dict[int, float]] = {}
@@ -121,18 +127,29 @@ class World:
         """The controller ends; another one leads, and remembers nothing."""
         epoch = raise_epoch(self.zookeeper, self.paths)  # type: ignore[arg-type]
         reader = Reader(self.zookeeper, self.paths)  # type: ignore[arg-type]
-        self.cycle = Cycle(
-            observer=Observer(reader, self.config.load, self.config.decide.cpu_limit_ratio, self.config),
-            publisher=Publisher(self.zookeeper, self.paths, epoch),  # type: ignore[arg-type]
-            config=self.config,
-            compute=lambda model, planner, params, *, seed, left_s: self.planner(model),
-            planner="story",
-            first_planner="story",
+        self.current = CurrentConfig(self.config, "story", "story")
+        self.cycle = cycle_of(
+            Observer(reader, self.config.load, self.config.decide.cpu_limit_ratio, self.config),
+            Publisher(self.zookeeper, self.paths, epoch),  # type: ignore[arg-type]
+            self.current,
+            self._compute,
             new_id=lambda: str(next(self._ids)),
             clock_ms=lambda: self.now_ms,
             name="story",
+            max_skips=self.max_skips,
         )
-        self._recorder = Recorder(self.config, "story", "story", self.now_ms)
+        self._recorder = Recorder(self.current, "story", self.now_ms)
+
+    def use(self, config: Config) -> None:
+        """The controller goes on with another configuration."""
+        self.config = config
+        self.current.use(config, "story", "story")
+
+    def step_otd(self, seconds: float) -> None:
+        """Let time pass; every ten seconds a step of otd follows the cycle."""
+        for _ in range(int(seconds / 10)):
+            self.tell(10)
+            self.steps.append(self.cycle.step(self.cycle.observer.look(self.now_ms)))
 
     def place(self, topology_id: str, slots: Slots, state: str = "", code: str = "OK") -> None:
         """Executors run elsewhere from now on; `state` is what the plug-in says of the published plan then."""
@@ -175,13 +192,13 @@ class World:
                 self.cycle.advance_rollouts(observation)
                 observation = self.cycle.observer.look(self.now_ms)
             if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
-                account = self.cycle.run(observation)
+                report = self.cycle.run(observation)
                 self._recorder.record(
-                    account, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
+                    report, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
                 )
-                self.accounts.append(account)
-                self.events += account.events
-                for _, d in sorted(account.decisions.items())[:1]:
+                self.reports.append(report)
+                self.events += report.events
+                for _, d in sorted(report.decisions.items())[:1]:
                     if not said or said[-1] != d.reason.value:
                         said.append(d.reason.value)
         return said
@@ -189,7 +206,7 @@ class World:
     # --- what can be seen ---------------------------------------------------------------------------------------------
 
     def decision(self, topology_id: str):  # type: ignore[no-untyped-def]
-        return self.accounts[-1].decisions[topology_id]
+        return self.reports[-1].decisions[topology_id]
 
     def plan(self, topology_id: str) -> PlanMessage | None:
         (node,) = self.zookeeper.read([self.paths.plan(topology_id)])
@@ -226,6 +243,11 @@ class World:
         return found
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _compute(
+        self, model: Model, planner: str, params: Params, *, seed: int, left_s: Callable[[], float]
+    ) -> Plan | Infeasible:
+        return self.compute(model, planner, params)
 
     def _put_controller(self, data: bytes) -> None:
         self.cycle.publisher.put(self.paths.controller, data)

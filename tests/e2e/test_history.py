@@ -16,7 +16,7 @@ from integration.history.conftest import SMALL
 from scene import STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
 NAME, WORDS = "wordcount_comm", 7
 R, FLOOR = "decide.gain_threshold_ratio", "verify.noise_floor_ratio"
@@ -26,7 +26,7 @@ WINDOWS = 8
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     """A controller that advises and keeps windows of five seconds; half a minute of them is to be enough."""
-    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2), tmp_path, Scene) as scene:
+    with scene_on(ClusterSpec(name="history", supervisors=2, slots=2, cpu_points=400), tmp_path, Scene) as scene:
         scene.config.write_text(
             f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 1, poll_s: 1}\n"
@@ -38,7 +38,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
             "api: {enabled: false}\n"
         )
         scene.start_controller()
-        until(scene.leads, 90, "the controller to lead")
+        until(scene.leads, "the controller to lead")
         options = {"topology.workers": 2, "wordcount.rate.tps": 40, "wordcount.sentence.words": WORDS}
         scene.topology_id = scene.submit(NAME, NAME, **options, **{"stormpilot.report.secs": 1})
         yield scene
@@ -46,7 +46,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 def said(*words: str | Path) -> str:
     """The command line as an operator uses it."""
-    done = subprocess.run([STORMPILOT, *words], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([STORMPILOT, *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -78,9 +78,9 @@ def judged_by(scene: Scene, source: str) -> bool:
 
 
 def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene) -> None:
-    until(lambda: judged_by(scene, ""), 120, "a plan to be proposed")
+    until(lambda: judged_by(scene, ""), "a plan to be proposed")
     assert (decision(scene).threshold, decision(scene).threshold_from) == (0.03, "")
-    until(lambda: steady(scene) >= WINDOWS, 120, "a log that is long enough")
+    until(lambda: steady(scene) >= WINDOWS, "a log that is long enough")
     controller = scene.controller
     assert controller is not None
 
@@ -99,7 +99,7 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
     assert split["value"] == pytest.approx(WORDS, rel=0.1), "words of a sentence"
     assert R in told
 
-    until(lambda: judged_by(scene, "mined"), 30, "the controller to judge by it")
+    until(lambda: judged_by(scene, "mined"), "the controller to judge by it")
     assert decision(scene).threshold == pytest.approx(gain["value"])
     assert controller.poll() is None and controller is scene.controller, "without a restart"
     where = ["--zookeeper", scene.cluster.zookeeper_hosts]
@@ -109,6 +109,4 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
     assert "the threshold is not as configured: mined: " in explained
     assert f"{gain['rows']:,} rows" in " ".join(explained.split())
     assert " mined" in next(line for line in said("status", *where).splitlines() if "thresholds:" in line)
-    until(
-        lambda: (rows(scene, "decisions")[-1]["threshold_from"] or "").startswith("mined"), 30, "the log to tell it too"
-    )
+    until(lambda: (rows(scene, "decisions")[-1]["threshold_from"] or "").startswith("mined"), "the log to tell it too")

@@ -19,7 +19,7 @@ from stormpilot.submit import submit_topology
 from word_count.sentences import Language
 from word_count.settings import Settings
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PLANS = 4
 WORDS = 10
@@ -53,7 +53,7 @@ class Counting(RollingScene):
             routable=True,
         )
         wanted = {"sentences": 1, "split": 4, "count": 2}
-        until(lambda: self.reporting(*wanted) == wanted, 120, "every task to report")
+        until(lambda: self.reporting(*wanted) == wanted, "every task to report")
 
     def by_task(self) -> dict[int, Counter[str]]:
         """What each task holds, as it showed last."""
@@ -75,11 +75,11 @@ class Counting(RollingScene):
             m = self.rollout()
             return m is not None and not m.running and m.started_at_ms > after_ms
 
-        until(over, 300, "the plan to be carried out")
+        until(over, "the plan to be carried out")
         m = self.rollout()
         assert m is not None
         assert (m.outcome, len(m.steps)) == ("DONE", 2), m.text
-        until(self.applied, 30, "the plan to be applied")
+        until(self.applied, "the plan to be applied")
         return m.started_at_ms
 
 
@@ -116,15 +116,13 @@ def test_plans_by_rolling_moves_lose_no_count(counting: Counting) -> None:
 
     with Nimbus.connect(counting.cluster.nimbus_address) as nimbus:
         nimbus.deactivate("kept")
-    until(
-        lambda: counting.of("sentences").completed == counting.of("sentences").emitted, 60, "every sentence to be acked"
-    )
+    until(lambda: counting.of("sentences").completed == counting.of("sentences").emitted, "every sentence to be acked")
     end = counting.of("sentences")
     assert (end.pid, end.failed) == (sentences.pid, 0)
     settings = Settings.from_storm_conf(OPTIONS)
     language = Language(settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics)
     expected = Counter(word for n in range(end.emitted) for word in language.sentence(n).text.split())
-    until(lambda: sum(c.total() for c in counting.by_task().values()) >= expected.total(), 60, "the last counts")
+    until(lambda: sum(c.total() for c in counting.by_task().values()) >= expected.total(), "the last counts")
     held = counting.by_task()
     assert sum(held.values(), Counter()) == expected
     assert sum(map(len, held.values())) == len(expected), "each word is counted by one task alone"

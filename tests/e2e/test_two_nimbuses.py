@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
@@ -18,7 +19,7 @@ from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
-pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(1800)]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
@@ -29,7 +30,7 @@ ROUNDS = 10
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
     """Two Nimbuses, two supervisors."""
-    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, nimbuses=2))
+    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, cpu_points=400, nimbuses=2))
     try:
         yield running
     finally:
@@ -51,14 +52,14 @@ def controller(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Pop
         process = subprocess.Popen([STORMPILOT, "run", config], stdout=log, stderr=log)
     yield process
     process.terminate()
-    process.wait(20)
+    process.wait(300)
 
 
 @pytest.fixture
 def zookeeper(cluster: LocalCluster) -> Iterator[ZooKeeper]:
     session = ZooKeeper(cluster.zookeeper_hosts)
     session.start()
-    assert session.wait_connected(20)
+    assert session.wait_connected(300)
     yield session
     session.stop()
 
@@ -71,7 +72,7 @@ def test_nimbus_fails_over_without_restarting_a_worker(
         (node,) = zookeeper.read([PATHS.controller])
         return node is not None
 
-    _until(leads, 90, "the controller to lead: the first plan is then its own")
+    until(leads, "the controller to lead: the first plan is then its own")
     topology_id = _submitted(cluster)
 
     def status() -> StatusMessage | None:
@@ -85,18 +86,18 @@ def test_nimbus_fails_over_without_restarting_a_worker(
     def workers() -> dict[tuple[str, int], int]:
         return {(w.supervisor, w.port): w.pid for w in cluster.workers()}
 
-    _until(lambda: (s := status()) is not None and s.state == "applied", 120, "the first plan to be applied")
-    _until(lambda: len(workers()) == 2, 120, "two workers")
-    _until(lambda: bool(zookeeper.children([PATHS.load(topology_id)])[0]), 180, "load reports")
+    until(lambda: (s := status()) is not None and s.state == "applied", "the first plan to be applied")
+    until(lambda: len(workers()) == 2, "two workers")
+    until(lambda: bool(zookeeper.children([PATHS.load(topology_id)])[0]), "load reports")
     before, first, plan = workers(), cluster.leading_nimbus(), status()
     assert first is not None
     assert plan is not None
 
     cluster.kill_nimbus()
-    _until(lambda: (d := cluster.leading_nimbus()) is not None and d.id != first.id, 120, "the other to lead")
+    until(lambda: (d := cluster.leading_nimbus()) is not None and d.id != first.id, "the other to lead")
     second = cluster.leading_nimbus()
     assert second is not None
-    _until(lambda: written_by() == second.host, 120, "its scheduler to have had a round")
+    until(lambda: written_by() == second.host, "its scheduler to have had a round")
     end = time.monotonic() + ROUNDS * 2
     while time.monotonic() < end:  # what would be restarted would be so in its first rounds
         assert workers() == before
@@ -123,12 +124,5 @@ def _submitted(cluster: LocalCluster) -> str:
             return False
         return True
 
-    _until(submit, 60, "a Nimbus to take the topology")
+    until(submit, "a Nimbus to take the topology")
     return ids[0]
-
-
-def _until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}"
-        time.sleep(0.5)

@@ -10,7 +10,7 @@ import yaml
 from stormpilot.config import Config, describe, load, parse, zookeeper_auth
 from stormpilot.errors import UsageError
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "controller.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "controller.example.yaml"
 
 
 def test_empty_file_means_the_defaults_and_advice_only() -> None:

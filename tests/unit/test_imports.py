@@ -18,7 +18,7 @@ PURE_FOLDERS = ("messages", "model", "planner", "decide", "rollout", "sizing")
 PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "logs"),
+    ("errors", "logs", "clock"),
     ("messages", "zookeeper", "nimbus"),
     ("model", "config", "instrument"),
     ("decide", "planner"),

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from builders import two_chains
+
 from doubles.planners import misbehave
 from stormpilot import planner_process
 from stormpilot.errors import UsageError

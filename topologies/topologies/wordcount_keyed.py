@@ -1,4 +1,4 @@
-"""Word count whose counts follow their keys when work moves to another task (docs/nonstop.md of stormpilot)."""
+"""Word count whose counts follow their keys when work moves to another task (docs/concepts/rolling-moves.md)."""
 
 from streamparse import Grouping, Topology
 

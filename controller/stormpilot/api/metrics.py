@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/api.md has the table.
+"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
@@ -7,7 +7,6 @@ submitted again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import stormpilot
+from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import TopologySnapshot, TopologyView
@@ -49,7 +49,7 @@ class Metrics:
         board: ProcessStatus,
         *,
         notifications: Callable[[], tuple[Mapping[str, int], int]] = lambda: ({}, 0),
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = clock.now_ms,
     ):
         self.registry = r = CollectorRegistry()
         self.decisions = _counter(r, "decisions", "Decisions per cycle and topology.", "action", "reason")
@@ -67,7 +67,6 @@ class Metrics:
         self.duration = Histogram(
             "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
         )
-        self._said: dict[str, tuple[str | None, str, str]] = {}
         self._ended: dict[str, tuple[str, int]] | None = None
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
@@ -83,7 +82,7 @@ class Metrics:
         self.published_plans(account)
         for event in account.events:
             self.events.labels(event.topology, event.kind.value).inc()
-        self._answers(looked)
+        self._answers(account)
         self._rollouts(looked)
 
     def published_plans(self, account: CycleReport) -> None:
@@ -97,14 +96,10 @@ class Metrics:
         """The answer to a scrape."""
         return generate_latest(self.registry)
 
-    def _answers(self, looked: CompletedCycle) -> None:
-        seen = looked.observation.seen
-        for topology_id, status in seen.statuses.items():
-            now = (status.plan_id, status.state, status.code)
-            if status.plan_id is not None and topology_id in seen.topologies and self._said.get(topology_id) != now:
-                self.answers.labels(seen.topologies[topology_id].name, status.state, status.code).inc()
-            self._said[topology_id] = now
-        self._said = {t: s for t, s in self._said.items() if t in seen.statuses}
+    def _answers(self, account: CycleReport) -> None:
+        for change in account.status_changes:
+            if change.status.plan_id is not None:
+                self.answers.labels(change.topology, change.status.state, change.status.code).inc()
 
     def _rollouts(self, looked: CompletedCycle) -> None:
         """Count those that ended since the cycle before; what ended before the first cycle was counted then."""
@@ -212,7 +207,7 @@ class _OnScrape(Collector):
         )
         modes = {(t, m): float(m == v.mode) for t, v in views.items() for m in MODES}
         yield _gauge("topology_mode", "1 for the mode of the topology.", ["topology", "mode"], modes)
-        yield per("topology_paused", "1 while paused.", {t: bool({"_all", t} & seen.paused) for t in snapshots})
+        yield per("topology_paused", "1 while paused.", {t: seen.is_paused(t) for t in snapshots})
         tps, share = {}, {}
         for t, v in views.items():
             for placement, value in (("running", v.inter_node_tps), ("planned", v.planned_inter_node_tps)):

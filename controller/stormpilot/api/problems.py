@@ -10,7 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
-from stormpilot.operate.plans import UnknownTopologyError
+from stormpilot.operate.topology_ref import UnknownTopologyError
 from stormpilot.zookeeper.client import ConflictError
 
 log = structlog.get_logger(__name__)

@@ -32,6 +32,7 @@ from stormpilot.operate import (
     plans,
     rollout,
 )
+from stormpilot.operate.topology_ref import UnknownTopologyError
 from stormpilot.planner.explain.explain import Explanation
 
 From = NamedDependency[Source]
@@ -168,13 +169,13 @@ def explain(
 def topology_history(source: From, topology: FromPath[str]) -> list[HistoryStep]:
     """The plans that were published, newest first, each with the decision that led to it; `back` is for rollback."""
     operator = source.operator()
-    return history(operator, plans.topology_id(source.seen(), topology))
+    return history(operator, operator.topology(topology).id)
 
 
 @get("/topologies/{topology:str}/rollout", sync_to_thread=True)
 def topology_rollout(source: From, topology: FromPath[str]) -> RolloutView:
     """How far the plan is that is carried out without restarts, or how the last one ended; 404 where there was none."""
-    found = rollout(source.operator(), plans.topology_id(source.seen(), topology))
+    found = rollout(source.operator(), topology)
     if found is None:
         raise ProblemError(404, "NO_MIGRATION", f"no plan of {topology} was carried out step by step")
     return found
@@ -249,11 +250,17 @@ def router() -> Router:
 
 def _row(source: Source, topology: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = source.status()["topologies"]
-    found: list[dict[str, Any]] = [r for key in ("id", "name") for r in reversed(rows) if r[key] == topology]
-    for row in found:
-        return row
-    names = ", ".join(sorted({r["name"] for r in rows})) or "none"
-    raise plans.UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
+    try:
+        topology_id = source.operator().topology(topology).id
+    except UnknownTopologyError:
+        found = next((r for r in rows if r["id"] == topology), None)  # its snapshot cannot be read
+        if found is None:
+            raise
+        return found
+    found = next((r for r in rows if r["id"] == topology_id), None)
+    if found is None:
+        raise UnknownTopologyError(f"{topology_id} was launched after the status was read")
+    return found
 
 
 def _moves(found: plans.PublishedPlan) -> list[Move]:

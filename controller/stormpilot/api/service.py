@@ -6,12 +6,12 @@ The daemon calls; nothing here waits, and nothing that goes wrong here comes bac
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import structlog
 
+from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, zookeeper_auth
 from stormpilot.decide.report import CycleReport
@@ -160,7 +160,7 @@ class Service:
         if self._metrics is not None:
             self._metrics.cycle_done(looked)
         if self._webhook is not None:
-            for event in self._watch.look(account, observation.seen):
+            for event in self._watch.look(account):
                 self._webhook.offer(event)
 
     @_guarded
@@ -200,4 +200,4 @@ class Service:
 
     def _tell(self, kind: EventKind, text: str, status: Status = "info") -> None:
         if self._webhook is not None:
-            self._webhook.offer(Event(event=kind, status=status, at_ms=int(time.time() * 1000), text=text))
+            self._webhook.offer(Event(event=kind, status=status, at_ms=clock.now_ms(), text=text))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from stormpilot import clock
 from stormpilot.api.board import ProcessStatus
 from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
@@ -38,7 +39,7 @@ class Source:
         board: ProcessStatus,
         zookeeper: ZooKeeper,
         reload: Callable[[], None] | None = None,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = clock.now_ms,
     ):
         self.config = config
         self.board = board

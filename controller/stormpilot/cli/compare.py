@@ -166,7 +166,7 @@ def run_one(
         known = "no plan exists" if answer.proved else "no plan was found"
         text = f"{known} ({answer.constraint}): {answer.text}"
         return Run(planner=name, seed=seed, state="infeasible", time_s=took_s, text=text), None
-    wrong = [f"{v.constraint}: {v.text}" for v in violations(model, answer, left_out=answer.left_out)]
+    wrong = [str(v) for v in violations(model, answer, left_out=answer.left_out)]
     return Run(
         planner=name,
         seed=seed,
@@ -246,7 +246,7 @@ def summed_up(
                 seeds=0,
                 planned=0,
                 metrics=metrics(compiled, compiled.current) | flow_metrics(flow, compiled.current),
-                text=f"it breaks a hard constraint now: {wrong[0].constraint}: {wrong[0].text}" if wrong else "",
+                text=f"it breaks a hard constraint now: {wrong[0]}" if wrong else "",
             )
         )
     rows += [_row(name, [r for r in runs if r.planner == name]) for name in dict.fromkeys(r.planner for r in runs)]

@@ -43,13 +43,14 @@ def explain(
     from stormpilot.observe.reader import Reader
     from stormpilot.operate import Operator
     from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
-    from stormpilot.operate.plans import explained, proposed, topology_id
+    from stormpilot.operate.plans import explained, proposed
+    from stormpilot.operate.topology_ref import topology_ref
 
     settings = None if config is None else load(config)
     where = place(zookeeper, root, config)
     with connected(where) as connection:
         seen = Reader(connection, where.paths).read()
-        i = topology_id(seen, topology)
+        i = topology_ref(seen.topologies, topology).id
         view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
         executors: list[Explanation] = []
         planned: PlanMessage | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stormpilot import clock
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.steer import CommonOptions, do, looking, verb
@@ -48,7 +48,7 @@ def show(
     if not views:
         say("no plan was carried out step by step")
         return
-    now_ms = time.time() * 1000
+    now_ms = clock.now_ms()
     print_table(
         ["topology", "plan", "step", "phase", "since", "without tuples", ""],
         [

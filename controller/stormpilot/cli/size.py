@@ -41,7 +41,7 @@ class Mapping(enum.StrEnum):
     sam = "sam"
 
 
-FileArgument = Annotated[Path, typer.Argument(help="Topology, performance models, VMs: YAML or JSON (docs/sizing.md).")]
+FileArgument = Annotated[Path, typer.Argument(help="Topology, performance models, VMs: YAML or JSON.")]
 RateOption = Annotated[
     float | None, typer.Option("--rate", help="Tuples/s of each source; default: the file's rate_tps.")
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from rich.markup import escape
 
+from stormpilot import clock
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, place, reading
 from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table
 
@@ -23,7 +23,7 @@ def status(
     where = place(zookeeper, root, config)
     with reading(where) as (reader, seen):
         reports, problems = reader.read_loads(sorted(seen.topologies))
-    shown = gather(where.hosts, where.paths, seen, reports, {**seen.problems, **problems}, int(time.time() * 1000))
+    shown = gather(where.hosts, where.paths, seen, reports, {**seen.problems, **problems}, clock.now_ms())
     if output is Format.json:
         print_json(shown)
     else:

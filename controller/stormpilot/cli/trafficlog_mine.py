@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
@@ -115,7 +115,7 @@ def _mined(
 
     settings = spark.settings_of(conf or [])
     by = f"{getpass.getuser()}@{socket.gethostname()}"
-    terms = Terms(config=config, now_ms=int(time.time() * 1000), by=by, log=path)
+    terms = Terms(config=config, now_ms=clock.now_ms(), by=by, log=path)
     with spark.session(master, settings) as session:
         from stormpilot.history.mine import job
         from stormpilot.history.mine.progress import progress

@@ -44,7 +44,6 @@ def mode(
     if (topology is None) != everything:
         raise UsageError("name a topology, or say --all")
     operate.check_mode(mode)
-    _checked(topology)
     do(how, lambda o: operate.mode(o, mode, topology))
 
 
@@ -53,7 +52,6 @@ def pause(how: CommonOptions, topology: AnyTopology = None) -> None:
     """Publish and apply nothing new, until `resume`; what runs goes on."""
     from stormpilot import operate
 
-    _checked(topology)
     do(how, lambda o: operate.pause(o, topology))
 
 
@@ -62,7 +60,6 @@ def resume(how: CommonOptions, topology: AnyTopology = None) -> None:
     """End a pause."""
     from stormpilot import operate
 
-    _checked(topology)
     do(how, lambda o: operate.resume(o, topology))
 
 
@@ -190,9 +187,3 @@ def _component(what: str) -> tuple[str, int | None]:
     if not task.isdigit():
         raise UsageError(f"{what!r}: expected COMPONENT or COMPONENT/TASK, with the number of a task")
     return component, int(task)
-
-
-def _checked(topology: str | None) -> None:
-    from stormpilot.operate import topology_name
-
-    topology_name(topology)

@@ -12,7 +12,7 @@ MoveStrategyName = Literal["auto", "restart", "rolling"]
 
 
 class RolloutSection(Section, frozen=True, kw_only=True):
-    """Rolling moves: route around a worker, let it drain, move it, route back (docs/nonstop.md)."""
+    """Rolling moves: route around a worker, let it drain, move it, route back (docs/concepts/rolling-moves.md)."""
 
     peer_limit_ratio: Annotated[
         float,

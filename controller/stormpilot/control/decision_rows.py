@@ -1,4 +1,4 @@
-"""What a cycle decided, and what became of earlier decisions, as rows of the traffic log (`history/schema.py`)."""
+"""Decisions of a cycle and outcomes of earlier ones, as rows of the traffic log (`trafficlog/schema.py`)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 
 
-def decision_row(account: CycleReport, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
+def decision_row(report: CycleReport, topology_id: str, epoch: int, took_ms: float) -> dict[str, object]:
     """The row of `decisions` of one topology and cycle."""
-    d = account.decisions[topology_id]
-    entry = account.plans.get(topology_id)
+    d = report.decisions[topology_id]
+    entry = report.plans.get(topology_id)
     plan = None if entry is None else entry.plan
     return {
-        "at": account.at_ms,
+        "at": report.at_ms,
         "topology_id": topology_id,
-        "topology_name": account.names[topology_id],
-        "mode": account.modes[topology_id],
+        "topology_name": report.names[topology_id],
+        "mode": report.modes[topology_id],
         "action": d.action,
         "reason": d.reason.value,
         "text": d.text,
@@ -39,14 +39,14 @@ def decision_row(account: CycleReport, topology_id: str, epoch: int, took_ms: fl
     }
 
 
-def outcome_row(account: CycleReport, move: MoveState) -> dict[str, object]:
+def outcome_row(report: CycleReport, move: MoveState) -> dict[str, object]:
     """The row of `outcomes` of a move that ended, with how long it took where that is known."""
-    restart = next((r for r in account.restarts if r.plan_id == move.plan_id), None)
+    restart = next((r for r in report.restarts if r.plan_id == move.plan_id), None)
     spent = next((s for s in move.spent if s.at_ms == move.published_at_ms), None)
     row: dict[str, object] = {
-        "at": account.at_ms,
+        "at": report.at_ms,
         "topology_id": move.topology_id,
-        "topology_name": account.names.get(move.topology_id),
+        "topology_name": report.names.get(move.topology_id),
         "plan_id": move.plan_id,
         "published_at": move.published_at_ms,
         "metric": move.metric,

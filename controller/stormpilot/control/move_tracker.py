@@ -1,132 +1,74 @@
-"""Follows what became of our moves: steps the effect check of every topology, and times the restarts."""
+"""Verifies our moves: steps the effect check of every topology, and measures the restarts."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
 
-from stormpilot.config import Config
-from stormpilot.decide.admit import TopologyState, admit_rollback
-from stormpilot.decide.budget import moved_executors
+from stormpilot.control.current_config import CurrentConfig
+from stormpilot.control.outbox import Outbox
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
-from stormpilot.decide.events import Event
-from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.core import EffectPart, Restart
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.load import own_load_ratio
-from stormpilot.model.subset import part
-from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
-from stormpilot.model.violations import violations
+from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.publisher import Publisher
 
 log = structlog.get_logger(__name__)
 
 
-SOFT_ON_THE_WAY_BACK = frozenset({"cpu", "memory", "workers"})
-"""What the placement before a move may break: it did when it ran."""
-
-
-@dataclass(frozen=True)
-class RollbackDecision:
-    """What happens with a topology whose last move made it worse; `plan` is the former placement, None: held."""
-
-    decision: Decision
-    plan: Plan | None = None
-
-
 @dataclass
 class MoveTracker:
-    """The moves of this leadership, by topology id, and how long all those that we know of took.
+    """The verification of the moves of this leadership; `restarts` is how long all those that we know of took."""
 
-    `ended` gathers moves of which it is known what became of them, for who records them to take away.
-    """
-
-    config: Config
+    current: CurrentConfig
     publisher: Publisher
-    moves: dict[str, MoveState] = field(default_factory=dict)
+    outbox: Outbox
     restarts: tuple[Restart, ...] = ()
-    ended: list[MoveState] = field(default_factory=list)
     _begun: bool = False
 
-    def look(self, observation: Observation, running: Mapping[str, Mapping[str, float]]) -> list[Event]:
-        """One cycle: take in what is seen, write what changed, and say what an operator is to be told.
+    def observe(
+        self, observation: Observation, model: Model, running: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, MoveState]:
+        """Take in one observation and write what changed; the state of every topology's last move, by its id.
 
         `running` are the metrics of the topologies that are measured now.
         """
-        assert observation.belief is not None
-        if not self._begun and observation.seen.controller is not None:
-            self.restarts = tuple(observation.seen.controller.restarts[-KEPT_RESTARTS:])
+        snapshot = observation.seen
+        if not self._begun and snapshot.controller is not None:
+            self.restarts = tuple(snapshot.controller.restarts[-KEPT_RESTARTS:])
         self._begun = True
-        events: list[Event] = []
-        model = observation.belief.model
-        self.moves = {t.id: observation.seen.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
+        moves = {t.id: snapshot.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
         for topology in model.topologies:
-            before = self.moves[topology.id]
+            before = moves[topology.id]
             if before.phase == "none":
                 continue
             timed = self._timed(before, topology, observation)
-            after, told = step(
-                timed, self._facts(timed, topology, observation, model, running.get(topology.id)), self.config.verify
-            )
-            events += told
+            facts = self._facts(timed, topology, observation, model, running.get(topology.id))
+            after, events = step(timed, facts, self.current.config.verify)
+            self.outbox.add(events)
             if after is not before:
-                self.keep(after)
+                self._keep(after)
+                moves[topology.id] = after
             if before.phase in ("moving", "measuring") and after.phase in ("none", "rollback"):
-                self.ended.append(after)
-        return events
+                self.outbox.ended.append(after)
+        return moves
 
-    def rollbacks(
-        self,
-        states: Mapping[str, TopologyState],
-        observation: Observation,
-        model: Model,
-        lost: tuple[list[str], int],
-        events: list[Event],
-    ) -> dict[str, RollbackDecision]:
-        """What goes back to where it was before a move that made it worse, or why it does not yet.
+    def give_up_rollback(self, move: MoveState, topology: Topology, observation: Observation, why: str) -> str:
+        """Keep what runs, since the former placement is not possible any more; the sentence about it."""
+        given_up, events = give_up_rollback(move, self._facts_unmeasured(topology, observation), why)
+        self._keep(given_up)
+        self.outbox.add(events)
+        return given_up.text
 
-        A placement that is not possible any more is given up, and told in `events`.
-        """
-        found = {}
-        for t, subject in states.items():
-            move = self.moves[t]
-            if move.phase != "rollback":
-                continue
-            refusal = admit_rollback(subject, *lost, self.config.decide)
-            if refusal is not None:
-                found[t] = RollbackDecision(refusal)
-                continue
-            workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in move.former]
-            former = TopologyPlan(id=t, workers=workers)
-            plan = Plan(planner="rollback", topologies=[former])
-            wrong = [v for v in violations(part(model, {t}), plan) if v.constraint not in SOFT_ON_THE_WAY_BACK]
-            if wrong:
-                why = f"{wrong[0].constraint}: {wrong[0].text}"
-                given_up, told = give_up_rollback(move, self.facts(subject.topology, observation), why)
-                self.keep(given_up)
-                events += told
-                continue
-            decision = Decision(
-                t,
-                "publish",
-                Reason.ROLLBACK_EFFECT,
-                move.text,
-                move.measured,
-                move.before,
-                moved_executors=len(moved_executors(subject.topology, former)),
-            )
-            found[t] = RollbackDecision(decision, plan)
-        return found
-
-    def keep(self, state: MoveState) -> None:
+    def _keep(self, state: MoveState) -> None:
         """Write a state, and into the history what a judged move won."""
-        self.moves[state.topology_id] = state
         self.publisher.follow(state)
         if state.judged_at_ms is not None and state.plan_id is not None and state.metric is not None:
             assert state.before is not None
@@ -143,16 +85,16 @@ class MoveTracker:
             )
             self.publisher.judge(state.topology_id, state.plan_id, effect)
 
-    def facts(self, topology: Topology, observation: Observation) -> Facts:
-        """What is seen of a topology, without measurements."""
-        seen = observation.seen
-        published = seen.plans.get(topology.id)
+    def _facts_unmeasured(self, topology: Topology, observation: Observation) -> Facts:
+        """The facts about a topology, without measurements."""
+        snapshot = observation.seen
+        published = snapshot.plans.get(topology.id)
         plan = None if published is None else published.message
         return Facts(
             topology=topology.name,
             now_ms=observation.at_ms,
             plan_id=None if plan is None else plan.plan_id,
-            status=seen.statuses.get(topology.id),
+            status=snapshot.statuses.get(topology.id),
         )
 
     def _facts(
@@ -163,7 +105,7 @@ class MoveTracker:
         model: Model,
         running: Mapping[str, float] | None,
     ) -> Facts:
-        facts, now_ms = self.facts(topology, observation), observation.at_ms
+        facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
         since_ms = observation.since_ms[topology.id]
         if not running or state.metric is None or state.applied_at_ms is None or since_ms < state.applied_at_ms:
             return facts  # not measured, or partly under the placement before
@@ -171,7 +113,7 @@ class MoveTracker:
         if throughput_tps <= 0:
             return facts
         measured_s = (now_ms - since_ms) / 1000
-        if measured_s >= self.config.load.window_s * (1 - WINDOW_SLACK):
+        if measured_s >= self.current.config.load.window_s * (1 - WINDOW_SLACK):
             measured_s = max(measured_s, state.window_s)  # windows were longer before a new configuration
         measured = running["inter_node_share"]
         if state.metric == "load_ratio":
@@ -194,14 +136,14 @@ class MoveTracker:
                 plan_id=state.plan_id or "",
                 topology=topology.name,
                 at_ms=observation.at_ms,
-                applied_s=(state.applied_at_ms - state.published_at_ms) / 1000,
-                recovery_s=(max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
+                applied_s=max(0, state.applied_at_ms - state.published_at_ms) / 1000,
+                recovery_s=max(0, max(returns[task].at_ms for task in expected) - state.published_at_ms) / 1000,
                 downtime_s=statistics.median(returns[task].downtime_s for task in expected),
                 tasks=len(expected),
             )
             self.restarts = (*self.restarts, restart)[-KEPT_RESTARTS:]
             log.info(
-                "move timed",
+                "restart measured",
                 topology=topology.name,
                 plan=restart.plan_id,
                 applied_s=round(restart.applied_s, 1),

@@ -1,173 +1,184 @@
-"""What a cycle decided goes out: plans as one round, plans that restart nothing as rollouts, proposal beside."""
+"""Dispatch of what a cycle decided: plans as one plan set, plans that restart nothing as rollouts, proposals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
-from stormpilot.control.move_tracker import MoveTracker
+from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
-from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.situation import Situation
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
 from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.move_strategy import MoveStrategy
-from stormpilot.decide.reasons import Reason, skip
-from stormpilot.decide.report import CycleReport
+from stormpilot.decide.origin import PlanOrigin
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.report import Outcome
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import BasedOn, HistoryEntry, WorkerPart
+from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
-from stormpilot.model.subset import with_plans
-from stormpilot.model.values import Topology, TopologyPlan, Worker
-from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Step
 
 
-@dataclass
+@dataclass(frozen=True)
 class PlanDispatcher:
     """One per leadership; `new_id` makes unique ids, `name` is the controller's."""
 
     publisher: Publisher
-    request_handler: RequestHandler
-    move_tracker: MoveTracker
-    evaluator: PlanEvaluator
+    records: AuditRecords
     rollout_runner: RolloutRunner
     name: str
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
 
-    def publish(self, verdict: Verdict, observation: Observation, account: CycleReport) -> None:
-        """Write what is to be published and what is proposed; what could not be written is held in `account`."""
-        for action in ("publish", "advise"):
-            ids = [t for t in verdict.plans if verdict.decisions[t].action == action]
-            if action == "publish":
-                ids = self._roll(ids, verdict, observation, account)
-            if not ids:
-                continue
-            entries = self._entries(ids, action, verdict, observation, account)
-            try:
-                if action == "publish":
-                    self._publish(entries, verdict, observation, account)
-                else:
-                    self.publisher.advise(entries)
-            except ConflictError as e:
-                account.decisions.update({t: skip(t, Reason.NOT_PUBLISHED, str(e)) for t in ids})
+    def publish(self, verdict: Verdict, situation: Situation) -> Outcome:
+        """Write what is to be published and what is proposed; what could not be written is skipped."""
+        planner = verdict.plan.planner if verdict.plans else ""
+        outcome = Outcome(
+            verdict.decisions, verdict.memory, placements=verdict.plans, models=verdict.models, planner=planner
+        )
+        left, outcome = self._begin_rollouts(_with_action(verdict, "publish"), verdict, situation, outcome)
+        if left:
+            outcome = self._publish(left, verdict, situation, outcome)
+        if proposed := _with_action(verdict, "advise"):
+            outcome = self._propose(proposed, verdict, situation, outcome)
+        return outcome
 
-    def _roll(self, ids: Sequence[str], verdict: Verdict, observation: Observation, account: CycleReport) -> list[str]:
+    def _publish(self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
+        """Plans that restart workers, as one plan set."""
+        entries = self._entries(ids, verdict, situation, outcome.decisions)
+        moves = {t: _to_verify(e, verdict, situation) for t, e in entries.items()}
+        also = {
+            t: [
+                *self._records(e, verdict, situation),
+                *self.rollout_runner.closing(t, e.plan.plan_id, situation.observation),
+            ]
+            for t, e in entries.items()
+        }
+        versions = {t: p.version for t, p in situation.snapshot.plans.items()}
+        try:
+            self.publisher.publish([*entries.values()], versions, [*moves.values()], also)
+        except ConflictError as e:
+            return _not_written(ids, e, outcome)
+        return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
+
+    def _propose(self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
+        entries = self._entries(ids, verdict, situation, outcome.decisions, proposal=True)
+        try:
+            self.publisher.advise([*entries.values()])
+        except ConflictError as e:
+            return _not_written(ids, e, outcome)
+        return outcome
+
+    def _begin_rollouts(
+        self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome
+    ) -> tuple[list[str], Outcome]:
         """Begin rollouts for the plans that restart nothing; which are left, to be published as they are."""
-        assert observation.belief is not None
-        gone_out = {t: _placement(e.plan.workers, t) for t, e in account.plans.items()}
-        model = with_plans(observation.belief.model, gone_out)
-        running = {t.id: t for t in model.topologies}
-        moving = {t: verdict.plans[t] for t in ids if account.decisions[t].moved_executors}
-        ways = self.evaluator.ways(model, running, moving, observation.seen)
+        moving = {t: verdict.plans[t] for t in ids if outcome.decisions[t].moved_executors}
+        ways = PlanEvaluator(situation).ways(moving)
         left = []
         for t in ids:
             way = ways.get(t)
             if way is None:
                 left.append(t)
                 continue
-            decision = account.decisions[t]
+            decision = outcome.decisions[t]
             if decision.manner is None or decision.manner.how != way.manner.how:
-                decision = account.decisions[t] = replace(decision, manner=way.manner)
+                decision = replace(decision, manner=way.manner)
+                outcome = _decided(decision, outcome)
             if (refusal := unwanted(decision)) is not None:
-                account.decisions[t] = refusal
-            elif not way.steps or not self._begin(running[t], way, verdict, observation, account):
+                outcome = _decided(refusal, outcome)
+            elif not way.steps:
                 left.append(t)
-        return left
+            else:
+                try:
+                    outcome = self._begin_rollout(t, way, verdict, situation, outcome)
+                except UsageError as e:
+                    restart = MoveStrategy("restart", f"its steps cannot be written: {e}")
+                    outcome = _decided(replace(decision, manner=restart), outcome)
+                    left.append(t)
+        return left, outcome
 
-    def _begin(
-        self, topology: Topology, way: RolloutSteps, verdict: Verdict, observation: Observation, account: CycleReport
-    ) -> bool:
-        """Write a rollout; False where it is too large to be written."""
-        t, decision = topology.id, account.decisions[topology.id]
-        (entry,) = self._entries([t], "publish", verdict, observation, account)
+    def _begin_rollout(
+        self, t: str, way: RolloutSteps, verdict: Verdict, situation: Situation, outcome: Outcome
+    ) -> Outcome:
+        """Write a rollout; `UsageError` where it is too large to be written."""
+        observation, decision = situation.observation, outcome.decisions[t]
+        entry = self._entries([t], verdict, situation, outcome.decisions)[t]
         window_s = (observation.at_ms - observation.since_ms[t]) / 1000
+        topology = situation.topologies[t].topology
+        steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
         try:
-            steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
-        except UsageError as e:
-            account.decisions[t] = replace(
-                decision, manner=MoveStrategy("restart", f"its steps cannot be written: {e}")
-            )
-            return False
-        try:
-            self.publisher.write([*steps, *self._beside(entry, account, observation.seen)])
+            self.publisher.write([*steps, *self._records(entry, verdict, situation)])
         except ConflictError as e:
-            account.decisions[t] = skip(t, Reason.NOT_PUBLISHED, str(e))
-            return True
-        account.plans[t] = entry
-        return True
-
-    def _publish(
-        self, entries: Sequence[HistoryEntry], verdict: Verdict, observation: Observation, account: CycleReport
-    ) -> None:
-        seen = observation.seen
-        moves = [self._followed(e, verdict, observation) for e in entries]
-        also = {}
-        for e in entries:
-            t = e.plan.topology_id
-            also[t] = [*self._beside(e, account, seen), *self.rollout_runner.closing(t, e.plan.plan_id, observation)]
-        self.publisher.publish(entries, {t: p.version for t, p in seen.plans.items()}, moves, also)
-        self.move_tracker.moves.update((m.topology_id, m) for m in moves)
-        account.plans.update((e.plan.topology_id, e) for e in entries)
+            return _not_written([t], e, outcome)
+        return replace(outcome, plans={**outcome.plans, t: entry})
 
     def _entries(
-        self, ids: Sequence[str], action: str, verdict: Verdict, observation: Observation, account: CycleReport
-    ) -> list[HistoryEntry]:
-        """The plans of one round."""
-        seen = observation.seen
+        self,
+        ids: Sequence[str],
+        verdict: Verdict,
+        situation: Situation,
+        decisions: Mapping[str, Decision],
+        *,
+        proposal: bool = False,
+    ) -> dict[str, HistoryEntry]:
+        """The plans of one plan set, by topology id; a proposal gets an id of its own."""
+        observation = situation.observation
         plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
-        entries = []
+        entries = {}
         for t in ids:
             based_on = BasedOn(
-                snapshot_version=seen.topologies[t].version,
+                snapshot_version=situation.snapshot.topologies[t].version,
                 window_from_ms=observation.since_ms[t],
                 window_to_ms=observation.at_ms,
             )
-            decision = account.decisions[t]
-            plan_id = (self.request_handler.plan_id(t) if action == "publish" else None) or f"p-{self.new_id()}"
-            message = plan_message(verdict.plans[t], verdict.plan, decision, plan_set, plan_id, based_on)
-            entry = history_entry(message, decision, self.name)
-            entries.append(msgspec.structs.replace(entry, approved_by=self.request_handler.approver(t)))
+            origin = verdict.origins.get(t, PlanOrigin())
+            plan_id = (None if proposal else origin.plan_id) or f"p-{self.new_id()}"
+            message = plan_message(verdict.plans[t], verdict.plan, decisions[t], plan_set, plan_id, based_on)
+            entry = history_entry(message, decisions[t], self.name)
+            entries[t] = msgspec.structs.replace(entry, approved_by=origin.approver)
         return entries
 
-    def _beside(self, entry: HistoryEntry, account: CycleReport, seen: StoreSnapshot) -> list[Step]:
+    def _records(self, entry: HistoryEntry, verdict: Verdict, situation: Situation) -> list[Step]:
         t = entry.plan.topology_id
-        former = seen.plans[t].message if t in seen.plans else None
-        return self.request_handler.beside(entry, None if former is None else former.plan_id, account.models.get(t))
-
-    def _followed(self, entry: HistoryEntry, verdict: Verdict, observation: Observation) -> MoveState:
-        """What is to be followed of a plan that is published now."""
-        assert observation.belief is not None
-        t, message = entry.plan.topology_id, entry.plan
-        topology = next(x for x in observation.belief.model.topologies if x.id == t)
-        decision, placement = verdict.decisions[t], verdict.plans[t]
-        moved = moved_executors(topology, placement) if decision.moved_executors else []
-        return published(
-            self.move_tracker.moves[t],
-            plan_id=message.plan_id,
-            reason=decision.reason.value,
-            now_ms=message.created_at_ms,
-            window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
-            moved=moved,
-            workers=restarted_workers(topology, placement),
-            former=_parts(as_it_runs(topology)),
-            promise=decision.promise,
-        )
+        return self.records.of_plan(entry, verdict.origins.get(t, PlanOrigin()), verdict.models.get(t), situation)
 
 
-def _parts(plan: TopologyPlan) -> list[WorkerPart]:
-    return [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers]
+def _with_action(verdict: Verdict, action: str) -> list[str]:
+    return [t for t in verdict.plans if verdict.decisions[t].action == action]
 
 
-def _placement(workers: Sequence[WorkerPart], topology_id: str) -> TopologyPlan:
-    own = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in workers]
-    return TopologyPlan(id=topology_id, workers=own)
+def _decided(decision: Decision, outcome: Outcome) -> Outcome:
+    return replace(outcome, decisions={**outcome.decisions, decision.topology_id: decision})
+
+
+def _not_written(ids: Sequence[str], conflict: ConflictError, outcome: Outcome) -> Outcome:
+    skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(conflict)) for t in ids}
+    return replace(outcome, decisions={**outcome.decisions, **skipped})
+
+
+def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> MoveState:
+    """What is verified of a plan that is published now."""
+    t, message, observation = entry.plan.topology_id, entry.plan, situation.observation
+    topology = situation.topologies[t].topology
+    decision, placement = verdict.decisions[t], verdict.plans[t]
+    return published(
+        situation.moves[t],
+        plan_id=message.plan_id,
+        reason=decision.reason.value,
+        now_ms=message.created_at_ms,
+        window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
+        moved=moved_executors(topology, placement) if decision.moved_executors else [],
+        workers=restarted_workers(topology, placement),
+        former=as_it_runs(topology).workers,
+        promise=decision.promise,
+    )

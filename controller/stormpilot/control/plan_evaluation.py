@@ -1,4 +1,4 @@
-"""Works out for the cycle how plans are carried out: by rolling moves, or by restarts (`migrate/manner.py`)."""
+"""Evaluation of plans with the way in which they are carried out: by rolling moves or by restarts."""
 
 from __future__ import annotations
 
@@ -7,119 +7,112 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stormpilot.config import Config
+from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.evaluate import Criteria
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.routes import Routes
 from stormpilot.model.subset import traffic_of_each
-from stormpilot.model.values import Model, Plan, Topology, TopologyPlan
-from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
-from stormpilot.rollout.peer_capacity import routable
+from stormpilot.rollout.peer_capacity import Routable, routable
 
-BY_CHOICE = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.GAIN_BELOW_COST, Reason.GAIN_NOT_SUSTAINED})
-"""Decisions for which a plan that restarts nothing may be the better one."""
-UNWANTED = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR, Reason.REBALANCED, Reason.OTD})
-"""Reasons that never restart workers with `decide.move_strategy: rolling`; relief and requests may."""
 PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
 
 
-@dataclass
+@dataclass(frozen=True)
+class PlanningTask:
+    """Topologies that are planned together, what their plans are judged by, and a planner for another try.
+
+    `model` is their part of the cluster, in which plans are judged.
+    """
+
+    states: Mapping[str, TopologyState]
+    model: Model
+    criteria: Criteria
+    plan: PlanOne
+
+
+@dataclass(frozen=True)
 class PlanEvaluator:
-    """One per leadership."""
+    """Evaluates plans in one situation."""
 
-    config: Config
+    situation: Situation
 
-    def ways(
-        self, model: Model, running: Mapping[str, Topology], plans: Mapping[str, TopologyPlan], seen: StoreSnapshot
-    ) -> dict[str, RolloutSteps]:
-        """How each of these plans is carried out; nothing for topologies of `running` that do not, or in part."""
-        found, edges = {}, traffic_of_each(model)
+    def ways(self, plans: Mapping[str, TopologyPlan]) -> dict[str, RolloutSteps]:
+        """How each of these plans is carried out; nothing for topologies that do not run, or only in part."""
+        situation, config = self.situation, self.situation.config
+        found, edges = {}, traffic_of_each(situation.model)
+        routables = self._routables(plans)
         for t, plan in plans.items():
-            topology = running.get(t)
-            if topology is None or t not in seen.topologies or not topology.assignment:
+            state = situation.topologies.get(t)
+            if state is None or t not in routables or not state.placed or not state.topology.assignment:
                 continue
-            if len(topology.assignment) == len(topology.executors):
-                can = routable(seen.topologies[t], _table(t, seen))
-                own = msgspec.structs.replace(model, traffic=edges[t])
-                found[t] = way(own, plan, can, self.config.decide.move_strategy, self.config.rollout)
+            own = msgspec.structs.replace(situation.cluster_for({t}), traffic=edges[t])
+            found[t] = way(own, plan, routables[t], config.decide.move_strategy, config.rollout)
         return found
 
-    def judged(
-        self,
-        model: Model,
-        standing: Model,
-        states: Mapping[str, TopologyState],
-        plan: Plan,
-        memory: Memory,
-        terms: Criteria,
-        seen: StoreSnapshot,
-        plan_one: PlanOne,
-    ) -> Verdict:
-        """What is decided of a plan, or of one that leaves the workers alone that cannot be emptied, if that wins more.
-
-        `model` has all topologies, `standing` those of the plan alone.
-        """
-        running = {t: s.topology for t, s in states.items()}
-
-        def judged(made: Plan) -> tuple[Verdict, float]:
-            """What is decided of a plan, and what it wins."""
-            ways = self.ways(model, running, {tp.id: tp for tp in made.topologies}, seen)
-            evaluator = {t: w.manner for t, w in ways.items()}
-            verdict = judge(standing, states, made, memory, replace(terms, evaluator=evaluator))
-            moving = [d for d in verdict.decisions.values() if _moves(d)]
-            return verdict, sum(_net(d, self.config.decide.payback_s) for d in moving)
-
-        verdict, net = judged(plan)
-        tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason in BY_CHOICE]
+    def judged(self, task: PlanningTask, plan: Plan) -> Verdict:
+        """The verdict on a plan, or on one that leaves alone the workers that cannot be emptied, if that wins more."""
+        verdict, net = self._judged(task, plan)
+        tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason.row.try_rolling]
         if not tried:
             return self._wanted(verdict)
-        routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in states}
-        closed, why = with_closed_workers(standing, routables, self.config.rollout)
-        if closed is standing or not set(tried) & set(why):
+        closed, why = with_closed_workers(task.model, self._routables(task.states), self.situation.config.rollout)
+        if closed is task.model or not set(tried) & set(why):
             return self._wanted(verdict)
-        other = plan_one(closed)
+        other = task.plan(closed)
         if not isinstance(other, Plan):
             return self._wanted(verdict)
-        second, second_net = judged(other)
+        second, second_net = self._judged(task, other)
         first = self._wanted(verdict)
         acts = {d.action for d in first.decisions.values()} != {"skip"}
         if not any(_moves(d) for d in second.decisions.values()) or (acts and second_net <= net):
             return first
-        said = {
+        decisions = {
             t: replace(d, manner=replace(d.manner, text=f"{d.manner.text}; {_left(why[t])}", fixed=why[t]))
             if t in why and d.manner is not None
             else d
             for t, d in second.decisions.items()
         }
-        return self._wanted(replace(second, decisions=said))
+        return self._wanted(replace(second, decisions=decisions))
 
-    def switches(self, model: Model, verdict: Verdict, seen: StoreSnapshot) -> bool:
+    def _judged(self, task: PlanningTask, plan: Plan) -> tuple[Verdict, float]:
+        """The verdict on a plan, and how many tuples it wins."""
+        ways = self.ways({tp.id: tp for tp in plan.topologies})
+        criteria = replace(task.criteria, strategies={t: w.manner for t, w in ways.items()})
+        verdict = judge(task.model, task.states, plan, self.situation.memory, criteria)
+        moving = [d for d in verdict.decisions.values() if _moves(d)]
+        return verdict, sum(_net(d, self.situation.config.decide.payback_s) for d in moving)
+
+    def switches(self, verdict: Verdict) -> bool:
         """Whether the plans of a verdict are carried out by giving tuples to executors that stand by alone."""
-        ways = self.ways(model, {t.id: t for t in model.topologies}, verdict.plans, seen)
+        ways = self.ways(verdict.plans)
         return all(t in ways and any(s.switches for s in ways[t].steps) for t in verdict.plans)
 
-    def closed(self, model: Model, topology_ids: Collection[str], seen: StoreSnapshot) -> Model:
+    def closed(self, model: Model, topology_ids: Collection[str]) -> Model:
         """The model in which workers of these topologies that cannot be emptied stay as they are."""
-        if self.config.decide.move_strategy == "restart":
+        if self.situation.config.decide.move_strategy == "restart":
             return model
-        routables = {t: routable(seen.topologies[t], _table(t, seen)) for t in topology_ids if t in seen.topologies}
-        return with_closed_workers(model, routables, self.config.rollout)[0]
+        return with_closed_workers(model, self._routables(topology_ids), self.situation.config.rollout)[0]
+
+    def _routables(self, topology_ids: Collection[str]) -> dict[str, Routable]:
+        """What of these topologies can be routed now."""
+        snapshot = self.situation.snapshot
+        tables = {t: v.message for t, v in snapshot.tables.items()}
+        return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
 
     def _wanted(self, verdict: Verdict) -> Verdict:
         """The verdict without plans by choice that need restarts, where those are not wanted."""
-        held = {t: no for t, d in verdict.decisions.items() if (no := unwanted(d)) is not None}
-        plans = {t: p for t, p in verdict.plans.items() if t not in held}
-        return replace(verdict, decisions={**verdict.decisions, **held}, plans=plans) if held else verdict
+        refused = {t: no for t, d in verdict.decisions.items() if (no := unwanted(d)) is not None}
+        plans = {t: p for t, p in verdict.plans.items() if t not in refused}
+        return replace(verdict, decisions={**verdict.decisions, **refused}, plans=plans) if refused else verdict
 
 
 def unwanted(decision: Decision) -> Decision | None:
     """The decision not to, where a plan by choice needs restarts and those are not wanted; None: it may be."""
     manner = decision.manner
-    if manner is None or not manner.forbidden or decision.reason not in UNWANTED or not _moves(decision):
+    if manner is None or not manner.forbidden or decision.reason.row.may_restart or not _moves(decision):
         return None
     text = f"{decision.text}; {manner.text}, and decide.move_strategy is rolling"
     return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)
@@ -144,8 +137,3 @@ def _left(why: tuple[str, ...]) -> str:
     return f"{len(why)} workers stay as they are, since they cannot be emptied ({why[0]}" + (
         f", and {len(why) - 1} more)" if len(why) > 1 else ")"
     )
-
-
-def _table(t: str, seen: StoreSnapshot) -> Routes | None:
-    kept = seen.tables.get(t)
-    return None if kept is None else kept.message

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from stormpilot.config import Config
+from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.reasons import Reason
 from stormpilot.model.subset import with_survivors_fixed
 from stormpilot.model.values import (
@@ -42,6 +42,8 @@ TINY = Model(
     traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
 )
 
+PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
+"""A plan of every topology of a model, or the reason for which there is none."""
 Params = Mapping[str, float | int | str | bool | None]
 
 
@@ -61,13 +63,11 @@ class Compute(Protocol):
 
 
 @dataclass
-class Planners:
-    """`planner` plans what runs, `first_planner` what was never placed."""
+class PlannerClient:
+    """Asks the planner of the configuration in force, and another one for first plans."""
 
-    config: Config
+    current: CurrentConfig
     compute: Compute
-    planner: str
-    first_planner: str
     _failure: str = ""
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
@@ -75,7 +75,8 @@ class Planners:
 
         By `choice` where one is given, but for first plans.
         """
-        settings, planner = self.config.planner, self.first_planner if first else self.planner
+        current = self.current
+        settings, planner = current.config.planner, current.first_planner if first else current.planner
         params = {} if first else settings.params
         if choice is not None and not first:
             planner, params = choice.planner, dict(choice.params)
@@ -98,7 +99,7 @@ class Planners:
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
         if wrong:
-            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0].constraint}: {wrong[0].text}"
+            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0]}"
         return plan
 
     def plan_with_room(

@@ -1,4 +1,4 @@
-"""What a cycle leaves behind: the controller's state for `stormpilot status`, and rows in the traffic log."""
+"""Records of cycles: the controller's state for `stormpilot status`, and rows in the traffic log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 import stormpilot
-from stormpilot.config import Config
+from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
@@ -33,9 +33,8 @@ class Recorder:
     `counters` tells what the observer did not believe, cumulative.
     """
 
-    config: Config
+    current: CurrentConfig
     name: str
-    planner: str
     started_at_ms: int
     cycles: int = 0
     state: ControllerState | None = None
@@ -46,14 +45,14 @@ class Recorder:
     _failing: bool = False
 
     def __post_init__(self) -> None:
-        settings = self.config.traffic_log
+        settings = self.current.config.traffic_log
         if settings.dir is not None:
             self._traffic_log = kept = TrafficLog(settings.dir)
             self._guarded(lambda: retention.remove_leftovers(kept.place))
 
     def record(
         self,
-        account: CycleReport,
+        report: CycleReport,
         observation: Observation,
         epoch: int,
         counters: Mapping[str, int],
@@ -62,33 +61,33 @@ class Recorder:
     ) -> None:
         """Record a cycle; `put` writes the controller's `state`."""
         self.cycles += 1
-        self._to_traffic_log(account, observation, epoch, took_ms)
-        for t, d in account.decisions.items():
+        self._to_traffic_log(report, observation, epoch, took_ms)
+        for t, d in report.decisions.items():
             key = (d.action, d.reason)
             if self._since.get(t, (None, 0))[0] != key:
                 self._since[t] = (key, observation.at_ms)
-        self._since = {t: s for t, s in self._since.items() if t in account.decisions}
+        self._since = {t: s for t, s in self._since.items() if t in report.decisions}
         readiness = {} if observation.belief is None else observation.belief.readiness
-        views = account.views(readiness, {t: at_ms for t, (_, at_ms) in self._since.items()})
+        views = report.views(readiness, {t: at_ms for t, (_, at_ms) in self._since.items()})
         problems = [why for _, why in sorted(observation.seen.problems.items())]
-        event, fields = account.sentence(took_ms)
+        event, fields = report.sentence(took_ms)
         self.state = ControllerState(
             controller=self.name,
             version=stormpilot.__version__,
             epoch=epoch,
             started_at_ms=self.started_at_ms,
             written_at_ms=observation.at_ms,
-            period_s=self.config.cycle.period_s,
+            period_s=self.current.config.cycle.period_s,
             cycles=self.cycles,
-            planner=self.planner,
+            planner=self.current.planner,
             sentence=line(event, fields),
             problems=problems[:20],
             counters={**counters, **self._log_counters()},
             topologies=views,
-            restarts=list(account.restarts),
+            restarts=list(report.restarts),
             task_refresh_s=None
-            if self.config.decide.move_strategy == "restart"
-            else self.config.rollout.task_refresh_s,
+            if self.current.config.decide.move_strategy == "restart"
+            else self.current.config.rollout.task_refresh_s,
         )
         put(encode(self.state))
 
@@ -100,9 +99,9 @@ class Recorder:
             epoch=epoch,
             started_at_ms=self.started_at_ms,
             written_at_ms=self.started_at_ms,
-            period_s=self.config.cycle.period_s,
+            period_s=self.current.config.cycle.period_s,
             cycles=self.cycles,
-            planner=self.planner,
+            planner=self.current.planner,
             sentence="",
         )
         put(encode(msgspec.structs.replace(last, sentence=f"{FAILED}{why[:MOST_CHARACTERS]}")))
@@ -116,19 +115,19 @@ class Recorder:
         kept = self._traffic_log
         return {} if kept is None else {"log_rows_written": kept.rows_written, "log_rows_lost": kept.rows_lost}
 
-    def _to_traffic_log(self, account: CycleReport, observation: Observation, epoch: int, took_ms: float) -> None:
+    def _to_traffic_log(self, report: CycleReport, observation: Observation, epoch: int, took_ms: float) -> None:
         if self._traffic_log is None:
             return
         now_ms = observation.at_ms
-        for t, entry in account.plans.items():
-            self._keep_model(entry.plan.plan_id, account.models[t])
-        for t in account.decisions:
-            self._traffic_log.add("decisions", [decision_row(account, t, epoch, took_ms)], t)
-        for move in account.ended:
-            self._traffic_log.add("outcomes", [outcome_row(account, move)], move.topology_id)
+        for t, entry in report.plans.items():
+            self._keep_model(entry.plan.plan_id, report.models[t])
+        for t in report.decisions:
+            self._traffic_log.add("decisions", [decision_row(report, t, epoch, took_ms)], t)
+        for move in report.ended:
+            self._traffic_log.add("outcomes", [outcome_row(report, move)], move.topology_id)
         if self._window_from_ms == 0:
             self._window_from_ms = now_ms
-        if now_ms - self._window_from_ms >= self.config.load.window_s * 1000:
+        if now_ms - self._window_from_ms >= self.current.config.load.window_s * 1000:
             self._window_from_ms = now_ms
             log_window(self._traffic_log, observation)
             self._traffic_log.flush(now_ms)
@@ -141,7 +140,7 @@ class Recorder:
 
     def _keep_house(self, now_ms: int) -> None:
         assert self._traffic_log is not None
-        settings, place = self.config.traffic_log, self._traffic_log.place
+        settings, place = self.current.config.traffic_log, self._traffic_log.place
         self._guarded(lambda: retention.merge_one(place, now_ms))
         if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
             self._housekeeping_ms = now_ms
@@ -152,7 +151,9 @@ class Recorder:
             work()
         except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
             if not self._failing:
-                log.warning("traffic log: the folder cannot be kept in order", dir=self.config.traffic_log.dir, why=e)
+                log.warning(
+                    "traffic log: the folder cannot be kept in order", dir=self.current.config.traffic_log.dir, why=e
+                )
             self._failing = True
         else:
             self._failing = False

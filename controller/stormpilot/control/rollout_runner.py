@@ -1,4 +1,4 @@
-"""Carries rollouts out: looks, asks `migrate/machine.py` what is next, writes it in one transaction.
+"""Carries rollouts out: asks `rollout/state_machine.py` for the next step, and writes it in one transaction.
 
 One per leadership; what has to outlive it is in `rollouts/<topology-id>`. A step takes away a part of what a topology
 can do, so at most one topology at a time is in the middle of one.
@@ -13,10 +13,14 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import structlog
 
-from stormpilot.config import Config
+from stormpilot.control.current_config import CurrentConfig
+from stormpilot.control.outbox import Outbox
+from stormpilot.control.reservations import as_placement
+from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import HistoryEntry, encode
@@ -25,9 +29,11 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up
-from stormpilot.model.subset import part
-from stormpilot.model.values import Model, Topology, TopologyPlan, Worker
+from stormpilot.model.constraints import misplaced
+from stormpilot.model.subset import subset, with_plans
+from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
@@ -49,44 +55,57 @@ MID_STEP = frozenset({"draining", "moving", "returning"})
 class RolloutRunner:
     """See the module; `new_id` makes unique ids, `name` is the controller's."""
 
-    config: Config
+    current: CurrentConfig
     publisher: Publisher
     name: str
     new_id: Callable[[], str]
     observer: Observer
+    outbox: Outbox
     _watches: dict[str, IdleTracker] = field(default_factory=dict)
     _begun: bool = False
-    _ended: list[Event] = field(default_factory=list)
 
     # --- for the cycle ------------------------------------------------------------------------------------------------
 
     def running(self, observation: Observation) -> dict[str, Rollout]:
         """Rollouts that go on, by topology id."""
-        found = observation.seen.rollouts
-        return {t: v.message for t, v in found.items() if v.message is not None and v.message.running}
+        return running_rollouts(observation.seen)
 
-    def resting(self, subject: TopologyState, observation: Observation) -> Decision | None:
+    def propose(self, situation: Situation) -> Verdict | None:
+        """Topologies that stay as they are while their rollout goes on; repairs and drains go before."""
+        found = {}
+        for t, m in self.running(situation.observation).items():
+            state = situation.undecided.get(t)
+            if state is None or state.degraded:
+                continue
+            target = as_placement(t, m.target)
+            if not misplaced(with_plans(subset(situation.model, {t}), {t: target})).get(t):
+                text = m.sentence(situation.now_ms)
+                found[t] = skip(t, Reason.ROLLOUT_IN_PROGRESS, text, value=m.step + 1, threshold=len(m.steps))
+        return Verdict.without_plan(found, situation.memory) if found else None
+
+    def resting(self, state: TopologyState, situation: Situation) -> Decision | None:
         """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
 
         As long as after `discard` where an operator ended it, else as long as after a plan.
         """
-        kept = observation.seen.rollouts.get(subject.topology.id)
+        t = state.topology.id
+        kept = situation.snapshot.rollouts.get(t)
         m = None if kept is None else kept.message
         if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN"):
             return None
-        decide, aborted = self.config.decide, m.outcome == "ABORTED"
+        decide, aborted = situation.config.decide, m.outcome == "ABORTED"
         for_s = decide.discard_hold_s if aborted else decide.cool_down_s
         until_ms = m.since_ms + int(for_s * 1000)
-        if observation.at_ms >= until_ms or subject.degraded or subject.rebalanced or subject.asked:
+        if situation.now_ms >= until_ms or state.degraded or state.rebalanced or state.asked:
             return None
-        text = f"what was carried out step by step ended early: {m.sentence(observation.at_ms)}"
-        return skip(subject.topology.id, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
+        text = f"the rollout ended early: {m.sentence(situation.now_ms)}"
+        return skip(t, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
 
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
         """What of these topologies can be routed now."""
-        seen = observation.seen
-        tables = {t: v.message for t, v in seen.tables.items()}
-        return {t: routable(seen.topologies[t], tables.get(t)) for t in topology_ids if t in seen.topologies}
+        snapshot = observation.seen
+        tables = {t: v.message for t, v in snapshot.tables.items()}
+        return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
 
     def begin(
         self,
@@ -140,48 +159,45 @@ class RolloutRunner:
         """Whether there is something to look after every second, by the last look."""
         if observation is None or self._begun:
             return self._begun
-        seen = observation.seen
+        snapshot = observation.seen
         open_ = any(
             v.message is not None and any(r.draining or r.handovers for r in v.message.components)
-            for v in seen.tables.values()
+            for v in snapshot.tables.values()
         ) or any(w.due_since_ms is not None for w in self._watches.values())
-        broken = any(v.message is None for v in seen.rollouts.values())
+        broken = any(v.message is None for v in snapshot.rollouts.values())
         return bool(self.running(observation)) or open_ or broken
 
-    def tick(
-        self, observation: Observation, states: Mapping[str, TopologyState], lost: tuple[list[str], int]
-    ) -> list[Event]:
-        """Look once at every rollout, and at tables in which something is left to do; what has ended."""
-        self._begun, self._ended = False, []
+    def tick(self, situation: Situation) -> None:
+        """Look once at every rollout, and at tables in which something is left to do."""
+        self._begun, observation = False, situation.observation
         running = self.running(observation)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         busy = [t for t, m in running.items() if m.phase in MID_STEP]
         for t in sorted(ids):
-            subject = states.get(t)
-            if subject is None:
+            state = situation.topologies.get(t)
+            if state is None:
                 continue
             try:
                 if t in running:
-                    held = self._held(subject, lost)
+                    held = self._held(state, situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
                         held = held or "a step of another topology"
                     if self._step(t, running[t], observation, held):
                         busy.append(t)
                 elif observation.seen.tables[t].message is not None:
-                    self._tidy(t, observation)
+                    self._finish_interrupted(t, observation)
             except ConflictError as e:
                 log.debug("somebody else was faster, look again", path=e.path)
         for t, kept in observation.seen.rollouts.items():
             if kept.message is None:
-                self.drop_unreadable(t, kept.version, observation)
-        return self._ended
+                self._drop_unreadable(t, kept.version, observation)
 
-    def _held(self, subject: TopologyState, lost: tuple[list[str], int]) -> str:
-        closed = forbidden(subject, *lost, self.config.decide) or blacked_out(subject)
+    def _held(self, state: TopologyState, lost: LostSupervisors) -> str:
+        closed = forbidden(state, *lost, self.current.config.decide) or blacked_out(state)
         if closed is not None:
             return closed.text
-        return "" if subject.mode == "act" else f"the mode of this topology is {subject.mode}"
+        return "" if state.mode == "act" else f"the mode of this topology is {state.mode}"
 
     def _step(self, t: str, m: Rollout, observation: Observation, held: str) -> bool:
         """One look at a rollout; whether it is in the middle of a step now."""
@@ -190,7 +206,7 @@ class RolloutRunner:
         facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
         if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
             facts = self._with_stage(t, m, facts, observation)
-        found = next_of(m, facts, self.config.rollout)
+        found = next_of(m, facts, self.current.config.rollout)
         if found is None:
             return m.phase in MID_STEP
         self._write(t, m, found, facts, observation)
@@ -200,12 +216,12 @@ class RolloutRunner:
         """The present step by what is measured now, or other steps where it cannot be done any more."""
         assert observation.belief is not None
         measured = observation.belief.readiness[t].ready
-        alone = _with_cpu(part(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
+        alone = _with_cpu(subset(observation.belief.model, {t}), {} if measured else m.cpu_mhz)
         if len(placed(facts)) != len(alone.topologies[0].executors):
             return facts
         if m.stage.switches:
             return replace(facts, stage=m.stage)
-        spare = PeerCapacity(alone, self.routables(observation, [t])[t], self.config.rollout.peer_limit_ratio)
+        spare = PeerCapacity(alone, self.routables(observation, [t])[t], self.current.config.rollout.peer_limit_ratio)
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
         why = "what runs is not what the step was made for"
@@ -215,8 +231,7 @@ class RolloutRunner:
                 stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
                 return replace(facts, stage=stage)
             why = away
-        workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in m.target]
-        anew = sequence(spare, TopologyPlan(id=t, workers=workers), self.config.rollout.max_surge_workers)
+        anew = sequence(spare, as_placement(t, m.target), self.current.config.rollout.max_surge_workers)
         return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
 
     # --- what is seen -------------------------------------------------------------------------------------------------
@@ -230,18 +245,18 @@ class RolloutRunner:
         return watch
 
     def _facts(self, t: str, observation: Observation, newest: Mapping[Reading, TaskLoad]) -> Facts:
-        seen = observation.seen
-        assert observation.belief is not None
-        table = seen.tables.get(t)
+        snapshot, readiness = observation.seen, observation.belief
+        assert readiness is not None
+        table = snapshot.tables.get(t)
         routes = None if table is None else table.message
-        plan = seen.plans.get(t)
+        plan = snapshot.plans.get(t)
         return Facts(
             now_ms=observation.at_ms,
-            snapshot=seen.topologies[t],
-            supervisors=frozenset(s.id for s in observation.belief.model.supervisors),
+            snapshot=snapshot.topologies[t],
+            supervisors=frozenset(s.id for s in readiness.model.supervisors),
             routes=routes,
             plan_id=None if plan is None or plan.message is None else plan.message.plan_id,
-            status=seen.statuses.get(t),
+            status=snapshot.statuses.get(t),
             processes=processes_of(newest),
             keyed=self.observer.keyed(t) if routes is not None and any(r.hands_over for r in routes.components) else {},
         )
@@ -258,7 +273,7 @@ class RolloutRunner:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
             followed = observation.seen.moves.get(t, MoveState(topology_id=t))
-            entry, move = plan_of_step(before, found, facts, part(observation.belief.model, {t}), followed, names)
+            entry, move = plan_of_step(before, found, facts, subset(observation.belief.model, {t}), followed, names)
             withdrawn = after.withdrawn + int(found.withdraw)
             after = msgspec.structs.replace(after, standing_plan_id=entry.plan.plan_id, withdrawn=withdrawn)
             record = Append(self.publisher.paths.audit("e-"), encode(record_of_step(entry, before, name, names)))
@@ -271,9 +286,9 @@ class RolloutRunner:
         for text in found.said:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
-            kind = EventKind.MIGRATION_DONE if after.outcome == "DONE" else EventKind.MIGRATION_ENDED
+            kind = EventKind.ROLLOUT_DONE if after.outcome == "DONE" else EventKind.ROLLOUT_ENDED
             text = after.sentence(facts.now_ms)
-            self._ended.append(Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps)))
+            self.outbox.add([Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps))])
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("rollout", topology=name, state=after.sentence(facts.now_ms))
@@ -290,13 +305,13 @@ class RolloutRunner:
 
     # --- what is left over --------------------------------------------------------------------------------------------
 
-    def _tidy(self, t: str, observation: Observation) -> None:
+    def _finish_interrupted(self, t: str, observation: Observation) -> None:
         """Tasks that drained and keyed state that arrived, where a command was cut off before it took note of it."""
         table = observation.seen.tables[t].message
         assert table is not None
-        watch = self._watch(t, "tidy")
+        watch = self._watch(t, "interrupted")
         facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
-        after, said = settled_table(facts, self.config.rollout)
+        after, said = settled_table(facts, self.current.config.rollout)
         for text in said:
             log.warning("keyed state", topology=facts.snapshot.name, text=text)
         if after is None or after == table:
@@ -306,7 +321,7 @@ class RolloutRunner:
         if observation.at_ms - since_ms >= LEFT_OVER_MS:
             self.publisher.write(self._table_step(t, after, observation, "left over"))
 
-    def drop_unreadable(self, t: str, version: int, observation: Observation) -> None:
+    def _drop_unreadable(self, t: str, version: int, observation: Observation) -> None:
         """A rollout that cannot be read is taken away; every task gets tuples but those that are to stand by."""
         snapshot = observation.seen.topologies.get(t)
         if snapshot is None or observation.belief is None:
@@ -315,12 +330,17 @@ class RolloutRunner:
         after = None if table is None else table.message
         for route in [] if after is None else after.components:
             for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
-                with contextlib.suppress(RefusedError):  # keyed state is on its way; `bring-back` does it later
+                with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
                     route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
             after = None if after is None else after.with_route(route)
         log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]
         self.publisher.write([*steps, *self._table_step(t, after, observation, "the rollout cannot be read")])
+
+
+def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
+    """Rollouts that go on, by topology id."""
+    return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:

@@ -1,4 +1,4 @@
-"""What is known of every topology, as the gates of `decide/` want it: one `TopologyState` each."""
+"""States of the topologies, as the gates of `decide/` ask for them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
 from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import ALL
 from stormpilot.zookeeper.paths import Paths
 
 WHOLE_MS = 10_000
-"""After so long a round that is to be written as a whole is."""
+"""After so long a plan set that is to be written as a whole is."""
 
 
 def topology_states(
@@ -27,18 +27,19 @@ def topology_states(
     paths: Paths,
     epoch: int,
 ) -> dict[str, TopologyState]:
-    """By topology id; `epoch` is ours. There must be a belief."""
-    assert observation.belief is not None
-    model = observation.belief.model
-    seen = observation.seen
+    """By topology id; `epoch` is ours. There must be a model."""
+    known = observation.belief
+    assert known is not None
+    model = known.model
+    snapshot = observation.seen
     live = {s.id for s in model.supervisors}
     closed = blackout(config.blackouts, observation.at_ms)
     states = {}
     for t in model.topologies:
-        readiness = observation.belief.readiness[t.id]
-        published, settings = seen.plans.get(t.id), seen.settings
-        modes = [None if (m := seen.modes.get(n)) is None else m.mode for n in (t.name, ALL)]
-        rule = policy(t.name, seen.topologies[t.id].config, config, *modes)
+        readiness = known.readiness[t.id]
+        published, settings = snapshot.plans.get(t.id), snapshot.settings
+        modes = [None if (m := snapshot.modes.get(n)) is None else m.mode for n in (setting_key(t.name), ALL)]
+        rule = policy(t.name, snapshot.topologies[t.id].config, config, *modes)
         path = paths.plan(t.id)
         states[t.id] = TopologyState(
             topology=t,
@@ -46,37 +47,37 @@ def topology_states(
             mode_from=rule.mode_from + (f"; {rule.note}" if rule.note else ""),
             approval=rule.approval,
             hold=settings.holds.get(t.id),
-            frozen=settings.frozen.get(t.name) or settings.frozen.get(ALL),
-            paused=bool({ALL, t.name} & seen.paused),
+            frozen=settings.frozen.get(setting_key(t.name)) or settings.frozen.get(ALL),
+            paused=snapshot.is_paused(t.name),
             not_ready=None if readiness.ready else readiness.text,
             ready_at_ms=readiness.expected_at_ms,
             instrumented=readiness.instrumented,
             over_limit=readiness.over_limit,
             plan=published.message if published else None,
-            plan_problem=seen.problems.get(path),
+            plan_problem=snapshot.problems.get(path),
             plan_written_ms=published.written_at_ms if published else 0,
             unplaced_since_ms=memory.unplaced_since_ms.get(t.id),
-            status=seen.statuses.get(t.id),
+            status=snapshot.statuses.get(t.id),
             move=moves.get(t.id),
             blackout=None if closed is None else closed.text,
             blackout_until_ms=None if closed is None else closed.until_ms,
             torn=published is not None and _torn(published.message, observation, epoch),
-            silent=sum(e.supervisor not in live for e in seen.topologies[t.id].executors if e.supervisor),
+            silent=sum(e.supervisor not in live for e in snapshot.topologies[t.id].executors if e.supervisor),
         )
     return states
 
 
 def _torn(plan: PlanMessage | None, observation: Observation, epoch: int) -> bool:
-    """Whether only a part of the plan's round was written, by a leader that ended: then it is never applied."""
-    seen = observation.seen
+    """Whether only a part of the plan set was written, by a leader that ended: then it is never applied."""
+    snapshot = observation.seen
     if plan is None:
         return False
     if plan.epoch >= epoch and observation.at_ms - plan.created_at_ms < WHOLE_MS:
         return False  # read while it was being written
-    status = seen.statuses.get(plan.topology_id)
+    status = snapshot.statuses.get(plan.topology_id)
     answered = status is not None and status.plan_id == plan.plan_id
     if answered and status is not None and status.state in ("applied", "moving", "degraded", "fallback"):
         return False
-    members = [t for t in plan.plan_set_topologies if t in seen.topologies]
-    others = [seen.plans[t].message if t in seen.plans else None for t in members]
+    members = [t for t in plan.plan_set_topologies if t in snapshot.topologies]
+    others = [snapshot.plans[t].message if t in snapshot.plans else None for t in members]
     return any(other is None or other.plan_set != plan.plan_set for other in others)

@@ -1,8 +1,10 @@
-"""Is it worth moving, and is it allowed? Pure: time comes in as `now_ms`.
+"""Decisions about plans: whether a topology may move, and whether it is worth it. Pure: time comes in as `now_ms`.
 
-- `reasons.py`: every answer has a code; what a decision is.
-- `admit.py`: may a topology be planned at all now?
-- `judge.py`: is this plan worth its restarts?
-- `fit.py`: does what would be published fit what stands still?
-- `memory.py`: what decisions remember from cycle to cycle.
+- `reasons.py`: the table of reasons, and the decision. `gates.py`: the gates as `explain` shows them.
+- `admit.py`: admission of a topology to planning. `policy.py`: its mode.
+- `predict.py`, `evaluate.py`, `judge.py`: prediction, evaluation for each topology, verdict on the whole plan.
+- `capacity_check.py`, `budget.py`, `approval.py`: the gates that a plan passes before it is published.
+- `drain.py`, `requests.py`: executors that must leave, operators' requests.
+- `effect.py`, `restarts.py`: the effect of moves and their downtime. `events.py`: events of moves.
+- `memory.py`: observations of earlier cycles. `report.py`: the report of a cycle.
 """

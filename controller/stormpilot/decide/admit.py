@@ -1,8 +1,9 @@
-"""May a topology be planned at all now? The gates that need no plan, in the order in which they are asked."""
+"""Admission of a topology to planning: the gates that need no plan, in the order of the table of reasons."""
 
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection, Mode
@@ -21,14 +22,14 @@ ANSWER_MS = 60_000
 class TopologyState:
     """One topology as the gates see it.
 
-    `not_ready` says what its load data lack (None: complete; `over_limit`: they are more than is read), `plan` is the
-    published one, `plan_problem` why what is published cannot be read, `unplaced_since_ms` since when executors run
-    nowhere, `move` what became of the last move. `blackout` names the window in which nothing that runs may be moved,
-    `blackout_until_ms` is its end. `torn`: its plan belongs to a round of which an earlier leader wrote only a part.
+    `not_ready` names the gaps in its load data (None: complete); `over_limit`: there are more than are read. `plan` is
+    the published plan; `plan_problem` is the reason for which it cannot be read. `unplaced_since_ms` is the time since
+    which executors run nowhere. `move` is the state of the last move. `blackout` names the window in which nothing that
+    runs may be moved, `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
 
-    `mode_from` says who set the mode, `approval` whether moves wait for an operator, `hold` until when the topology
-    stays as it is, `frozen` which setting cannot be read; `asked`: an operator wants a plan now. `silent`: executors on
-    supervisors that are gone or blacklisted, which Storm keeps there because it hears of them.
+    `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
+    names a setting that cannot be read. `asked`: an operator wants a plan now. `silent` counts executors on supervisors
+    that are gone or blacklisted; Storm keeps them there as long as they send heartbeats.
     """
 
     topology: Topology
@@ -84,53 +85,79 @@ class TopologyState:
         return planned != sorted((e.start, e.end) for e in self.topology.executors)
 
 
-def admit(subject: TopologyState, lost: list[str], known: int, config: DecideSection, now_ms: int) -> Decision | None:
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a cycle: supervisors that were lost, how many are known, the configuration and the time."""
+
+    lost: Sequence[str]
+    known: int
+    config: DecideSection
+    now_ms: int
+
+
+Gate = Callable[[TopologyState, Conditions], Decision | None]
+
+
+def admit(
+    subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection, now_ms: int
+) -> Decision | None:
     """The first gate that is closed, or None when the topology may be planned."""
-    closed = forbidden(subject, lost, known, config)
-    if closed is not None or subject.new:  # nothing runs yet: nothing to measure, nothing to disturb
-        return closed
-    return (
-        blacked_out(subject)
-        or held(subject, now_ms)
-        or on_its_way(subject, config, now_ms)
-        or _cooling_down(subject, config, now_ms)
-        or _effect(subject, now_ms)
-        or _repaired_by_others(subject, now_ms)
-        or _unmeasured(subject)
-    )
+    gates = [g for r, g in IN_ORDER.items() if r.row.holds_everything or not subject.new]  # new: nothing runs yet
+    return _first_closed(gates, subject, Conditions(lost, known, config, now_ms))
 
 
-def admit_rollback(subject: TopologyState, lost: list[str], known: int, config: DecideSection) -> Decision | None:
-    """The first closed gate for the way back from a move that made it worse: only what operators close."""
+def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
+    """The first closed gate for the way back from a move that made it worse: only the gates that operators close."""
     if subject.mode == "advise":
         return skip(subject.topology.id, Reason.MODE_OFF, "not rolled back: the mode of this topology is advise")
     return forbidden(subject, lost, known, config) or blacked_out(subject)
 
 
-def forbidden(subject: TopologyState, lost: list[str], known: int, config: DecideSection) -> Decision | None:
-    """The gates that operators close, and the guard against acting when most of the cluster seems to be gone."""
-    t = subject.topology
-    if subject.mode == "off":
-        return skip(t.id, Reason.MODE_OFF, "the mode of this topology is off")
-    if not _included(t.name, config):
-        return skip(t.id, Reason.EXCLUDED, "decide.include and decide.exclude leave this topology out")
-    if subject.paused:
-        return skip(t.id, Reason.PAUSED, "paused by an operator")
-    if subject.frozen is not None:
-        return skip(t.id, Reason.SETTING_UNREADABLE, f"{subject.frozen}: nothing moves until it can, or is removed")
-    if lost and len(lost) / known >= config.max_lost_supervisors_ratio:
-        return skip(
-            t.id,
-            Reason.MASS_FAILURE,
-            f"{len(lost)} of {known} supervisors are gone ({_some(lost)}): nothing moves until they are back",
-            value=len(lost) / known,
-            threshold=config.max_lost_supervisors_ratio,
-        )
-    return None
+def forbidden(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
+    """The first closed gate of those that hold everything: operators' gates, and the guard against mass failures."""
+    gates = [g for r, g in IN_ORDER.items() if r.row.holds_everything]
+    return _first_closed(gates, subject, Conditions(lost, known, config, now_ms=0))
+
+
+def _first_closed(gates: Iterable[Gate], subject: TopologyState, conditions: Conditions) -> Decision | None:
+    return next((closed for gate in gates if (closed := gate(subject, conditions)) is not None), None)
+
+
+def _mode(subject: TopologyState, _: Conditions) -> Decision | None:
+    if subject.mode != "off":
+        return None
+    return skip(subject.topology.id, Reason.MODE_OFF, "the mode of this topology is off")
+
+
+def _included(subject: TopologyState, conditions: Conditions) -> Decision | None:
+    name, config = subject.topology.name, conditions.config
+    included = not config.include or any(fnmatch.fnmatchcase(name, p) for p in config.include)
+    if included and not any(fnmatch.fnmatchcase(name, p) for p in config.exclude):
+        return None
+    return skip(subject.topology.id, Reason.EXCLUDED, "decide.include and decide.exclude leave this topology out")
+
+
+def _paused(subject: TopologyState, _: Conditions) -> Decision | None:
+    return skip(subject.topology.id, Reason.PAUSED, "paused by an operator") if subject.paused else None
+
+
+def _frozen(subject: TopologyState, _: Conditions) -> Decision | None:
+    if subject.frozen is None:
+        return None
+    text = f"{subject.frozen}: nothing moves until it can, or is removed"
+    return skip(subject.topology.id, Reason.SETTING_UNREADABLE, text)
+
+
+def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | None:
+    lost, known, limit = conditions.lost, conditions.known, conditions.config.max_lost_supervisors_ratio
+    if not lost or len(lost) / known < limit:
+        return None
+    text = f"{len(lost)} of {known} supervisors are gone ({_some(lost)}): nothing moves until they are back"
+    return skip(subject.topology.id, Reason.MASS_FAILURE, text, value=len(lost) / known, threshold=limit)
 
 
 def blacked_out(subject: TopologyState) -> Decision | None:
-    """Nothing that runs is moved in a blackout window; executors that run nowhere are placed all the same."""
+    """BLACKOUT: nothing that runs is moved in the window; executors that run nowhere are placed all the same."""
     if subject.blackout is None or not subject.placed:
         return None
     text = f"blackout window {subject.blackout}"
@@ -138,7 +165,7 @@ def blacked_out(subject: TopologyState) -> Decision | None:
 
 
 def held(subject: TopologyState, now_ms: int) -> Decision | None:
-    """After a rollback or a discarded plan a topology stays as it is, unless executors lost their place."""
+    """OPERATOR_HOLD after a rollback or a discarded plan, unless executors lost their slot."""
     h = subject.hold
     if h is None or now_ms >= h.until_ms or subject.degraded or subject.asked:
         return None
@@ -148,7 +175,7 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
-    """The last move is judged before there is another one, and one that did not help is followed by a pause."""
+    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help."""
     move, t = subject.move, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
@@ -163,10 +190,10 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
-    """Executors that lost their slot: the plug-in or its fallback place them at once, with the rest kept still.
+    """WAITING_FOR_REPAIR: the plug-in or its fallback places executors that lost their slot; the others stay.
 
-    A supervisor that ended leaves its workers running, and they report to Nimbus themselves: nothing is lost until
-    Nimbus drops them, and then the plug-in places them.
+    The workers of a supervisor that ended go on and report to Nimbus themselves. Nothing is lost until Nimbus drops
+    them; then the plug-in places them.
     """
     if subject.silent:
         text = f"{subject.silent} executors run on supervisors that are gone or blacklisted; Storm still hears of them"
@@ -182,7 +209,7 @@ def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
-    """The plan before: can it be read, is it still on its way, was it refused just now?"""
+    """PLAN_MOVING while the last plan is applied; PLAN_REJECTED when it was refused or cannot be read."""
     plan, status, t = subject.plan, subject.status, subject.topology
     cool_down_ms = int(config.cool_down_s * 1000)
     if subject.plan_problem is not None:
@@ -209,14 +236,14 @@ def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> De
 
 
 def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
-    """Is the plan before too young?"""
+    """COOL_DOWN while the last plan is young."""
     plan, status = subject.plan, subject.status
     refused = plan is not None and status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected")
     if plan is None or subject.plan_problem is not None or subject.torn or refused:
         return None
-    age_ms = now_ms - plan.created_at_ms
+    age_ms = max(0, now_ms - plan.created_at_ms)  # a leader before may have had another clock
     cool_down_s, what = config.cool_down_s, "the last plan"
-    if plan.reason.startswith(f"{Reason.REPAIR}:"):
+    if plan.reason_code == Reason.REPAIR:
         cool_down_s, what = cool_down_after_repair(config), "the plan that keeps what was repaired"
     cool_down_ms = int(cool_down_s * 1000)
     if subject.degraded or subject.rebalanced or subject.asked or age_ms >= cool_down_ms:
@@ -237,7 +264,7 @@ def cool_down_after_repair(config: DecideSection) -> float:
 
 
 def _unmeasured(subject: TopologyState) -> Decision | None:
-    """Enough data? A topology with executors that run nowhere, or that never will be measured, is repaired without."""
+    """INSUFFICIENT_METRICS or NOT_INSTRUMENTED; repairs of executors that run nowhere need no measurements."""
     if subject.not_ready is None or (subject.degraded and not (subject.placed and subject.instrumented)):
         return None
     reason = Reason.INSUFFICIENT_METRICS if subject.instrumented else Reason.NOT_INSTRUMENTED
@@ -245,10 +272,24 @@ def _unmeasured(subject: TopologyState) -> Decision | None:
     return skip(subject.topology.id, reason, subject.not_ready, until_ms=subject.ready_at_ms)
 
 
-def _included(name: str, config: DecideSection) -> bool:
-    included = not config.include or any(fnmatch.fnmatchcase(name, p) for p in config.include)
-    return included and not any(fnmatch.fnmatchcase(name, p) for p in config.exclude)
-
-
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+_ASKED: dict[Reason, Gate] = {
+    Reason.MODE_OFF: _mode,
+    Reason.EXCLUDED: _included,
+    Reason.PAUSED: _paused,
+    Reason.SETTING_UNREADABLE: _frozen,
+    Reason.MASS_FAILURE: _mass_failure,
+    Reason.BLACKOUT: lambda s, _: blacked_out(s),
+    Reason.OPERATOR_HOLD: lambda s, c: held(s, c.now_ms),
+    Reason.PLAN_MOVING: lambda s, c: on_its_way(s, c.config, c.now_ms),
+    Reason.COOL_DOWN: lambda s, c: _cooling_down(s, c.config, c.now_ms),
+    Reason.MOVE_BEING_EVALUATED: lambda s, c: _effect(s, c.now_ms),
+    Reason.WAITING_FOR_REPAIR: lambda s, c: _repaired_by_others(s, c.now_ms),
+    Reason.INSUFFICIENT_METRICS: lambda s, _: _unmeasured(s),
+}
+"""The function of each gate, under one of its reasons."""
+IN_ORDER: Mapping[Reason, Gate] = dict(sorted(_ASKED.items(), key=lambda asked: asked[0].order))
+"""The gates in the order of the table."""

@@ -1,4 +1,4 @@
-"""The last gate: moves of some topologies wait for an operator. What nobody may wait for does not."""
+"""Approval, the last gate: moves of some topologies wait for an operator; repairs do not wait."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.decide.requests import Wrong, unfit
+from stormpilot.decide.requests import unfit
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
 
 def with_approval(verdict: Verdict, states: Mapping[str, TopologyState]) -> Verdict:
-    """Plans that would move running executors of a topology with approval become proposal.
+    """Make proposals of plans that would move running executors of a topology with approval.
 
-    A first plan, a repair, and what moves nothing go through.
+    First plans, repairs and plans that move nothing are published.
     """
     decisions = dict(verdict.decisions)
     for t, d in decisions.items():
-        free = d.reason in (Reason.FIRST_PLAN, Reason.REPAIR) or not d.moved_executors
-        if d.action == "publish" and states[t].approval and not free:
+        if d.action == "publish" and states[t].approval and d.reason.row.needs_approval and d.moved_executors:
             text = f"{d.reason}: {d.text}"
             decisions[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
     return replace(verdict, decisions=decisions)
@@ -32,17 +31,16 @@ def still_waiting(
     proposal: HistoryEntry | None,
     subject: TopologyState,
     model: Model,
-    wrong: Wrong,
     config: DecideSection,
     now_ms: int,
 ) -> Decision | None:
-    """Whether a plan waits for approval already: then no other is made as long as it is young and still fits."""
+    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made."""
     if proposal is None or proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
     until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-    if now_ms >= until_ms or unfit(proposal, subject, model, wrong):
+    if now_ms >= until_ms or unfit(proposal, subject, model):
         return None
     text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)

@@ -1,7 +1,6 @@
-"""How much may move in an hour: executors and workers, of one topology and of the cluster.
+"""Move budget: executors and workers per hour, of one topology and of the cluster.
 
-What a decision is free to leave is held; first plans, repairs and the way back from a move that made it worse are not,
-but they count.
+Only voluntary plans are held. First plans, repairs and rollbacks are not held, but they count.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 
 HOUR_MS = 3_600_000
-VOLUNTARY = frozenset({Reason.GAIN, Reason.OVERLOAD, Reason.NEW_SUPERVISOR, Reason.REBALANCED, Reason.OTD})
-"""Reasons that the budget can hold."""
 
 
 def restarted_workers(topology: Topology, plan: TopologyPlan) -> int:
@@ -34,7 +31,7 @@ def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:
 
 
 def plans_within_the_hour(spent: Sequence[Spent], now_ms: int, apart_s: float) -> int:
-    """How many plans moved a topology; what came within `apart_s` of the one before it are steps of the same."""
+    """The number of plans that moved a topology; plans within `apart_s` of the one before are steps of one plan."""
     plans, last_ms = 0, -HOUR_MS
     for s in sorted(_within_the_hour(spent, now_ms), key=lambda s: s.at_ms):
         plans += s.at_ms - last_ms >= apart_s * 1000
@@ -50,7 +47,7 @@ def hold_what_is_over_budget(
     budget: BudgetSection,
     now_ms: int,
 ) -> dict[str, Decision]:
-    """Hold what the budget does not allow, topologies in the order of their ids; `spent` is by topology id."""
+    """Hold the plans that are over the budget, topologies in the order of their ids; `spent` is by topology id."""
     result = dict(decisions)
     topologies = {t.id: t for t in model.topologies}
     own = {t: _within_the_hour(moves, now_ms) for t, moves in spent.items()}
@@ -59,7 +56,7 @@ def hold_what_is_over_budget(
         if d.action == "skip" or not d.moved_executors:
             continue
         cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
-        if d.reason in VOLUNTARY and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
+        if d.reason.row.voluntary and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
             result[t] = refusal
         else:
             cluster.append(cost)

@@ -1,4 +1,4 @@
-"""Does what would be published fit what stands still? Slots and CPU load, with some topologies planned, some held."""
+"""Capacity check: slots and CPU of the topologies that move, beside those of the topologies that stay."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stormpilot.decide.predict import Foresight, with_cpu
+from stormpilot.decide.predict import Prediction, with_cpu
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import Model, TopologyPlan
-
-BY_CHOICE = frozenset({Reason.GAIN, Reason.NEW_SUPERVISOR})
-"""Reasons of plans that nobody needs: they leave nodes their headroom."""
 
 
 def hold_what_does_not_fit(
     model: Model,
     decisions: Mapping[str, Decision],
     plans: Mapping[str, TopologyPlan],
-    foreseen: Mapping[str, Foresight],
+    predictions: Mapping[str, Prediction],
     room_mhz: Mapping[str, float] | None = None,
 ) -> dict[str, Decision]:
-    """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until what is left fits.
+    """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until the rest fits.
 
-    The plans of all topologies together fit; it is holding one of them that can spoil another. CPU must suffice twice:
-    for what is measured, since a plan begins with that, and for what is foreseen. `room_mhz` is what plans by choice
-    may fill of a supervisor, by what is measured; none: all.
+    The plans of all topologies together fit; a plan that is held can take the room of another one. CPU must suffice
+    twice: for the measured load, with which a plan begins, and for the predicted load. `room_mhz` is the CPU of a
+    supervisor that voluntary plans may fill, measured; none: all.
     """
     result = dict(decisions)
     names = {t.id: t.name for t in model.topologies}
@@ -34,7 +31,7 @@ def hold_what_does_not_fit(
     now_mhz = node_load_mhz(model)
     moving = {t: plans[t] for t, d in result.items() if d.action != "skip" and d.moved_executors}
     kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
-    models = model, with_cpu(model, {t: foreseen[t] for t in moving})
+    models = model, with_cpu(model, {t: predictions[t] for t in moving})
     loads = [planned_load_mhz(m, moving) for m in models]
     while True:
         full = {
@@ -70,7 +67,7 @@ def _wants_headroom(
     over = {s: mhz for s, mhz in room_mhz.items() if then_mhz.get(s, 0.0) > max(mhz, now_mhz.get(s, 0.0)) * (1 + 1e-9)}
     for t in sorted(moving):
         nodes = sorted({w.supervisor for w in moving[t].workers} & set(over))
-        if nodes and decisions[t].reason in BY_CHOICE:
+        if nodes and decisions[t].reason.row.keeps_headroom:
             first = nodes[0]
             text = (
                 f"{decisions[t].reason} may fill {first} to {over[first]:.0f} MHz, not to {then_mhz[first]:.0f}: "

@@ -1,8 +1,7 @@
-"""Executors that run where they may not: on a drained host, on an excluded node, away from their pin or their site.
+"""Drains: executors that run where they may not (drained host, excluded node, away from their pin or their site).
 
-They leave whatever the gain, and as soon as may be: cool-down, back-off and thin data do not hold them. One topology
-after the other: while one of them is on its way, the others wait. Only workers with an executor that must leave
-change; the rest of the topology stands still where that is possible at all.
+They leave whatever the gain, and soon: cool-down, back-off and missing metrics do not hold them. Topologies leave one
+after the other. Only workers with an executor that must leave change; the others stay where that is possible.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import Literal
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import ANSWER_MS, TopologyState, blacked_out, forbidden, held, on_its_way
 from stormpilot.decide.predict import Traffic, predict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Decision, Reason, row_of, skip
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
-from stormpilot.model.subset import part
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan
 
 
-def leaving(
+def must_leave(
     model: Model, misplaced: Mapping[str, Sequence[int]], drains: Mapping[str, DrainSetting]
 ) -> dict[str, tuple[Reason, str]]:
-    """By topology id why executors must leave: a code and a sentence; `drains` by host."""
+    """Reason and sentence for each topology with executors that must leave, by topology id; `drains` is by host."""
     host = {s.id: s.host for s in model.supervisors}
     told = {}
     for t in model.topologies:
@@ -66,9 +65,10 @@ def _overrules(subject: TopologyState, setting: DrainSetting | PinSetting | Excl
 
 
 def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:
-    """The topology whose executors are leaving just now: nobody else begins until its workers had time to start."""
+    """The topology whose executors are leaving now: no other one begins before its workers had time to start."""
     for t, s in sorted(states.items()):
-        if s.plan is None or not s.plan.reason.startswith((f"{Reason.DRAIN}:", f"{Reason.CONSTRAINT_VIOLATED}:")):
+        row = None if s.plan is None else row_of(s.plan.reason_code)
+        if s.plan is None or row is None or not row.must_leave:
             continue
         if s.status is None or s.status.plan_id != s.plan.plan_id:
             if now_ms - s.plan.created_at_ms < ANSWER_MS:
@@ -81,13 +81,13 @@ def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_m
 
 
 def wait_for(topology_id: str, mover: TopologyState, why: str, restart_s: float) -> Decision:
-    """A topology that must wait for another one to be done."""
+    """WAITING_FOR_DRAIN for a topology while another one leaves."""
     text = f"{why}; waits until {mover.topology.name} has moved and its workers had {restart_s:.0f} s to start"
     return skip(topology_id, Reason.WAITING_FOR_DRAIN, text)
 
 
 def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Decision:
-    """No plan takes them away: the planner names the executors that it cannot place, and the constraint."""
+    """The refusal of the planner, which names the executors that it cannot place, and the constraint."""
     reason, text = refusal
     return skip(topology_id, reason, f"{why}, but they cannot: {text}")
 
@@ -95,8 +95,8 @@ def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Dec
 def decide_leaving(
     model: Model, subject: TopologyState, plan: Plan, reason: Reason, why: str, traffic: Traffic = "measured"
 ) -> Decision:
-    """The decision for a plan of this topology alone, by which they leave."""
-    seen = predict(part(model, {subject.topology.id}), plan, traffic)
+    """The decision for a plan of this topology alone by which its executors leave."""
+    seen = predict(subset(model, {subject.topology.id}), plan, traffic)
     action: Literal["publish", "advise"] = "publish" if subject.mode == "act" else "advise"
     return Decision(
         subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps

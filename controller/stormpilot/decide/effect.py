@@ -1,4 +1,4 @@
-"""Did a move help? A state machine per topology; its state is `MoveState`, which outlives the process.
+"""Effect of a move: a state machine per topology, which measures whether the move helped. `MoveState` is its state.
 
     none ──published──► moving ──applied──► measuring ──judged──► none          (helped, or no gain: back off)
                           │                     └──────worse────► rollback ──published──► moving (not judged)
@@ -20,7 +20,7 @@ import msgspec
 
 from stormpilot.config import VerifySection
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.messages.core import StatusMessage, WorkerPart
+from stormpilot.messages.core import StatusMessage, Worker
 from stormpilot.messages.moves import Metric, MoveState, Spent
 
 MAD_TO_SIGMA = 1.4826
@@ -38,7 +38,7 @@ METRIC_NAMES: Mapping[str, str] = {
 
 
 class Outcome(enum.StrEnum):
-    """What became of a move (`MoveState.verdict`)."""
+    """The outcome of a move (`MoveState.verdict`)."""
 
     HELPED = "HELPED"
     NO_GAIN = "NO_GAIN"
@@ -52,7 +52,7 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Promise:
-    """What a move is made for: `predicted` of `metric` against `before`, per tuple processed; see `MoveState`."""
+    """The expected effect of a move: `predicted` of `metric` against `before`, per tuple processed; see `MoveState`."""
 
     metric: Metric
     before: float
@@ -64,10 +64,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is seen of a topology in a cycle.
+    """Facts about a topology in a cycle.
 
-    `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is how long the window
-    is that was measured under the present placement, 0 while data are missing; `measured` the metric in it, and
+    `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is the length of the
+    window that was measured under the present placement, 0 while data are missing; `measured` is the metric in it, and
     `throughput_tps` the tuples/s processed.
     """
 
@@ -81,7 +81,7 @@ class Facts:
 
 
 def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
-    """How much a metric varies while nothing is moved, as a part of it: 3 sigma (robust), at least `floor_ratio`."""
+    """The variation of a metric while nothing moves, as a part of it: 3 sigma (robust), at least `floor_ratio`."""
     if len(samples) < LEAST_SAMPLES:
         return floor_ratio
     median = statistics.median(samples)
@@ -100,7 +100,7 @@ def published(
     window_s: float,
     moved: Sequence[int],
     workers: int,
-    former: Sequence[WorkerPart],
+    former: Sequence[Worker],
     promise: Promise | None,
 ) -> MoveState:
     """A plan is published: follow it. Failures and back-off of earlier moves stay; `moved` are start tasks."""
@@ -175,7 +175,7 @@ def backing_off(state: MoveState | None, now_ms: int) -> int | None:
 
 
 def give_up_rollback(state: MoveState, facts: Facts, why: str) -> tuple[MoveState, list[Event]]:
-    """The former placement is not possible any more: keep what runs, and say so."""
+    """The former placement is not possible any more: the running one stays, with an event."""
     text = f"cannot go back to the former placement: {why}"
     ended = msgspec.structs.replace(state, phase="none", former=[], text=text)
     return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]

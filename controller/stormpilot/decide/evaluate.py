@@ -1,10 +1,10 @@
-"""Is a plan worth its restarts for one topology? The triggers, the most pressing first, each with its number.
+"""Evaluation of a plan for one topology: the triggers, the most urgent first, each with its number.
 
 - FIRST_PLAN, REPAIR: executors run nowhere.
-- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3]; or it is foretold
-  to be, where plans are made for the hour that comes (model/forecast.py).
-- REPAIR: the plug-in placed lost executors; what runs is made the plan, and bettered after a cool-down like any other.
-- REBALANCED: a user changed workers or parallelism: a plan that is worth it at once, else what runs is made the plan.
+- OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3]; or a forecast
+  predicts that it will be, where plans are made for the next hour (model/forecast.py).
+- REPAIR: the plug-in placed lost executors; the running placement becomes the plan, and is improved after a cool-down.
+- REBALANCED: a user changed workers or parallelism: a better plan at once, else the running placement becomes the plan.
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
   grows with the number of plans that moved the topology within the hour.
 - NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
@@ -16,30 +16,29 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.effect import Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
-from stormpilot.decide.predict import Outlook, Traffic
+from stormpilot.decide.predict import Predictions, Traffic
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.messages.core import Restart
 from stormpilot.messages.moves import Metric, Spent
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
+from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
 
 @dataclass(frozen=True)
 class TopologyCriteria:
-    """What holds for one topology instead: sections with its own thresholds in them.
+    """The criteria of one topology: sections with its own thresholds in them.
 
-    `overload_s` is X(n) of supervisors that have one of their own; `sources` says by name (`decide.overload_s`) where a
-    threshold comes from that is not the configured one.
+    `overload_s` is X(n) of supervisors that have one of their own. `sources` gives the source of each threshold that is
+    not the configured one, by its name (`decide.overload_s`).
     """
 
     decide: DecideSection
@@ -50,15 +49,31 @@ class TopologyCriteria:
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a plan is judged by, the same for all topologies of a cycle.
+    """The criteria of a plan, the same for all topologies of a cycle.
 
-    `hit_spacing_s` is the least time between two cycles that count, `restarts` how long our moves took, `arrived` the
-    supervisors that wait to be used (again), `spent` what moved within the hour by topology id. `traffic` says whether
-    measured pairs are taken to stay, or shuffles to follow the placement. `own` is by topology id. `room_mhz`: what
-    plans by choice may fill of a supervisor, where that is less than B(n). `evaluator` says how the plan of a topology
-    would be carried out; where it says nothing, by restarts. `coming`: supervisors that will be over B(n) by a forecast
-    (load / B(n)), if nothing moves: profiles are of hours, so what they foretell lasts. `measured`: the model as it was
-    measured, where plans are judged in a forecast: what a move promises is held against measurements.
+    Parameters
+    ----------
+    hit_spacing_s
+        The least time between two cycles that count.
+    restarts
+        Times of earlier moves.
+    arrived
+        Supervisors that are new or returned, and wait to be used.
+    spent
+        Moves within the hour, by topology id.
+    traffic
+        `measured`: measured pairs are taken to stay. `flow`: shuffles follow the placement.
+    own
+        Criteria of single topologies, by topology id.
+    room_mhz
+        CPU of a supervisor that voluntary plans may fill, where that is less than B(n).
+    strategies
+        How the plan of a topology would be carried out, by topology id; by restarts where it is missing.
+    coming
+        Supervisors that a forecast predicts over B(n) if nothing moves, with load / B(n). Profiles are of hours, so
+        such a load lasts.
+    measured
+        The model as it was measured, where plans are judged in a forecast: a promise is compared with measurements.
     """
 
     decide: DecideSection
@@ -73,28 +88,34 @@ class Criteria:
     traffic: Traffic = "measured"
     own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
     room_mhz: Mapping[str, float] = field(default_factory=dict)
-    evaluator: Mapping[str, MoveStrategy] = field(default_factory=dict)
+    strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)
     measured: Model | None = None
 
 
 def evaluate(
-    model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
+    model: Model, subject: TopologyState, plan: Plan, memory: Memory, criteria: Criteria, predictions: Predictions
 ) -> tuple[Decision, Memory]:
-    """Decide for one topology by itself; `ahead` is what the whole plan makes of all."""
-    return _Case(model, subject, plan, memory, terms, ahead).decide()
+    """Decide for one topology by itself; `predictions` are those of the whole plan."""
+    return _Case(model, subject, plan, memory, criteria, predictions).decide()
 
 
 class _Case:
     def __init__(
-        self, model: Model, subject: TopologyState, plan: Plan, memory: Memory, terms: Criteria, ahead: Outlook
+        self,
+        model: Model,
+        subject: TopologyState,
+        plan: Plan,
+        memory: Memory,
+        criteria: Criteria,
+        predictions: Predictions,
     ):
-        self.model, self.subject, self.plan, self.memory, self.terms = model, subject, plan, memory, terms
+        self.model, self.subject, self.plan, self.memory, self.criteria = model, subject, plan, memory, criteria
         self.topology = t = subject.topology
-        self.own = terms.own.get(t.id) or TopologyCriteria(terms.decide, terms.verify)
+        self.own = criteria.own.get(t.id) or TopologyCriteria(criteria.decide, criteria.verify)
         self.plans = {tp.id: tp for tp in plan.topologies}
-        self.alone, self.then = ahead.alone[t.id], ahead.then
-        own = ahead.foreseen[t.id]
+        self.alone, self.then = predictions.alone[t.id], predictions.then
+        own = predictions.by_topology[t.id]
         self.now_tps, self.new_tps = own.inter_node_tps
         self.total_tps, self.moved = own.total_tps, own.moved
         self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
@@ -113,7 +134,7 @@ class _Case:
             return self._keep(), self.memory.missed(t.id)
         at_once = subject.degraded or subject.rebalanced
         fills = self._fills()
-        threshold = self.terms.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
+        threshold = self.criteria.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
         threshold = 0.0 if subject.asked else threshold
         better = bool(self.moved) and self.gain > 0
         if not (better and self.gain >= threshold):
@@ -140,33 +161,33 @@ class _Case:
         return (act, self.memory) if at_once or subject.asked else self._lasting(act)
 
     def _relief(self, relieved: Sequence[str]) -> Decision:
-        """OVERLOAD, by how long it lasts or, where nothing is overloaded yet, by how much it will be."""
+        """OVERLOAD: with its duration or, where nothing is overloaded yet, with the predicted load."""
         promise = self._promise("load_ratio", relieved)
         lasting = self._overloaded()
         since_ms = [self.memory.overloaded_since_ms[s] for s in relieved if s in lasting]
         if not since_ms:
-            highest = max(self.terms.coming[s] for s in relieved)
+            highest = max(self.criteria.coming[s] for s in relieved)
             text = f"{', '.join(relieved)} will be overloaded: {highest:.0%} of B(n); the plan lowers the load"
             return self._act(Reason.OVERLOAD, text, highest, 1.0, promise)
-        longest_ms = self.terms.now_ms - min(since_ms)
+        longest_ms = self.criteria.now_ms - min(since_ms)
         text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
         x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
         return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
 
     def _from(self, name: str, decision: Decision) -> Decision:
-        """The decision, with where its threshold comes from."""
+        """The decision with the source of its threshold."""
         source = self.own.sources.get(name, "")
         return replace(decision, threshold_from=source) if source else decision
 
     def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
-        """Only when it was worth it N cycles in a row, and N more for every plan but the first of the last hour.
+        """GAIN_NOT_SUSTAINED until N cycles in a row showed the gain; N more for every plan but the first of the hour.
 
-        Traffic that goes to and fro faster than that is not followed: what helps for minutes is not worth its restarts
-        (a plan that needs none waits for N cycles alone).
+        Traffic that changes faster is not followed: a gain of minutes is not worth the restarts. A plan without
+        restarts waits for N cycles only.
         """
-        t, now_ms, config = self.topology.id, self.terms.now_ms, self.terms.decide
-        memory = self.memory.hit(t, now_ms, self.terms.hit_spacing_s)
-        plans = plans_within_the_hour(self.terms.spent.get(t, ()), now_ms, config.cool_down_s)
+        t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
+        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s)
+        plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
         times = 1 if self._manner().how == "rolling" else max(1, plans)
         hits, wanted = memory.hits[t].count, config.consecutive_hits * times
         if hits < wanted:
@@ -176,8 +197,8 @@ class _Case:
         return self._back_again(act) or act, memory
 
     def _back_again(self, act: Decision) -> Decision | None:
-        """HEADROOM when executors would come back by choice to a node that was overloaded with them within the hour."""
-        move, now_ms = self.subject.move, self.terms.now_ms
+        """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
+        move, now_ms = self.subject.move, self.criteria.now_ms
         if move is None or move.reason != Reason.OVERLOAD or now_ms - move.published_at_ms >= HOUR_MS:
             return None
         workers = [w for w in self.plans[self.topology.id].workers if w.supervisor in move.nodes]
@@ -194,7 +215,7 @@ class _Case:
         return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
 
     def _keep(self) -> Decision:
-        """Make what runs the plan."""
+        """Make the running placement the plan."""
         subject = self.subject
         if subject.plan_problem is not None:
             text = "the published plan could not be used; what runs is published anew, nothing moves"
@@ -210,7 +231,7 @@ class _Case:
         return replace(self._act(reason, text), moved_executors=0, inter_node_tps=(self.now_tps, self.now_tps))
 
     def _cost(self) -> Decision | None:
-        """GAIN_BELOW_COST when restarts hold up more than is saved."""
+        """GAIN_BELOW_COST when the move holds up more tuples than it saves."""
         config = self.own.decide
         saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
         by_restarts, by_steps = self._held_up()
@@ -225,7 +246,7 @@ class _Case:
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""
-        refill = self.terms.refill
+        refill = self.criteria.refill
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
         before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
         busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
@@ -261,7 +282,7 @@ class _Case:
             moved_executors=self.moved,
             inter_node_tps=tps,
             promise=promise,
-            manner=self.terms.evaluator.get(self.topology.id),
+            manner=self.criteria.strategies.get(self.topology.id),
             held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
         )
 
@@ -285,21 +306,21 @@ class _Case:
         return Promise(metric, before, predicted, noise, self.total_tps)
 
     def _manner(self) -> MoveStrategy:
-        return self.terms.evaluator.get(self.topology.id) or MoveStrategy("restart", "")
+        return self.criteria.strategies.get(self.topology.id) or MoveStrategy("restart", "")
 
     def _restart(self) -> RestartTime:
         source = self.own.sources.get(RESTART_S, "configured")
-        return restart_time(self.terms.restarts, self.topology.name, self.own.decide.restart_s, source)
+        return restart_time(self.criteria.restarts, self.topology.name, self.own.decide.restart_s, source)
 
     def _held_up(self) -> tuple[float, float]:
-        """Tuples that are held up: by restarts, by steps without them. One of the two is 0."""
+        """Tuples that the move holds up: by restarts, by rolling moves. One of the two is 0."""
         manner = self._manner()
         if manner.how == "rolling":
             return 0.0, manner.around_tps * SWITCH_S
         return self._held_up_tps() * self._restart().seconds, 0.0
 
     def _held_up_tps(self) -> float:
-        """Tuples/s that arrive at executors in workers that would restart: whose slot or set of executors changes."""
+        """Tuples/s that arrive at executors in workers whose slot or set of executors changes, so that they restart."""
         now = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in as_it_runs(self.topology).workers}
         restarting: set[int] = set()
         for w in self.plans[self.topology.id].workers:
@@ -308,40 +329,29 @@ class _Case:
                 restarting |= executors
         return sum(e.rate for e in self.alone.traffic if e.to in restarting)
 
-    def _then_alone(self) -> Model:
-        own = [t for t in self.then.topologies if t.id == self.topology.id]
-        return msgspec.structs.replace(self.then, topologies=own)
-
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        return node_load_mhz(self.alone), planned_load_mhz(self._then_alone(), self.plans)
+        return node_load_mhz(self.alone), planned_load_mhz(isolated(self.then, self.topology.id), self.plans)
 
     def _fills(self) -> list[str]:
-        """Supervisors that wait to be used and get executors by the plan."""
-        if not self.terms.refill.enabled or not self.terms.arrived:
+        """New supervisors that get executors by the plan."""
+        if not self.criteria.refill.enabled or not self.criteria.arrived:
             return []
         used = {w.supervisor for w in self.plans[self.topology.id].workers}
         had = {a.supervisor for a in self.topology.assignment}
-        return sorted(self.terms.arrived & (used - had))
+        return sorted(self.criteria.arrived & (used - had))
 
     def _overloaded(self) -> set[str]:
         """Supervisors that have been overloaded for longer than X(n)."""
-        return self.memory.overloaded(self.terms.now_ms, self.own.decide.overload_s, self.own.overload_s)
+        return self.memory.overloaded(self.criteria.now_ms, self.own.decide.overload_s, self.own.overload_s)
 
     def _relieved(self) -> list[str]:
         """Supervisors that are or will be overloaded on which the plan has less load, and less of this topology."""
-        overloaded = self._overloaded() | set(self.terms.coming)
+        overloaded = self._overloaded() | set(self.criteria.coming)
         if not overloaded:
             return []
         before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
         own_before, own_after = self._own_load_mhz()
         return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
-
-
-def alone(model: Model, topology: Topology) -> Model:
-    """The model with this topology only."""
-    traffic = [e for e in model.traffic if e.topology == topology.id]
-    own = [t for t in model.topologies if t.id == topology.id]
-    return msgspec.structs.replace(model, topologies=own, traffic=traffic)
 
 
 def as_it_runs(topology: Topology) -> TopologyPlan:

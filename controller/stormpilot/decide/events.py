@@ -1,4 +1,4 @@
-"""What an operator is told once, when it begins: for the log, and for whoever notifies people."""
+"""Events of moves: each is logged and notified once, when it begins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class EventKind(enum.StrEnum):
-    """What happened."""
+    """Kinds of events."""
 
     MOVE_HELPED = "MOVE_HELPED"
     MOVE_WITHOUT_GAIN = "MOVE_WITHOUT_GAIN"
@@ -16,8 +16,8 @@ class EventKind(enum.StrEnum):
     ROLLBACK_IMPOSSIBLE = "ROLLBACK_IMPOSSIBLE"
     RESOURCES_INSUFFICIENT = "RESOURCES_INSUFFICIENT"
     RESOURCES_SUFFICIENT = "RESOURCES_SUFFICIENT"
-    MIGRATION_DONE = "MIGRATION_DONE"
-    MIGRATION_ENDED = "MIGRATION_ENDED"
+    ROLLOUT_DONE = "ROLLOUT_DONE"
+    ROLLOUT_ENDED = "ROLLOUT_ENDED"
 
 
 ALERTS = frozenset(
@@ -26,10 +26,10 @@ ALERTS = frozenset(
         EventKind.MOVE_WORSE,
         EventKind.ROLLBACK_IMPOSSIBLE,
         EventKind.RESOURCES_INSUFFICIENT,
-        EventKind.MIGRATION_ENDED,
+        EventKind.ROLLOUT_ENDED,
     }
 )
-"""Those that want a person's attention."""
+"""Events that need a person's attention."""
 
 
 @dataclass(frozen=True)
@@ -46,5 +46,5 @@ class Event:
 
     @property
     def alert(self) -> bool:
-        """Whether a person should look."""
+        """Whether a person should react."""
         return self.kind in ALERTS

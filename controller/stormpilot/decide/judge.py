@@ -1,4 +1,4 @@
-"""Which topologies of a plan move, and does what would be published fit what stands still?
+"""Verdict on a plan: the topologies that move, checked against those that stay.
 
 The paper decides for the cluster as a whole [A13 3.3]; here each topology of a plan is decided for itself
 (`evaluate.py`), so that one with nothing to win does not restart because another one has. A topology that stays keeps
@@ -9,43 +9,60 @@ its slots and its load, so a plan that wants those stays too (`capacity_check.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.evaluate import Criteria, as_it_runs, evaluate
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.predict import outlook
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.origin import PlanOrigin
+from stormpilot.decide.predict import predict_each
+from stormpilot.decide.reasons import Decision
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decisions for the topologies of a plan, what to publish (or to advise) of it, and what to remember."""
+    """The decisions for the topologies of a plan, the placements to publish or to propose, and the new memory.
+
+    By topology id: `models` is what was planned on, `origins` where the plan comes from.
+    """
 
     decisions: Mapping[str, Decision]
     plans: Mapping[str, TopologyPlan]
     plan: Plan
     memory: Memory
+    models: Mapping[str, Model] = field(default_factory=dict)
+    origins: Mapping[str, PlanOrigin] = field(default_factory=dict)
+
+    @classmethod
+    def of_one(cls, decision: Decision, plan: Plan, memory: Memory, model: Model) -> Verdict:
+        """The verdict on a plan of one topology."""
+        t = decision.topology_id
+        return cls({t: decision}, {t: plan.topologies[0]}, plan, memory, {t: model})
+
+    @classmethod
+    def without_plan(cls, decisions: Mapping[str, Decision], memory: Memory) -> Verdict:
+        """Decisions to leave topologies as they are."""
+        return cls(decisions, {}, Plan(topologies=[]), memory)
 
 
-def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory: Memory, terms: Criteria) -> Verdict:
+def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory: Memory, criteria: Criteria) -> Verdict:
     """Decide for every topology of `plan`, which is a complete plan of `model`."""
     decisions: dict[str, Decision] = {}
     plans = {tp.id: tp for tp in plan.topologies}
-    ahead = outlook(model, plan, terms.traffic)
+    predictions = predict_each(model, plan, criteria.traffic)
     for topology in model.topologies:
-        decision, memory = evaluate(model, states[topology.id], plan, memory, terms, ahead)
-        if decision.reason in (Reason.REPAIR, Reason.REBALANCED) and decision.moved_executors == 0:
+        decision, memory = evaluate(model, states[topology.id], plan, memory, criteria, predictions)
+        if decision.action != "skip" and not decision.moved_executors:  # the plan is what runs
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
-    if terms.measured is not None:
-        decisions = _as_measured(decisions, terms.measured, plan, terms)
-    decisions = hold_what_does_not_fit(model, decisions, plans, ahead.foreseen, terms.room_mhz)
-    decisions = hold_what_is_over_budget(model, decisions, plans, terms.spent, terms.budget, terms.now_ms)
+    if criteria.measured is not None:
+        decisions = _as_measured(decisions, criteria.measured, plan, criteria)
+    decisions = hold_what_does_not_fit(model, decisions, plans, predictions.by_topology, criteria.room_mhz)
+    decisions = hold_what_is_over_budget(model, decisions, plans, criteria.spent, criteria.budget, criteria.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "skip"}
     for t, d in acted.items():
         if d.action == "publish":
@@ -54,23 +71,23 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
 
 
 def _as_measured(
-    decisions: Mapping[str, Decision], measured: Model, plan: Plan, terms: Criteria
+    decisions: Mapping[str, Decision], measured: Model, plan: Plan, criteria: Criteria
 ) -> dict[str, Decision]:
     """The decisions with promises for the load and traffic that were measured.
 
     Whether a move helped is judged soon after it, at about the rates before it. CPU is no multiple of the rate (threads
     that poll), so a promise for the rates of a forecast could not be held against that.
     """
-    ahead = outlook(measured, plan, terms.traffic)
+    predictions = predict_each(measured, plan, criteria.traffic)
     plans = {tp.id: tp for tp in plan.topologies}
     found = dict(decisions)
     for t, d in decisions.items():
-        if d.promise is None or not (own := ahead.foreseen[t]).total_tps:
+        if d.promise is None or not (own := predictions.by_topology[t]).total_tps:
             continue
         before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
         if d.promise.metric == "load_ratio":
             before = own_load_ratio(measured, t, d.promise.nodes)
-            predicted = own_load_ratio(ahead.then, t, d.promise.nodes, plans)
+            predicted = own_load_ratio(predictions.then, t, d.promise.nodes, plans)
         promise = replace(d.promise, before=before, predicted=predicted, throughput_tps=own.total_tps)
         found[t] = replace(d, promise=promise)
     return found

@@ -1,4 +1,4 @@
-"""What decisions remember from cycle to cycle; a controller that starts begins with nothing."""
+"""Memory of decisions from cycle to cycle; a controller starts with an empty one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormpilot.model.values import Model, Topology
 
 @dataclass(frozen=True)
 class Hits:
-    """How often in a row a plan was worth its restarts, and when that was last counted."""
+    """The number of cycles in a row in which a plan was worth its restarts, and the time of the last one."""
 
     count: int
     at_ms: int
@@ -19,7 +19,7 @@ class Hits:
 
 @dataclass(frozen=True)
 class Shares:
-    """The inter-node share of a topology, cycle by cycle, under one placement: how much it varies by itself."""
+    """The inter-node share of a topology, cycle by cycle, under one placement: its natural variation."""
 
     placement: frozenset[tuple[int, str, int]]
     values: tuple[float, ...]
@@ -31,11 +31,11 @@ KEPT_SHARES = 40
 
 @dataclass(frozen=True)
 class Memory:
-    """What was seen before.
+    """Observations of earlier cycles.
 
-    `hits`, `shares` and since when executors run nowhere, by topology id; since when nodes are overloaded, when
-    supervisors were last seen, and since when those are there that came (back) while we looked, by supervisor id.
-    `live` are the supervisors of the last look, None before the first.
+    By topology id: `hits`, `shares`, and the time since which executors run nowhere. By supervisor id: the time since
+    which it is overloaded, the time when it was last seen, and the time when it came (back). `live` are the supervisors
+    of the last observation, None before the first.
     """
 
     hits: Mapping[str, Hits] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Memory:
     live: frozenset[str] | None = None
     shares: Mapping[str, Shares] = field(default_factory=dict)
 
-    def look(self, model: Model, now_ms: int) -> Memory:
-        """Take in who is there and which nodes have a load of B(n) or more [A13 3.3]."""
+    def observe(self, model: Model, now_ms: int) -> Memory:
+        """Take in the live supervisors and the nodes with a load of B(n) or more [A13 3.3]."""
         load_mhz = node_load_mhz(model)
         over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
         live = {s.id: now_ms for s in model.supervisors}
@@ -87,7 +87,7 @@ class Memory:
         return replace(self, shares={**self.shares, topology.id: kept})
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
-        """Supervisors that were there within the grace time and are not now; and how many are known at all."""
+        """Supervisors that were seen within the grace time and are gone now, and the number of known supervisors."""
         present = set(live)
         known = {s for s, seen_ms in self.supervisors_seen_ms.items() if now_ms - seen_ms <= grace_s * 1000} | present
         return sorted(known - present), len(known)

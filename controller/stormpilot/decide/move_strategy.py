@@ -1,4 +1,4 @@
-"""Strategy a plan is to be carried out, and what either way costs: worked out in `migrate/manner.py`, weighed here."""
+"""Move strategy of a plan and its cost: computed in `rollout/feasibility.py`, weighed in `evaluate.py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Strategy = Literal["restart", "rolling"]
 
 @dataclass(frozen=True)
 class MoveStrategy:
-    """Strategy a plan of one topology is carried out, and why so.
+    """The strategy by which a plan of one topology is carried out, with the reason.
 
-    `steps` is how many steps nonstop takes, `around_tps` the tuples/s that arrive at executors that are routed around,
-    a step at a time, summed over the steps. `fixed` names what cannot be emptied, with the reasons. `forbidden`: the
-    plan needs restarts, and those are not wanted (`decide.move_strategy`).
+    `steps` is the number of rolling moves. `around_tps` are the tuples/s that arrive at executors while they are routed
+    around, summed over the steps. `fixed` names the workers that cannot be emptied, with the reasons. `forbidden`: the
+    plan needs restarts, and `decide.move_strategy` does not allow them.
     """
 
     how: Strategy
@@ -26,4 +26,4 @@ class MoveStrategy:
 
 
 SWITCH_S = 0.2
-"""Strategy long tuples are on their way to a task that was routed around: 0.13 to 0.18 s (measured on Storm 2.8.3)."""
+"""How long tuples are on their way to a task that was routed around: 0.13 to 0.18 s (measured on Storm 2.8.3)."""

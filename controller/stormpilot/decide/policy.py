@@ -1,4 +1,4 @@
-"""Who decides what may be done with a topology: operators' settings, then its owner within limits, then the defaults.
+"""Policy of a topology (mode, approval): operators' settings, then its owner within limits, then the defaults.
 
     stormpilot mode X NAME > stormpilot mode X --all > decide.modes[NAME] > the owner > decide.mode
 
@@ -23,7 +23,7 @@ MODES: tuple[Mode, ...] = ("off", "advise", "act")
 
 @dataclass(frozen=True)
 class Policy:
-    """What holds for a topology; `mode_from` says who set the mode, `note` which wish of the owner is not granted."""
+    """The policy of a topology; `mode_from` is the source of the mode, `note` names a refused wish of the owner."""
 
     mode: Mode
     mode_from: str

@@ -1,8 +1,8 @@
-"""What a plan will make of a topology's traffic and CPU: one yardstick for every decision (algorithms.md, section 10).
+"""Prediction of a topology's traffic and CPU under a plan, the same for every decision (algorithms.md, section 10).
 
-Shuffles follow the placement, so neither the measured pairs nor the measured CPU of an executor stay as they are. What
-the flow model says of the plan is compared with what it says of the present placement, and the difference is added to
-what was measured: an error that the model makes in both places changes nothing.
+Shuffles follow the placement, so the measured pairs and the measured CPU of an executor change with the plan. The flow
+model computes both placements, and the difference is added to the measured numbers. An error that the model makes for
+both placements changes nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import msgspec
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import flow_model, follows_placement
-from stormpilot.model.subset import each_alone, plan_of
+from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan
 
 Traffic = Literal["flow", "measured"]
 
 
 @dataclass(frozen=True)
-class Foresight:
+class Prediction:
     """One topology: inter-node tuples/s now (None: not placed as a whole) and then, all tuples/s, executors that move.
 
-    `cpu_mhz` is what each executor will use, by its first task. It is to be summed over nodes: where the model expects
-    another split now than was measured, that of one executor is off by the difference, and may be below 0.
+    `cpu_mhz` is the predicted CPU of each executor, by its first task. Only its sum over a node is meaningful: where
+    the model splits the present traffic in another way than it was measured, the number of a single executor is off by
+    the difference, and may be below 0.
     """
 
     now_tps: float | None
@@ -42,8 +43,8 @@ class Foresight:
         return self.now_tps, self.new_tps
 
 
-def predict(alone: Model, plan: Plan, traffic: Traffic) -> Foresight:
-    """Look ahead for the only topology of a model; `measured`: pairs and CPU are taken to stay as they are."""
+def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
+    """Predict for the only topology of a model; with `measured`, pairs and CPU are taken to stay as they are."""
     (topology,) = alone.topologies
     c = compile_model(alone)
     placement = c.slots_of(plan)
@@ -60,20 +61,20 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Foresight:
             new_tps = max(now_tps + then.inter_node_tps - now.inter_node_tps, 0.0)
             changed = then.cpu_mhz - now.cpu_mhz
         cpu_mhz = {int(s): float(was + by) for s, was, by in zip(c.start, c.cpu_mhz, changed, strict=True)}
-    return Foresight(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz)
+    return Prediction(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz)
 
 
-def with_cpu(model: Model, foreseen: Mapping[str, Foresight]) -> Model:
-    """The model with the executors of these topologies using what is foreseen; where they are does not change."""
+def with_cpu(model: Model, predictions: Mapping[str, Prediction]) -> Model:
+    """The model with the predicted CPU of these topologies' executors; placements do not change."""
     return msgspec.structs.replace(
         model,
         topologies=[
             t
-            if t.id not in foreseen
+            if t.id not in predictions
             else msgspec.structs.replace(
                 t,
                 executors=[
-                    msgspec.structs.replace(e, cpu_mhz=foreseen[t.id].cpu_mhz.get(e.start, e.cpu_mhz))
+                    msgspec.structs.replace(e, cpu_mhz=predictions[t.id].cpu_mhz.get(e.start, e.cpu_mhz))
                     for e in t.executors
                 ],
             )
@@ -83,20 +84,20 @@ def with_cpu(model: Model, foreseen: Mapping[str, Foresight]) -> Model:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What a plan will make of all its topologies.
+class Predictions:
+    """The predictions for all topologies of a plan.
 
-    `alone` is the model with one topology only, and `foreseen` what becomes of it, both by topology id; `then` is the
-    model with the CPU that is foreseen.
+    `alone` is the model with one topology only, and `by_topology` its prediction, both by topology id. `then` is the
+    model with the predicted CPU.
     """
 
     alone: Mapping[str, Model]
-    foreseen: Mapping[str, Foresight]
+    by_topology: Mapping[str, Prediction]
     then: Model
 
 
-def outlook(model: Model, plan: Plan, traffic: Traffic) -> Outlook:
-    """Look ahead for every topology of a model; `plan` is complete."""
-    alone = each_alone(model)
-    foreseen = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
-    return Outlook(alone, foreseen, with_cpu(model, foreseen))
+def predict_each(model: Model, plan: Plan, traffic: Traffic) -> Predictions:
+    """Predict for every topology of a model; `plan` is complete."""
+    alone = isolated_by_id(model)
+    by_topology = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
+    return Predictions(alone, by_topology, with_cpu(model, by_topology))

@@ -1,4 +1,8 @@
-"""What a decision is: an action, a reason code, the number that decided, and a sentence."""
+"""Reasons: one table, a row per code; and the decision that carries one.
+
+All that depends on a reason alone stands in its row: nowhere else is a set of reasons written (a test searches for it).
+The order of the rows is the order in which gates are asked and shown.
+"""
 
 from __future__ import annotations
 
@@ -6,72 +10,280 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
+from stormpilot.config import EventKind
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.move_strategy import MoveStrategy
 
 Action = Literal["publish", "advise", "skip"]
+Kind = Literal["trigger", "gate", "cluster"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reason: its code and its properties.
+
+    Parameters
+    ----------
+    code
+        The word in messages, metrics and logs.
+    kind
+        `trigger`: a plan is published or proposed. `gate`: the topology stays as it is. `cluster`: the reason concerns
+        no topology.
+    meaning
+        A sentence for the documentation.
+    question
+        Of a gate: the condition under which it is open, as `explain` shows it. Rows with one question are one gate.
+    notify
+        The event that the webhook gets. A trigger is told when its plan is published, a gate when it begins to hold.
+    voluntary
+        The move budget limits it: the topology could stay as it is.
+    may_restart
+        With `decide.move_strategy: rolling` its plan may restart workers all the same.
+    keeps_headroom
+        Its plan leaves nodes the headroom of `decide.fill_ratio`.
+    try_rolling
+        Another plan that restarts nothing may be worth more.
+    must_leave
+        Executors run where they may not. One topology at a time moves for it.
+    needs_approval
+        Where moves need approval, it waits for an operator.
+    holds_everything
+        It holds requests, repairs and first plans too.
+    fruitless
+        Planning again wins nothing as long as model and settings stay as they are.
+    """
+
+    code: str
+    kind: Kind
+    meaning: str
+    question: str = ""
+    notify: EventKind | None = None
+    voluntary: bool = False
+    may_restart: bool = True
+    keeps_headroom: bool = False
+    try_rolling: bool = False
+    must_leave: bool = False
+    needs_approval: bool = True
+    holds_everything: bool = False
+    fruitless: bool = False
+
+
+def _trigger(code: str, meaning: str, *, notify: EventKind = "published", **properties: bool) -> Row:
+    return Row(code, "trigger", meaning, notify=notify, **properties)  # type: ignore[arg-type]
+
+
+def _gate(code: str, question: str, meaning: str, *, notify: EventKind | None = None, **properties: bool) -> Row:
+    return Row(code, "gate", meaning, question, notify, **properties)
+
+
+_APPLIED = "the last plan is applied, or refused for long"
+_EVALUATED = "the last move is judged, and no back-off"
+_MEASURED = "enough is measured"
+_PLANNED = "there is a plan"
+_ROOM = "slots and CPU are free of what stands still"
 
 
 class Reason(enum.StrEnum):
-    """Why a plan is published (or proposed), or why not."""
+    """The reason of a decision; `row` has its properties."""
 
-    FIRST_PLAN = "FIRST_PLAN"
-    GAIN = "GAIN"
-    OVERLOAD = "OVERLOAD"
-    REPAIR = "REPAIR"
-    DRAIN = "DRAIN"
-    CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
-    APPROVED = "APPROVED"
-    ROLLBACK = "ROLLBACK"
-    NEW_SUPERVISOR = "NEW_SUPERVISOR"
-    REBALANCED = "REBALANCED"
-    ROLLBACK_EFFECT = "ROLLBACK_EFFECT"
-    OTD = "OTD"
+    row: Row
 
-    NO_TOPOLOGY = "NO_TOPOLOGY"
-    MODE_OFF = "MODE_OFF"
-    EXCLUDED = "EXCLUDED"
-    PAUSED = "PAUSED"
-    SETTING_UNREADABLE = "SETTING_UNREADABLE"
-    OPERATOR_HOLD = "OPERATOR_HOLD"
-    WAITING_FOR_DRAIN = "WAITING_FOR_DRAIN"
-    APPROVAL_NEEDED = "APPROVAL_NEEDED"
-    CLUSTER_UNKNOWN = "CLUSTER_UNKNOWN"
-    MASS_FAILURE = "MASS_FAILURE"
-    WAITING_FOR_REPAIR = "WAITING_FOR_REPAIR"
-    BLACKOUT = "BLACKOUT"
-    BACK_OFF = "BACK_OFF"
-    MOVE_BEING_EVALUATED = "MOVE_BEING_EVALUATED"
-    PLAN_MOVING = "PLAN_MOVING"
-    PLAN_REJECTED = "PLAN_REJECTED"
-    ROLLOUT_IN_PROGRESS = "ROLLOUT_IN_PROGRESS"
-    COOL_DOWN = "COOL_DOWN"
-    NOT_INSTRUMENTED = "NOT_INSTRUMENTED"
-    INSUFFICIENT_METRICS = "INSUFFICIENT_METRICS"
-    REPORTS_OVER_LIMIT = "REPORTS_OVER_LIMIT"
-    INFEASIBLE = "INFEASIBLE"
-    PLANNER_FAILED = "PLANNER_FAILED"
-    NO_BETTER_PLAN = "NO_BETTER_PLAN"
-    GAIN_BELOW_THRESHOLD = "GAIN_BELOW_THRESHOLD"
-    GAIN_BELOW_COST = "GAIN_BELOW_COST"
-    GAIN_NOT_SUSTAINED = "GAIN_NOT_SUSTAINED"
-    SLOT_OCCUPIED = "SLOT_OCCUPIED"
-    INSUFFICIENT_CPU = "INSUFFICIENT_CPU"
-    HEADROOM = "HEADROOM"
-    RESTART_NOT_ALLOWED = "RESTART_NOT_ALLOWED"
-    MOVE_BUDGET = "MOVE_BUDGET"
-    RESOURCES_INSUFFICIENT = "RESOURCES_INSUFFICIENT"
-    NOT_PUBLISHED = "NOT_PUBLISHED"
+    def __new__(cls, row: Row) -> Reason:
+        """A member whose value is the code of its row."""
+        member = str.__new__(cls, row.code)
+        member._value_ = row.code
+        member.row = row
+        return member
+
+    FIRST_PLAN = _trigger("FIRST_PLAN", "the topology was never placed", needs_approval=False)
+    GAIN = _trigger(
+        "GAIN",
+        "inter-node traffic falls by `decide.gain_threshold_ratio` or more, in `decide.consecutive_hits` cycles in a "
+        "row, and saves more tuples than the move holds up",
+        voluntary=True,
+        may_restart=False,
+        keeps_headroom=True,
+        try_rolling=True,
+    )
+    OVERLOAD = _trigger(
+        "OVERLOAD",
+        "a node has been over B(n) for `decide.overload_s`, or will be by the forecast; the plan lowers its load",
+        voluntary=True,
+    )
+    REPAIR = _trigger(
+        "REPAIR",
+        "executors have no slot on a live supervisor; or the plug-in placed them, and that becomes the plan",
+        needs_approval=False,
+    )
+    DRAIN = _trigger("DRAIN", "executors run on a drained host and leave it, whatever the gain", must_leave=True)
+    CONSTRAINT_VIOLATED = _trigger(
+        "CONSTRAINT_VIOLATED",
+        "executors run where an exclusion, their pin or the site of their component forbids it, and leave",
+        must_leave=True,
+    )
+    APPROVED = _trigger("APPROVED", "an operator approved the proposal", needs_approval=False)
+    ROLLBACK = _trigger("ROLLBACK", "an operator asked for an earlier plan", notify="rollback", needs_approval=False)
+    NEW_SUPERVISOR = _trigger(
+        "NEW_SUPERVISOR",
+        "a supervisor came and stayed; a smaller gain suffices to use it, or relief of the busiest node",
+        voluntary=True,
+        may_restart=False,
+        keeps_headroom=True,
+        try_rolling=True,
+    )
+    REBALANCED = _trigger(
+        "REBALANCED",
+        "a user changed workers or parallelism: a better plan at once, else what Storm made of it becomes the plan",
+        voluntary=True,
+        may_restart=False,
+    )
+    ROLLBACK_EFFECT = _trigger(
+        "ROLLBACK_EFFECT",
+        "the last move made it worse; the placement before it comes back",
+        notify="rollback",
+        needs_approval=False,
+    )
+    OTD = _trigger(
+        "OTD", "`otd` moves one executor; skipped, the topology belongs to `otd`", voluntary=True, may_restart=False
+    )
+
+    NO_TOPOLOGY = Row("NO_TOPOLOGY", "cluster", "no topology runs")
+    CLUSTER_UNKNOWN = Row("CLUSTER_UNKNOWN", "cluster", "the scheduler plug-in has not written the cluster yet")
+
+    MODE_OFF = _gate("MODE_OFF", "its mode is not off", "the mode is `off`", holds_everything=True)
+    EXCLUDED = _gate(
+        "EXCLUDED",
+        "decide.include and decide.exclude let it in",
+        "`decide.include` and `decide.exclude` leave it out",
+        holds_everything=True,
+    )
+    PAUSED = _gate("PAUSED", "it is not paused", "an operator paused it, or all topologies", holds_everything=True)
+    SETTING_UNREADABLE = _gate(
+        "SETTING_UNREADABLE",
+        "its settings can be read",
+        "a setting of an operator cannot be read",
+        holds_everything=True,
+    )
+    MASS_FAILURE = _gate(
+        "MASS_FAILURE",
+        "most of the cluster is there",
+        "`decide.max_lost_supervisors_ratio` of the supervisors or more are gone",
+        notify="mass_failure",
+        holds_everything=True,
+    )
+    BLACKOUT = _gate(
+        "BLACKOUT",
+        "no blackout window",
+        "a window of `decide.blackouts` is open; executors that run nowhere are placed all the same",
+    )
+    OPERATOR_HOLD = _gate(
+        "OPERATOR_HOLD",
+        "no hold after a rollback or a discarded plan",
+        "an operator rolled it back, discarded a plan or aborted a rollout a while ago",
+    )
+    ROLLOUT_IN_PROGRESS = _gate(
+        "ROLLOUT_IN_PROGRESS", "no plan is being carried out step by step", "a rollout of its plan goes on"
+    )
+    PLAN_MOVING = _gate("PLAN_MOVING", _APPLIED, "the last plan is being applied")
+    PLAN_REJECTED = _gate(
+        "PLAN_REJECTED", _APPLIED, "the last plan was refused within `decide.rejected_retry_s`, or cannot be read"
+    )
+    COOL_DOWN = _gate(
+        "COOL_DOWN",
+        "the last plan is old enough",
+        "the last plan is younger than `decide.cool_down_s`, or that of a repair than `decide.repair_cool_down_s`; "
+        "executors without a slot, `storm rebalance` and operators' requests do not wait",
+    )
+    MOVE_BEING_EVALUATED = _gate("MOVE_BEING_EVALUATED", _EVALUATED, "the effect of the last move is being measured")
+    BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help")
+    WAITING_FOR_REPAIR = _gate(
+        "WAITING_FOR_REPAIR",
+        "the plug-in has placed what was lost",
+        "executors lost their slot less than a minute ago, or run on a supervisor that is gone or blacklisted",
+    )
+    NOT_INSTRUMENTED = _gate("NOT_INSTRUMENTED", _MEASURED, "it does not report load")
+    INSUFFICIENT_METRICS = _gate("INSUFFICIENT_METRICS", _MEASURED, "not enough of the window is measured")
+    REPORTS_OVER_LIMIT = _gate("REPORTS_OVER_LIMIT", _MEASURED, "it reports more load than is read of one topology")
+    WAITING_FOR_DRAIN = _gate(
+        "WAITING_FOR_DRAIN",
+        "no other topology is leaving a drained host just now",
+        "executors must leave, and another topology is leaving just now",
+    )
+    PLANNER_FAILED = _gate(
+        "PLANNER_FAILED", _PLANNED, "the planner failed, or its plan breaks a constraint", notify="planner_failed"
+    )
+    INFEASIBLE = _gate("INFEASIBLE", _PLANNED, "no plan keeps all constraints", notify="infeasible")
+    NO_BETTER_PLAN = _gate(
+        "NO_BETTER_PLAN",
+        "the plan is better than what runs",
+        "the planner finds no better placement",
+        fruitless=True,
+    )
+    GAIN_BELOW_THRESHOLD = _gate(
+        "GAIN_BELOW_THRESHOLD",
+        "by enough",
+        "the gain is less than `decide.gain_threshold_ratio`",
+        fruitless=True,
+    )
+    GAIN_BELOW_COST = _gate(
+        "GAIN_BELOW_COST",
+        "by more than its restarts cost",
+        "the move holds up more tuples than it saves within `decide.payback_s`",
+        try_rolling=True,
+    )
+    GAIN_NOT_SUSTAINED = _gate(
+        "GAIN_NOT_SUSTAINED",
+        "in enough cycles in a row",
+        "the gain was not seen in enough cycles in a row",
+        try_rolling=True,
+    )
+    SLOT_OCCUPIED = _gate("SLOT_OCCUPIED", _ROOM, "a topology that stays keeps a slot that the plan uses")
+    INSUFFICIENT_CPU = _gate("INSUFFICIENT_CPU", _ROOM, "topologies that stay keep CPU that the plan uses")
+    HEADROOM = _gate(
+        "HEADROOM",
+        "what is moved by choice leaves nodes their headroom",
+        "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded",
+    )
+    MOVE_BUDGET = _gate("MOVE_BUDGET", "the move budget suffices", "the limits of `budget` per hour are reached")
+    RESTART_NOT_ALLOWED = _gate(
+        "RESTART_NOT_ALLOWED",
+        "it needs no restart, or those are wanted",
+        "the plan needs restarts, and `decide.move_strategy` is `rolling`",
+    )
+    APPROVAL_NEEDED = _gate(
+        "APPROVAL_NEEDED", "an operator has approved, where that is needed", "the proposal waits for `approve`"
+    )
+    NOT_PUBLISHED = _gate(
+        "NOT_PUBLISHED", "nobody else wrote the plan meanwhile", "somebody else changed the plan while it was made"
+    )
+
+    @property
+    def order(self) -> int:
+        """The place of its row in the table."""
+        return list(Reason).index(self)
+
+
+def reasons_table() -> list[Row]:
+    """All rows, in their order."""
+    return [reason.row for reason in Reason]
+
+
+_ROWS = {row.code: row for row in reasons_table()}
+
+
+def row_of(code: str) -> Row | None:
+    """The row of a code as it stands in messages; None for one that is not known."""
+    return _ROWS.get(code)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What happens with one topology. `value` against `threshold` is the number that decided, where there is one.
+    """The decision about one topology. `value` against `threshold` is the number that decided, where there is one.
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
-    now and in the plan; `promise` is what the move is judged by afterwards, where it is. `threshold_from` says where
-    the threshold comes from, empty: it is the configured one. `manner` is how it is carried out (None: that is not
-    known), and `held_up` how many tuples that holds up, by restarts and by steps without them.
+    now and in the plan; `promise` is the expected effect of the move, where it is measured. `threshold_from` names the
+    source of the threshold, empty: the configuration. `manner` is the strategy of the move (None: not known), and
+    `held_up` the tuples that the move holds up, by restarts and by rolling moves.
     """
 
     topology_id: str

@@ -1,47 +1,67 @@
-"""What a cycle tells: its sentence for the log, and its state for `stormpilot status`."""
+"""Report of a cycle: its sentence for the log, and the views of the topologies for `stormpilot status`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stormpilot.config import Mode
 from stormpilot.decide.events import Event
+from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
+from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.core import ChosenThreshold, HistoryEntry, Restart, TopologyView
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.readiness import Readiness
-from stormpilot.model.values import Model
+from stormpilot.model.values import Model, TopologyPlan
 
 NOT_EMPTIED = 20
-"""So many executors or workers that cannot be routed around are named."""
+"""The most executors or workers that a view names as not routable."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a verdict, once its plans are written.
+
+    By topology id: `decisions` as they are in the end, `plans` what was published, `placements` where executors will
+    run by what was published or proposed, `models` what was planned on, `moves` what is to be verified.
+    """
+
+    decisions: Mapping[str, Decision]
+    memory: Memory
+    plans: Mapping[str, HistoryEntry] = field(default_factory=dict)
+    placements: Mapping[str, TopologyPlan] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    moves: Mapping[str, MoveState] = field(default_factory=dict)
+    planner: str = ""
+
+
+@dataclass(frozen=True)
 class CycleReport:
-    """Gathers what happens during the cycle at `at_ms`.
+    """The report of the cycle at `at_ms`.
 
-    By topology id: `plans` is what was published, `models` what was planned on, `running` the metrics of those that
-    are measured, `followed` what became of the last move, `restart_times` how long a worker is taken to stand still,
-    `thresholds` those that are not as configured, `recommendations` what is said of what replay recommends.
-    `events` is what began in this cycle, `restarts` how long our moves took so far, `ended` the moves of which it is
-    known since the last cycle what became of them.
+    By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
+    `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
+    configured, `recommendations` of replay as sentences. `events` and
+    `status_changes` began since the report before, `restarts` are the times of
+    earlier moves, `ended` the moves that ended since the last cycle.
     """
 
     at_ms: int
     names: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, Mode] = field(default_factory=dict)
     modes_from: Mapping[str, str] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
-    plans: dict[str, HistoryEntry] = field(default_factory=dict)
-    models: dict[str, Model] = field(default_factory=dict)
-    planners: list[str] = field(default_factory=list)
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    plans: Mapping[str, HistoryEntry] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    planners: Sequence[str] = ()
     waiting_for: str = ""
-    events: list[Event] = field(default_factory=list)
+    events: Sequence[Event] = ()
+    status_changes: Sequence[StatusChange] = ()
     restarts: Sequence[Restart] = ()
     restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
     followed: Mapping[str, MoveState] = field(default_factory=dict)
@@ -50,23 +70,34 @@ class CycleReport:
     recommendations: Mapping[str, str] = field(default_factory=dict)
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
+    def plus(self, outcome: Outcome) -> CycleReport:
+        """The report with what became of one more verdict."""
+        return replace(
+            self,
+            decisions={**self.decisions, **outcome.decisions},
+            plans={**self.plans, **outcome.plans},
+            models={**self.models, **outcome.models},
+            planners=[*self.planners, *([outcome.planner] if outcome.planner else [])],
+            followed={**self.followed, **outcome.moves},
+        )
+
     def sentence(self, took_ms: float) -> tuple[str, dict[str, Any]]:
-        """What the log says: an event and its fields. What was published, else what would be, else why nothing is."""
+        """The log line as event and fields: published plans, else proposals, else the reasons for neither."""
         fields: dict[str, Any]
         if self.waiting_for:
-            event, fields = "held", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
+            event, fields = "no change", {"reason": Reason.CLUSTER_UNKNOWN, "text": self.waiting_for}
         elif not self.decisions:
-            event, fields = "held", {"reason": Reason.NO_TOPOLOGY}
+            event, fields = "no change", {"reason": Reason.NO_TOPOLOGY}
         elif published := self._with("publish"):
             event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("skip")])
         elif proposed := self._with("advise"):
             event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
         else:
-            event, fields = "held", self._held(self._with("skip"))
+            event, fields = "no change", self._skipped(self._with("skip"))
         return event, {**fields, "took_ms": round(took_ms)}
 
     def views(self, readiness_of: Mapping[str, Readiness], since_ms: Mapping[str, int]) -> list[TopologyView]:
-        """Every topology with its decision and what it costs now; `readiness_of` and `since_ms` by topology id."""
+        """Every topology with its decision and present traffic; `readiness_of` and `since_ms` are by topology id."""
         views = []
         for topology_id, decision in sorted(self.decisions.items()):
             readiness = readiness_of[topology_id]
@@ -123,17 +154,17 @@ class CycleReport:
             "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
         }
 
-    def _held(self, held: list[Decision]) -> dict[str, Any]:
+    def _skipped(self, skipped: list[Decision]) -> dict[str, Any]:
         fields: dict[str, Any] = {
-            "reason": ",".join(dict.fromkeys(d.reason for d in held)),
-            "topology": ",".join(self.names[d.topology_id] for d in held),
+            "reason": ",".join(dict.fromkeys(d.reason for d in skipped)),
+            "topology": ",".join(self.names[d.topology_id] for d in skipped),
         }
-        if len(held) == 1:
-            (d,) = held
+        if len(skipped) == 1:
+            (d,) = skipped
             if d.value is not None:
                 fields |= {"value": d.value, "threshold": d.threshold}
             if d.inter_node_tps != (None, None):
-                fields["inter_node_tps"] = f"{_total(held, 0)}->{_total(held, 1)}"
+                fields["inter_node_tps"] = f"{_total(skipped, 0)}->{_total(skipped, 1)}"
             fields["text"] = d.text
         return fields
 

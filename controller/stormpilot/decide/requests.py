@@ -1,24 +1,22 @@
-"""What becomes of an operator's request: done, refused with the reason, or it waits. Acting is the cycle's part."""
+"""Outcomes of operators' requests: done, refused with the reason, or waiting. The control loop carries them out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, forbidden, on_its_way
+from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.predict import Traffic, predict
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry
-from stormpilot.messages.settings import Hold, Request
-from stormpilot.model.subset import part
-from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.messages.settings import Hold, Request, Verb
+from stormpilot.model.subset import subset
+from stormpilot.model.values import Model, Plan, TopologyPlan
+from stormpilot.model.violations import Violation, violations
 
-Wrong = Callable[[Model, Plan], list[str]]
-"""What is wrong with a plan of a model, as sentences: `planner.check.violations`."""
 SHOWN_PROBLEMS = 3
-CPU = "cpu: "
-"""How a sentence about a node with more CPU than it has begins."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,6 @@ def answer(
     request: Request | None,
     subject: TopologyState,
     model: Model,
-    wrong: Wrong,
     lost: list[str],
     known: int,
     config: DecideSection,
@@ -67,40 +64,88 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "plan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, model, wrong, config, now_ms, traffic)
+    return _publish(request, subject, model, config, now_ms, traffic)
 
 
-def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, wrong: Wrong) -> list[str]:
+def unfit(entry: HistoryEntry, subject: TopologyState, model: Model) -> list[Violation]:
     """Why a plan made earlier cannot be applied to what runs now; empty when it can."""
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
-        return [f"it is a plan of {plan.topology_id}, not of {t.id}"]
+        return [Violation("topology", f"it is a plan of {plan.topology_id}, not of {t.id}", [])]
     if plan.checksum != plan.expected_checksum():
-        return ["its checksum does not fit: it was changed after it was made"]
+        return [Violation("checksum", "it was changed after it was made", [])]
     planned = sorted(e for w in plan.workers for e in w.executors)
     running = sorted((e.start, e.end) for e in t.executors)
     if planned != running:
         gone, new = len(set(planned) - set(running)), len(set(running) - set(planned))
-        return [f"the executors are others now ({gone} of the plan are gone, {new} are new): was it rebalanced?"]
-    problems = []
+        text = f"the executors are others now ({gone} of the plan are gone, {new} are new): was it rebalanced?"
+        return [Violation("executor-once", text, [])]
+    problems: list[Violation] = []
     slots = {s.id: set(s.slots) for s in model.supervisors}
     hosts = {s.id: s.host for s in model.supervisors}
     owner = {(a.supervisor, a.port): o.name for o in model.topologies if o.id != t.id for a in o.assignment}
     for w in plan.workers:
+        held = [(t.id, start) for start, _ in w.executors]
         if w.supervisor not in slots:
-            problems.append(f"supervisor {w.supervisor} is not there")
+            problems.append(Violation("slot-exists", f"supervisor {w.supervisor} is not there", held))
         elif w.port not in slots[w.supervisor]:
-            problems.append(f"{hosts[w.supervisor]} ({w.supervisor}) has no slot {w.port} now")
+            text = f"{hosts[w.supervisor]} ({w.supervisor}) has no slot {w.port} now"
+            problems.append(Violation("slot-exists", text, held))
         elif (w.supervisor, w.port) in owner:
-            problems.append(f"slot {w.supervisor}:{w.port} is held by {owner[w.supervisor, w.port]}")
-    return list(dict.fromkeys(problems)) or wrong(part(model, {t.id}), plan_of_entry(entry))
+            text = f"slot {w.supervisor}:{w.port} is held by {owner[w.supervisor, w.port]}"
+            problems.append(Violation("slot-one-topology", text, held))
+    problems = problems or violations(subset(model, {t.id}), plan_of_entry(entry))
+    return list({str(v): v for v in problems}.values())
+
+
+def refusal(
+    verb: Verb,
+    entry: HistoryEntry,
+    subject: TopologyState,
+    problems: Sequence[Violation],
+    now_ms: int,
+    max_age_s: float | None,
+    *,
+    measured: bool = True,
+    moving: bool = False,
+) -> str:
+    """Why a plan may not be approved or rolled back to, as a sentence; empty when it may.
+
+    Parameters
+    ----------
+    problems
+        What `unfit` found. A rollback may need more CPU than a node may give: the plan ran like that before.
+    max_age_s
+        The age to which a proposal may be approved; None: not known here.
+    measured
+        Whether CPU is measured. Without, a plan is not refused for it.
+    moving
+        Whether a rollout moves executors: then the placement of this moment will be another one.
+    """
+    plan_id, plan, standing = entry.plan.plan_id, entry.plan, subject.plan
+    if verb == "approve":
+        age_s = (now_ms - plan.created_at_ms) / 1000
+        if max_age_s is not None and age_s > max_age_s:
+            return (
+                f"plan {plan_id} is {age_s:.0f} s old, at most {max_age_s:.0f} s; wait for a new one, "
+                "or `stormpilot replan`"
+            )
+        if standing is not None and standing.created_at_ms > plan.created_at_ms:
+            return f"plan {standing.plan_id} was published after {plan_id} was proposed; wait for a new proposal"
+    tolerated = verb == "rollback" or not measured
+    if any(v.constraint != "cpu" or not tolerated for v in problems):
+        shown = "; ".join(str(v) for v in problems[:SHOWN_PROBLEMS])
+        more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        return f"plan {plan_id} does not fit any more: {shown}{more}"
+    if not moving and not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):
+        return f"plan {plan_id} is what runs now"
+    return ""
 
 
 def plan_of_entry(entry: HistoryEntry) -> Plan:
     """The plan of a message as a value."""
     p = entry.plan
-    workers = [Worker(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in p.workers]
-    placement = TopologyPlan(id=p.topology_id, workers=workers)
+    placement = TopologyPlan(id=p.topology_id, workers=p.workers)
     return Plan(planner=p.planner, params=p.params, seed=p.seed, topologies=[placement])
 
 
@@ -108,7 +153,6 @@ def _publish(
     request: Request,
     subject: TopologyState,
     model: Model,
-    wrong: Wrong,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic,
@@ -118,25 +162,15 @@ def _publish(
     if entry is None:
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
-    age_s = (now_ms - entry.plan.created_at_ms) / 1000
-    if request.verb == "approve" and age_s > config.approval_max_age_s:
-        limit = f"at most {config.approval_max_age_s:.0f} s"
-        return _refused(f"plan {plan_id} is {age_s:.0f} s old, {limit}; wait for a new one, or `stormpilot plan now`")
-    problems = unfit(entry, subject, model, wrong)
+    problems = unfit(entry, subject, model)
+    if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s):
+        return _refused(why)
     note = ""
-    if request.verb == "rollback" and all(p.startswith(CPU) for p in problems):
-        # It ran like this before, and after a move start-up alone may use more CPU than the limit: what was asked for
-        # is the way out of that.
-        note = f"over the CPU limit by what is measured now: {'; '.join(p.removeprefix(CPU) for p in problems)}"
-        note, problems = note if problems else "", []
-    if problems:
-        more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
-        return _refused(f"plan {plan_id} does not fit any more: {'; '.join(problems[:SHOWN_PROBLEMS])}{more}")
+    if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit
+        note = f"over the CPU limit by what is measured now: {'; '.join(v.text for v in problems)}"
     plan = plan_of_entry(entry)
-    seen = predict(part(model, {t.id}), plan, traffic)
+    seen = predict(subset(model, {t.id}), plan, traffic)
     moved = seen.moved
-    if not moved:
-        return _refused(f"plan {plan_id} is what runs now")
     why = f" ({request.why})" if request.why else ""
     if request.verb == "approve":
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"

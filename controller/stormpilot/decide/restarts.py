@@ -1,4 +1,4 @@
-"""How long a worker stands still when it restarts: measured in our own moves, the configured number until then."""
+"""Downtime of a worker that restarts: measured in our own moves, the configured number until then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHTLESS_PRIOR = 3
 
 @dataclass(frozen=True)
 class RestartTime:
-    """Seconds that a worker stands still, and from how many moves that is known; 0 moves: it is `prior_from`."""
+    """Downtime in seconds, and the number of moves that it was measured in; 0 moves: it is `prior_from`."""
 
     seconds: float
     moves: int

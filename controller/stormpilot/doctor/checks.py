@@ -85,7 +85,7 @@ def _readable(e: Evidence) -> Iterator[Finding]:
         elif path.startswith(f"{e.root}/v1/load/"):
             mend = "its reporter writes it anew within seconds; if it stays, look into that worker's log"
         elif "/settings/" in path:
-            mend = "set it again with the command that made it (docs/operator.md)"
+            mend = "set it again with the command that made it (docs/guide/operate.md)"
         elif "/thresholds/" in path:
             mend = "mine them anew: stormpilot history mine --publish"
         elif "/plans/" in path:
@@ -106,7 +106,7 @@ def _reports(e: Evidence) -> Iterator[Finding]:
         elif i not in e.reports:
             new_s = (e.now_ms - t.launched_at_ms) / 1000
             text = f"{t.name}: no load reports, so it is placed without any measurement"
-            mend = "submit it with stormpilot submit (docs/instrument.md), or install the hook (docs/hook.md)"
+            mend = "submit it with stormpilot submit, or install the hook (docs/guide/instrument.md, hook.md)"
             if new_s < OLD_REPORT_S:
                 text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
                 mend = f"wait until its workers run; if none come: {mend}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
+from stormpilot import clock
 from stormpilot.doctor import ensemble
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
 from stormpilot.messages.failures import failures_named
@@ -83,7 +83,7 @@ def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Ev
     `nimbus`: host:port, else the one that the plug-in says it runs in, at the default port.
     """
     servers = ensemble.ask(hosts)
-    start = Evidence(now_ms=_now_ms(), hosts=hosts, root=paths.root, auth_id=_digest_id(auth), servers=servers)
+    start = Evidence(now_ms=clock.now_ms(), hosts=hosts, root=paths.root, auth_id=_digest_id(auth), servers=servers)
     try:
         zookeeper = connect(hosts, auth=auth)
     except StormpilotError as e:
@@ -101,7 +101,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
     reader = Reader(zookeeper, paths)
     seen = reader.read()
     reports, problems = reader.read_loads(sorted(seen.topologies))
-    now_ms = _now_ms()
+    now_ms = clock.now_ms()
     newest: dict[str, int] = {}
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
@@ -230,7 +230,3 @@ def _digest_id(login: str | None) -> str:
         return ""
     hashed = hashlib.sha1(login.encode(), usedforsecurity=False).digest()  # as ZooKeeper's digest scheme does
     return f"{login.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

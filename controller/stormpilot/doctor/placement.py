@@ -51,11 +51,11 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             "versions",
             Level.warn,
             f"the plug-in is {shim.version}, this command {stormpilot.__version__}",
-            "install the same version on both: docs/operate.md, Upgrade",
+            "install the same version on both: docs/guide/runbook.md, Upgrade",
         )
     if not shim.storm_version.startswith(STORM):
         text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in is made for {STORM}x"
-        yield Finding("versions", Level.warn, text, "docs/compatibility.md has what was tried")
+        yield Finding("versions", Level.warn, text, "docs/reference/compatibility.md has what was tried")
     black = sorted(s.host for s in cluster.supervisors if s.blacklisted)
     if black:
         text = f"Storm has blacklisted {', '.join(black)}: nothing new is placed there"

@@ -30,7 +30,7 @@ def servers(e: Evidence) -> Iterator[Finding]:
             yield Finding("zookeeper", Level.ok, f"{s.address} answers (its version is not known: srvr is not allowed)")
         elif not s.version.startswith(KNOWN_ZOOKEEPER):
             text = f"{s.address} is ZooKeeper {s.version}; tried are 3.8 and 3.9"
-            yield Finding("zookeeper", Level.warn, text, "docs/compatibility.md has what was tried")
+            yield Finding("zookeeper", Level.warn, text, "docs/reference/compatibility.md has what was tried")
         else:
             yield Finding("zookeeper", Level.ok, f"{s.address} is ZooKeeper {s.version}, {s.mode}")
 
@@ -43,7 +43,7 @@ def access(e: Evidence) -> Iterator[Finding]:
     missing = all(a.entries is None and not a.error for a in e.access)
     if missing:
         text = f"{e.root} is not there: neither the plug-in nor a controller has written anything"
-        yield Finding("access", Level.fail, text, "install the plug-in on Nimbus (docs/install.md), or say --root")
+        yield Finding("access", Level.fail, text, "install the plug-in (docs/guide/install.md), or give --root")
         return
     secured = bool(e.nimbus and e.nimbus.conf.get("storm.zookeeper.auth.scheme"))
     wrong = False
@@ -167,7 +167,7 @@ def retries(e: Evidence) -> Iterator[Finding]:
 
 
 def refresh(e: Evidence) -> Iterator[Finding]:
-    """Whether a rolling move waits until Storm's workers know where its tasks run now (docs/nonstop.md)."""
+    """Does a rolling move wait until Storm's workers know where its tasks run? (docs/concepts/rolling-moves.md)"""
     waits_s = e.seen.controller.task_refresh_s if e.seen.controller else None
     polls_s = e.nimbus.conf.get("task.refresh.poll.secs") if e.nimbus else None
     if waits_s is None or not isinstance(polls_s, int | float):

@@ -1,4 +1,4 @@
-"""`KeyedState`: a mixin for bolts that keep state by key in memory and let it follow its keys (docs/nonstop.md)."""
+"""`KeyedState`: a mixin for bolts whose in-memory state follows its keys (docs/concepts/rolling-moves.md)."""
 
 from __future__ import annotations
 

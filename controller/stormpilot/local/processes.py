@@ -10,12 +10,17 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "STORMPILOT_CLUSTER_ID"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_KERNEL_THREAD = 0x00200000
+_EXEC_S = 1.0
+"""A process that becomes another program has no environment to read for a moment; no busy machine takes this long."""
+_BARE = 3
+"""So many looks, a millisecond apart, at a program without an environment: it was started without one."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +35,13 @@ class Process:
 
 def of_cluster(cluster_id: str) -> list[Process]:
     """All living processes of a cluster, oldest first. Zombies do not count; neither do other users' processes."""
-    parents: dict[int, int] = {}
-    members: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        pid = int(entry.name)
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is not ours to read
-            parents[pid] = _stat(pid)[1]
-            if _carries(pid, cluster_id):
-                members.add(pid)
-    for pid in parents:
-        if pid not in members and any(a in members for a in _ancestors(pid, parents)):
-            members.add(pid)
-    found = (process(pid) for pid in members)
-    return sorted((p for p in found if p is not None), key=lambda p: (p.started_at, p.pid))
+    return _living(_members(cluster_id, {}))
 
 
 def process(pid: int) -> Process | None:
     """A process by its id; None if it is gone or a zombie."""
     try:
-        state, parent, started_ticks = _stat(pid)
+        state, parent, _, started_ticks = _stat(pid)
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
         return None
@@ -85,11 +76,13 @@ def end_cluster(cluster_id: str, *, grace_s: float = 2.0, spare: Collection[int]
     list of Process
         What could not be ended (stuck in the kernel, or another user's); empty as a rule.
     """
+    members: dict[int, int] = {}  # whoever was found once is waited for, even when nothing shows any more whose it is
     asked: set[int] = set()
     kill_at = time.monotonic() + grace_s
     give_up_at = kill_at + 10.0
     while True:
-        left = [p for p in of_cluster(cluster_id) if p.pid not in spare]
+        members = _members(cluster_id, members)
+        left = [p for p in _living(members) if p.pid not in spare]
         now = time.monotonic()
         if not left or now > give_up_at:
             return left
@@ -100,6 +93,30 @@ def end_cluster(cluster_id: str, *, grace_s: float = 2.0, spare: Collection[int]
                 _signal(p.pid, signal.SIGTERM)
                 asked.add(p.pid)
         time.sleep(0.05)
+
+
+def _members(cluster_id: str, known: Mapping[int, int]) -> dict[int, int]:
+    """Start (ticks) by id: the processes that carry the id, those `known` to be of the cluster, and all below them."""
+    parents: dict[int, int] = {}
+    started: dict[int, int] = {}
+    members: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        pid = int(entry.name)
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is not ours to read
+            _, parents[pid], _, started[pid] = _stat(pid)
+            if known.get(pid) == started[pid] or _carries(pid, cluster_id):
+                members.add(pid)
+    for pid in parents:
+        if pid not in members and any(a in members for a in _ancestors(pid, parents)):
+            members.add(pid)
+    return {pid: started[pid] for pid in members}
+
+
+def _living(pids: Collection[int]) -> list[Process]:
+    found = (process(pid) for pid in pids)
+    return sorted((p for p in found if p is not None), key=lambda p: (p.started_at, p.pid))
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -115,13 +132,28 @@ def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
 
 
 def _carries(pid: int, cluster_id: str) -> bool:
-    return f"{MARKER}={cluster_id}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return f"{MARKER}={cluster_id}".encode() in _environment(pid).split(b"\0")
 
 
-def _stat(pid: int) -> tuple[str, int, int]:
+def _environment(pid: int) -> bytes:
+    """What a process was started with; empty for zombies and kernel threads. Waits while it becomes another program."""
+    give_up_at = time.monotonic() + _EXEC_S
+    bare = 0
+    while not (environment := Path(f"/proc/{pid}/environ").read_bytes()):
+        state, _, flags, _ = _stat(pid)
+        # In the middle of exec the command is empty too.
+        bare += Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+        if state in ("Z", "X") or flags & _KERNEL_THREAD or bare >= _BARE or time.monotonic() > give_up_at:
+            break
+        time.sleep(0.001)
+    return environment
+
+
+def _stat(pid: int) -> tuple[str, int, int, int]:
+    """State, parent, flags, start (ticks since boot)."""
     # The name in parentheses may itself hold blanks and parentheses.
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[19])
+    return fields[0], int(fields[1]), int(fields[6]), int(fields[19])
 
 
 def _boot_time() -> float:

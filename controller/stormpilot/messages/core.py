@@ -127,8 +127,8 @@ class TopologySnapshot(Message, frozen=True, kw_only=True):
 # --- plans/<topology-id> (controller), status/<topology-id> (shim) ----------------------------------------------------
 
 
-class WorkerPart(Part, frozen=True, kw_only=True):
-    """A worker of a plan: executors as [start, end]."""
+class Worker(Part, frozen=True, kw_only=True):
+    """One worker of a plan: a slot and the executors ([start, end] task ranges) that it holds."""
 
     supervisor: str
     port: int
@@ -151,7 +151,10 @@ class Expected(Part, frozen=True, kw_only=True):
 
 
 class PlanMessage(Message, frozen=True, kw_only=True):
-    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`."""
+    """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`.
+
+    `reason` is the decision as a sentence, `reasonCode` its code (`stormpilot.decide.reasons`).
+    """
 
     plan_id: str
     plan_set: str
@@ -162,10 +165,11 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
     seed: int = 0
     reason: str = ""
+    reason_code: str = ""
     based_on: BasedOn = BasedOn()
     expected: Expected = msgspec.field(default_factory=Expected)
     plan_set_topologies: list[str] = []
-    workers: list[WorkerPart]
+    workers: list[Worker]
     checksum: str
 
     def expected_checksum(self) -> str:
@@ -173,7 +177,7 @@ class PlanMessage(Message, frozen=True, kw_only=True):
         return plan_checksum(self.topology_id, self.plan_id, self.plan_set, self.epoch, self.workers)
 
 
-def plan_checksum(topology_id: str, plan_id: str, plan_set: str, epoch: int, workers: list[WorkerPart]) -> str:
+def plan_checksum(topology_id: str, plan_id: str, plan_set: str, epoch: int, workers: list[Worker]) -> str:
     r"""SHA-256 (hex) over UTF-8 lines, each ended by \n.
 
     The lines: `stormpilot-plan-1`, topology id, plan id, round, epoch, then `supervisor:port=s-e,s-e,...` per worker;
@@ -207,7 +211,7 @@ class StatusMessage(Message, frozen=True, kw_only=True):
 
 
 class PauseSetting(Message, frozen=True, kw_only=True):
-    """`settings/pause/_all` or `settings/pause/<topology-name>`: exists = paused (nothing new is applied)."""
+    """`settings/pause/_all` or `settings/pause/<setting_key>`: exists = paused (nothing new is applied)."""
 
     since_ms: int = 0
     by: str = ""
@@ -215,7 +219,7 @@ class PauseSetting(Message, frozen=True, kw_only=True):
 
 
 class ModeSetting(Message, frozen=True, kw_only=True):
-    """`settings/mode/<topology-name>`: overrides the mode of `controller.yaml`."""
+    """`settings/mode/_all` or `settings/mode/<setting_key>`: overrides the mode of `controller.yaml`."""
 
     mode: Literal["off", "advise", "act"]
     since_ms: int = 0
@@ -339,6 +343,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
 
     `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
+    `approval_max_age_s` is its `decide.approval_max_age_s`.
     """
 
     controller: str
@@ -355,6 +360,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     topologies: list[TopologyView] = []
     restarts: list[Restart] = []
     task_refresh_s: float | None = None
+    approval_max_age_s: float | None = None
 
 
 M = TypeVar("M", bound=Message)

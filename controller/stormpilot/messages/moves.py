@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.messages.core import Message, Part, WorkerPart
+from stormpilot.messages.core import Message, Part, Worker
 
 Phase = Literal["none", "moving", "measuring", "rollback"]
 Metric = Literal["inter_node_share", "load_ratio"]
@@ -47,7 +47,7 @@ class MoveState(Message, frozen=True, kw_only=True):
     noise_ratio: float = 0.0
     throughput_tps: float = 0.0
     moved: list[int] = msgspec.field(default_factory=list)
-    former: list[WorkerPart] = msgspec.field(default_factory=list)
+    former: list[Worker] = msgspec.field(default_factory=list)
     verdict: str = ""
     text: str = ""
     judged_at_ms: int | None = None

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.messages.core import HistoryEntry, Message, Part, WorkerPart
+from stormpilot.messages.core import HistoryEntry, Message, Part, Worker
 
 Phase = Literal["ready", "draining", "moving", "returning", "ended"]
 Outcome = Literal["", "DONE", "ABORTED", "OVERTAKEN", "REFUSED", "DISTURBED", "TOO_LATE", "INTERFERED", "GAVE_UP"]
@@ -34,7 +34,7 @@ class RolloutStepPart(Part, frozen=True, kw_only=True):
     stands by and gets what the first got, for good: then there are no workers.
     """
 
-    workers: list[WorkerPart]
+    workers: list[Worker]
     away: list[int] = msgspec.field(default_factory=list)
     stand_ins: list[int] = msgspec.field(default_factory=list)
     switches: list[tuple[int, int]] = msgspec.field(default_factory=list)
@@ -72,7 +72,7 @@ class Rollout(Message, frozen=True, kw_only=True):
     abort_by: str = ""
     text: str = ""
     outcome: Outcome = ""
-    former: list[WorkerPart] = msgspec.field(default_factory=list)
+    former: list[Worker] = msgspec.field(default_factory=list)
     cpu_mhz: dict[int, int] = msgspec.field(default_factory=dict)
     withdrawn: int = 0
     window_s: float = 0.0
@@ -90,7 +90,7 @@ class Rollout(Message, frozen=True, kw_only=True):
         return self.steps[self.step]
 
     @property
-    def target(self) -> list[WorkerPart]:
+    def target(self) -> list[Worker]:
         """Where the executors are when it is done."""
         return self.entry.plan.workers
 
@@ -112,7 +112,7 @@ Workers = set[tuple[str, frozenset[int]]]
 """A placement without ports: supervisor and first tasks of the executors, per worker."""
 
 
-def workers_of(parts: Iterable[WorkerPart]) -> Workers:
+def workers_of(parts: Iterable[Worker]) -> Workers:
     """The placement that these workers are."""
     return {(w.supervisor, frozenset(start for start, _ in w.executors)) for w in parts}
 

@@ -15,7 +15,24 @@ from stormpilot.errors import UsageError
 from stormpilot.messages.core import HistoryEntry, Message
 
 ALL = "_all"
-"""The name that stands for every topology."""
+"""The key that stands for every topology; `setting_key` gives it to no topology."""
+
+
+def setting_key(topology: str | None) -> str:
+    """The key of a topology name (None: of all topologies) in `settings/pause`, `settings/mode` and thresholds.
+
+    The key is the name itself, but `%5Fall` for a topology named `_all`, and `%25...` for a name that begins with `%`.
+    """
+    if topology is None:
+        return ALL
+    if topology == ALL or topology.startswith("%"):
+        return f"%{ord(topology[0]):02X}{topology[1:]}"
+    return topology
+
+
+def name_of_setting_key(key: str) -> str:
+    """The topology name of a key other than `ALL`."""
+    return unquote(key[:3]) + key[3:] if key.startswith("%") else key
 
 
 class DrainSetting(Message, frozen=True, kw_only=True):
@@ -69,8 +86,8 @@ class ExcludeSetting(Message, frozen=True, kw_only=True):
 class ThresholdSetting(Message, frozen=True, kw_only=True):
     """`settings/thresholds/<topology-name or _all>,<name>,<of>`: the threshold is `value`, whatever is mined.
 
-    `name` and `of` as in `ThresholdEntry`; `frozen` tells that the value is one that was mined. A setting that cannot
-    be read has no value: then the configured one holds, since the mined one is not wanted.
+    `topology` is a `setting_key`; `name` and `of` as in `ThresholdEntry`; `frozen` tells that the value is one that was
+    mined. A setting that cannot be read has no value: then the configured one holds, since the mined one is not wanted.
     """
 
     topology: str

@@ -44,7 +44,6 @@ CPU_MHZ_PER_TPS = "cpu_mhz_per_tps"
 """Of a component: CPU of one executor per tuple/s that it receives (a spout: emits); x 1000 / MHz of a core = ms."""
 FORECAST_ERROR_RATIO = "forecast_error_ratio"
 """Of a topology: median of |rate - forecast| / rate over windows that the profile was not made from."""
-FINDINGS = (NOISE_RATIO, SELECTIVITY, CPU_INTERCEPT_MHZ, CPU_MHZ_PER_TPS, FORECAST_ERROR_RATIO)
 """Names that are not settings."""
 UNITS = {
     NOISE_RATIO: "",

@@ -18,16 +18,14 @@ def constrained(
     A pin to a supervisor that is not there binds nobody: where it was lost, its executors run elsewhere meanwhile.
     """
     live = {s.id for s in model.supervisors}
-    names = {t.name: t.id for t in model.topologies}
+    names = {t.name for t in model.topologies}
     idle: list[str] = []
     found = list(model.exclusions)
-    found += [Exclusion(supervisor=s.id) for s in model.supervisors if s.host in drained]
+    found += [Exclusion(supervisor=s.id, drained=True) for s in model.supervisors if s.host in drained]
     for x in exclusions:
-        if x.topology is not None and x.topology not in names:
-            continue
-        topology = None if x.topology is None else names[x.topology]
+        whose = [None] if x.topology is None else [t.id for t in model.topologies if t.name == x.topology]
         here = [s.id for s in model.supervisors if s.id == x.supervisor or (x.host is not None and s.host == x.host)]
-        found += [Exclusion(supervisor=s, topology=topology, component=x.component) for s in here]
+        found += [Exclusion(supervisor=s, topology=t, component=x.component) for t in whose for s in here]
     by_name: dict[str, list[PinSetting]] = {}
     for p in pins:
         if p.topology in names and p.supervisor not in live:

@@ -11,7 +11,7 @@ from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Assigned, Edge, Model, Plan, TopologyPlan
 
 
-def part(model: Model, topology_ids: Collection[str]) -> Model:
+def subset(model: Model, topology_ids: Collection[str]) -> Model:
     """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors."""
     held: defaultdict[str, set[int]] = defaultdict(set)
     cpu_mhz: defaultdict[str, float] = defaultdict(float)
@@ -50,8 +50,17 @@ def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:
     return edges
 
 
-def each_alone(model: Model) -> dict[str, Model]:
-    """The model with one topology only, by its id; supervisors as they are."""
+def isolated(model: Model, topology_id: str) -> Model:
+    """The model with one topology only; supervisors as they are."""
+    return msgspec.structs.replace(
+        model,
+        topologies=[t for t in model.topologies if t.id == topology_id],
+        traffic=[e for e in model.traffic if e.topology == topology_id],
+    )
+
+
+def isolated_by_id(model: Model) -> dict[str, Model]:
+    """`isolated` for every topology, by its id: one pass over the traffic."""
     edges = traffic_of_each(model)
     return {t.id: msgspec.structs.replace(model, topologies=[t], traffic=edges[t.id]) for t in model.topologies}
 

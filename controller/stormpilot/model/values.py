@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from stormpilot.messages.core import Worker as Worker  # a worker of a plan is the same value in a message
+
 Kind = Literal["spout", "bolt", "system"]
 
 
@@ -127,11 +129,15 @@ class Edge(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Exclusion(Value, frozen=True, kw_only=True):
-    """A supervisor that executors may not run on: of one component, of one topology (id), or (both None) of all."""
+    """A supervisor that executors may not run on: of one component, of one topology (id), or (both None) of all.
+
+    `drained`: an operator drains its host.
+    """
 
     supervisor: str
     topology: str | None = None
     component: str | None = None
+    drained: bool = False
 
 
 class Guarantee(Value, frozen=True, kw_only=True):
@@ -154,14 +160,6 @@ class Model(Value, frozen=True, kw_only=True):
     traffic: list[Edge] = []
     exclusions: list[Exclusion] = []
     guarantees: list[Guarantee] = []
-
-
-class Worker(Value, frozen=True, kw_only=True):
-    """One worker of a plan: a slot and the executors ([start, end] task ranges) that it holds."""
-
-    supervisor: str
-    port: int
-    executors: list[tuple[int, int]]
 
 
 class TopologyPlan(Value, frozen=True, kw_only=True):

@@ -1,23 +1,50 @@
-"""Does a plan keep every hard constraint? Judged from model and plan alone; shares no code with a planner."""
+"""Violations of hard constraints by a plan, found from model and plan alone; shares no code with a planner."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology
 
 TOLERANCE = 1e-6  # relative, of a sum of floats against a limit
 
 
+Constraint = Literal[
+    "topology",
+    "executor-once",
+    "slot-exists",
+    "slot-one-topology",
+    "workers",
+    "cpu",
+    "memory",
+    "site",
+    "drain",
+    "exclusion",
+    "pin",
+    "fixed-worker",
+    "checksum",
+]
+"""The hard constraints; `checksum` is one of published plans alone."""
+AMOUNTS: frozenset[Constraint] = frozenset({"cpu", "memory", "workers"})
+"""Constraints on amounts. A placement that ran once may break them: it did when it ran."""
+PLACES: frozenset[Constraint] = frozenset({"site", "drain", "exclusion", "pin"})
+"""Constraints on the supervisor of an executor: an executor that breaks one has to leave."""
+
+
 @dataclass(frozen=True)
 class Violation:
     """A constraint that a plan breaks; `executors` are (topology id, start task)."""
 
-    constraint: str
+    constraint: Constraint
     text: str
     executors: list[tuple[str, int]]
+
+    def __str__(self) -> str:
+        """The constraint and the sentence."""
+        return f"{self.constraint}: {self.text}"
 
 
 def violations(
@@ -26,9 +53,9 @@ def violations(
     """Everything that is wrong with a plan; an empty list means that every hard constraint holds.
 
     Constraints: `topology` (each planned once), `executor-once`, `slot-exists`, `slot-one-topology`, `workers` (at most
-    min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `exclusion`, `pin`, `fixed-worker`. Fixed workers
-    stay where they are whatever sites, exclusions and pins say. `left_out`: topologies (ids) that a partial plan may
-    leave without a place; only such as do not run now.
+    min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `drain`, `exclusion`, `pin`, `fixed-worker`.
+    Fixed workers stay where they are whatever sites, drains, exclusions and pins say. `left_out`: topologies (ids) that
+    a partial plan may leave without a place; only such as do not run now.
     """
     found: list[Violation] = []
     supervisors = {s.id: s for s in model.supervisors}
@@ -127,12 +154,11 @@ def _where(model: Model, topology: Topology, executor: Executor, supervisor: Sup
     if executor.pin is not None and executor.pin != supervisor.id:
         found.append(Violation("pin", f"executor {executor.start} is pinned to {executor.pin}", name))
     for x in model.exclusions:
-        if (
-            x.supervisor == supervisor.id
-            and x.topology in (None, topology.id)
-            and x.component in (None, executor.component)
-        ):
-            found.append(
-                Violation("exclusion", f"{topology.id}/{executor.component} is excluded from {x.supervisor}", name)
-            )
+        if x.supervisor != supervisor.id or x.topology not in (None, topology.id):
+            continue
+        if x.drained:
+            found.append(Violation("drain", f"host {supervisor.host} ({supervisor.id}) is drained", name))
+        elif x.component in (None, executor.component):
+            text = f"{topology.id}/{executor.component} is excluded from {x.supervisor}"
+            found.append(Violation("exclusion", text, name))
     return found

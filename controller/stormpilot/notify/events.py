@@ -1,4 +1,4 @@
-"""What is worth telling, found by comparing each cycle with the one before. docs/api.md describes the message.
+"""Events for the webhook, found by comparing each cycle with the one before (docs/reference/api.md).
 
 What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
 once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.
@@ -15,27 +15,18 @@ from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import CycleReport
-from stormpilot.observe.reader import StoreSnapshot
 
 Status = Literal["info", "firing", "resolved"]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
-LASTING: Mapping[str, EventKind] = {
-    "MASS_FAILURE": "mass_failure",
-    "INFEASIBLE": "infeasible",
-    "PLANNER_FAILED": "planner_failed",
-}
-"""Reasons to leave a topology as it is that a person should know of."""
 BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.MOVE_WORSE: ("move_worse", "info"),
     Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),
     Began.ROLLBACK_IMPOSSIBLE: ("rollback_impossible", "info"),
-    Began.MIGRATION_ENDED: ("rollout_ended", "info"),
+    Began.ROLLOUT_ENDED: ("rollout_ended", "info"),
     Began.RESOURCES_INSUFFICIENT: ("resources_insufficient", "firing"),
     Began.RESOURCES_SUFFICIENT: ("resources_insufficient", "resolved"),
 }
 """What a cycle tells once, by itself."""
-ROLLBACK = "ROLLBACK"
-"""Reasons that begin so take a move back."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +55,10 @@ class EventDetector:
 
     def __init__(self) -> None:
         self._lasting: dict[tuple[str, str], Event] = {}
-        self._refused: dict[str, str] = {}
 
-    def look(self, account: CycleReport, seen: StoreSnapshot) -> list[Event]:
+    def look(self, account: CycleReport) -> list[Event]:
         """What is new in this cycle."""
-        return [*self.published(account), *self._rejected(account, seen), *self._began(account), *self._lasts(account)]
+        return [*self.published(account), *self._rejected(account), *self._began(account), *self._lasts(account)]
 
     def _began(self, account: CycleReport) -> Iterator[Event]:
         """What the cycle itself tells once."""
@@ -92,38 +82,36 @@ class EventDetector:
         """The plans that were published."""
         for topology_id, entry in account.plans.items():
             decision = account.decisions[topology_id]
-            back = decision.reason.value.startswith(ROLLBACK)
             moves = f"{entry.moved_executors} executors move"
             yield msgspec.structs.replace(
-                _of(account, decision, "rollback" if back else "published", "info"),
+                _of(account, decision, decision.reason.row.notify or "published", "info"),
                 text=f"{account.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",
                 plan_id=entry.plan.plan_id,
                 planner=entry.plan.planner,
                 moved_executors=entry.moved_executors,
             )
 
-    def _rejected(self, account: CycleReport, seen: StoreSnapshot) -> Iterator[Event]:
-        refused = {t: s for t, s in seen.statuses.items() if s.state == "rejected" and s.plan_id is not None}
-        for topology_id, status in sorted(refused.items()):
-            if self._refused.get(topology_id) != status.plan_id and topology_id in seen.topologies:
-                name = seen.topologies[topology_id].name
+    def _rejected(self, account: CycleReport) -> Iterator[Event]:
+        for change in account.status_changes:
+            status = change.status
+            if change.newly_rejected:
+                text = f"the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}"
                 yield Event(
                     event="rejected",
                     status="info",
                     at_ms=account.at_ms,
-                    text=f"{name}: the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}",
-                    topology=name,
-                    topology_id=topology_id,
+                    text=f"{change.topology}: {text}",
+                    topology=change.topology,
+                    topology_id=change.topology_id,
                     reason=status.code,
                     plan_id=status.plan_id,
                 )
-        self._refused = {t: s.plan_id for t, s in refused.items() if s.plan_id is not None}
 
     def _lasts(self, account: CycleReport) -> Iterator[Event]:
         now: dict[tuple[str, str], Event] = {}
         for topology_id, decision in sorted(account.decisions.items()):
-            kind = LASTING.get(decision.reason.value)
-            if kind is not None:
+            kind = decision.reason.row.notify
+            if kind is not None and decision.reason.row.kind == "gate":
                 who = "" if kind == "mass_failure" else topology_id
                 event = _of(account, decision, kind, "firing")
                 if kind == "mass_failure":  # one thing, however many topologies it holds

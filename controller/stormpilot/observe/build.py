@@ -315,7 +315,7 @@ def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_
         return Readiness(
             ready=False,
             instrumented=False,
-            text="nothing measures it: install the hook (docs/hook.md), or submit it with `stormpilot submit`",
+            text="nothing measures it: install the hook (docs/guide/hook.md), or submit it with `stormpilot submit`",
         )
     silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
     ages = [rates[t].age_s for t in expected if t in rates]

@@ -23,7 +23,9 @@ from stormpilot.messages.load import LoadReport
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import Routes
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.messages.thresholds import Profile, Thresholds
+from stormpilot.observe.last_good import LastGood
 from stormpilot.observe.plausible import read_message
 from stormpilot.observe.reports import Reports
 from stormpilot.observe.settings import Settings, SettingsReader
@@ -31,7 +33,6 @@ from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
-ALL = "_all"
 MAX_NAME_BYTES = 200
 
 
@@ -56,7 +57,7 @@ class Versioned(Generic[M]):
 class StoreSnapshot:
     """One reading. `problems` maps the path of what could not be read to the reason.
 
-    `gone` are topologies of which only our own znodes (plans, load) are left.
+    `paused` and `modes` are by `setting_key`.
     """
 
     cluster: ClusterSnapshot | None = None
@@ -75,6 +76,14 @@ class StoreSnapshot:
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
+    def is_paused(self, name: str) -> bool:
+        """Whether a topology of this name is paused, by itself or with all others."""
+        return bool({ALL, setting_key(name)} & self.paused)
+
+    def mode_setting(self, name: str) -> ModeSetting | None:
+        """The mode that an operator set for a topology of this name alone."""
+        return self.modes.get(setting_key(name))
+
 
 class Reader:
     """Reads the tree below `paths`.
@@ -92,7 +101,8 @@ class Reader:
         self._zookeeper = zookeeper
         self._paths = paths
         self._watch = watch
-        self._last_good: dict[str, Message] = {}
+        self._last_good = LastGood()
+        self._decode = self._last_good.decode
         self._reports = Reports(zookeeper, paths)
         self.over_limit: Mapping[str, str] = {}
         self._settings = SettingsReader(zookeeper, paths, watch)
@@ -137,10 +147,7 @@ class Reader:
         for name in mode_names:
             if name not in modes and nodes[p.mode(name)] is not None:
                 modes[name] = ModeSetting(mode="advise", by="unreadable setting")
-        seen_paths = set(names)
-        self._last_good = {
-            path: m for path, m in self._last_good.items() if path in seen_paths and nodes[path] is not None
-        }
+        self._last_good.keep_only(nodes)
         cluster = self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems)
         self._reports.know(topologies, cluster, written_at_ms)
         return StoreSnapshot(
@@ -227,15 +234,3 @@ class Reader:
             problems[path] = f"{path}: the checksum does not fit: it was changed after it was published"
             return None
         return plan
-
-    def _decode(self, node: Node | None, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
-        if node is None:
-            return None
-        try:
-            message = read_message(node, kind, path)
-        except UsageError as e:
-            problems[path] = str(e)
-            last = self._last_good.get(path)
-            return last if isinstance(last, kind) else None
-        self._last_good[path] = message
-        return message

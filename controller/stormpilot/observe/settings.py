@@ -24,11 +24,12 @@ from stormpilot.messages.settings import (
     Request,
     ThresholdSetting,
     exclusion_of_key,
+    setting_key,
     threshold_of_key,
     topology_of_key,
 )
-from stormpilot.observe.plausible import read_message
-from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
+from stormpilot.observe.last_good import LastGood
+from stormpilot.zookeeper.client import Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
@@ -46,7 +47,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Settings:
-    """One reading. Drains by host, holds and requests by topology id; `frozen`: topology name (or `_all`) -> why."""
+    """One reading. Drains by host, holds and requests by topology id; `frozen`: why nothing moves, by `setting_key`."""
 
     drains: Mapping[str, DrainSetting] = field(default_factory=dict)
     pins: tuple[PinSetting, ...] = ()
@@ -78,7 +79,8 @@ class SettingsReader:
         self._zookeeper = zookeeper
         self._paths = paths
         self._watch = watch
-        self._last_good: dict[str, Message] = {}
+        self._last_good = LastGood()
+        self._decode = self._last_good.decode
 
     def read(self, problems: dict[str, str]) -> Settings:
         """Read all; `problems` is given what cannot be read, by path."""
@@ -102,7 +104,7 @@ class SettingsReader:
             if setting is not None:
                 pins.append(setting)
             else:
-                frozen[topology_of_key(n) or ALL] = f"a pin cannot be read ({path})"
+                frozen[setting_key(topology_of_key(n) or None)] = f"a pin cannot be read ({path})"
         exclusions = []
         for n, (path, node) in exclude.items():
             try:
@@ -121,7 +123,7 @@ class SettingsReader:
         for n, (path, node) in threshold.items():
             with contextlib.suppress(UsageError):  # a znode that names no threshold sets none
                 thresholds.append(self._decode(node, ThresholdSetting, path, problems) or threshold_of_key(n))
-        self._last_good = {path: m for path, m in self._last_good.items() if nodes.get(path) is not None}
+        self._last_good.keep_only(nodes)
         return Settings(
             drains={d.host: d for d in drains},
             pins=tuple(sorted(pins, key=lambda s: s.key)),
@@ -132,13 +134,3 @@ class SettingsReader:
             frozen=frozen,
             thresholds=tuple(sorted(thresholds, key=lambda s: s.key)),
         )
-
-    def _decode(self, node: Node, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
-        try:
-            message = read_message(node, kind, path)
-        except UsageError as e:
-            problems[path] = str(e)
-            last = self._last_good.get(path)
-            return last if isinstance(last, kind) else None
-        self._last_good[path] = message
-        return message

@@ -22,7 +22,7 @@ from stormpilot.messages.load import idle
 from stormpilot.messages.settings import AuditRecord, Request
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import check_mode, mode, pause, resume, topology_name
+from stormpilot.operate.pauses import check_mode, mode, pause, resume
 from stormpilot.operate.places import drain, exclude, include, pin, undrain, unpin
 from stormpilot.operate.requests import approve, discard, outcome, plan_now, rollback
 from stormpilot.operate.rollouts import (
@@ -88,7 +88,6 @@ __all__ = [
     "set_threshold",
     "settle",
     "still_open",
-    "topology_name",
     "undrain",
     "unfinished",
     "unpin",

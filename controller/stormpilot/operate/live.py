@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from stormpilot import clock
 from stormpilot.config import Config, LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.observe.build import ModelWithReadiness
@@ -34,16 +35,12 @@ def live_model(
     """
     load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
     observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio, config)
-    belief = observer.look(_now_ms()).belief
+    belief = observer.look(clock.now_ms()).belief
     left_s = measure_s
     while left_s > 0:
         sleep(min(POLL_S, left_s))
         left_s -= POLL_S
-        belief = observer.look(_now_ms()).belief
+        belief = observer.look(clock.now_ms()).belief
     if belief is None:
         raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
     return belief
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,21 +10,19 @@ from typing import TypeVar
 
 import msgspec
 
+from stormpilot import clock
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import Message, TopologySnapshot, decode, encode
 from stormpilot.messages.failures import json_value
 from stormpilot.messages.limits import PLAN
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
+from stormpilot.operate.topology_ref import UnknownTopologyError, topology_ref
 from stormpilot.zookeeper.client import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 TRIES = 5
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Operator:
     who: str
     why: str = ""
     dry_run: bool = False
-    now_ms: int = field(default_factory=_now_ms)
+    now_ms: int = field(default_factory=clock.now_ms)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -57,15 +55,21 @@ class Operator:
         return {i: s for i, s in found.items() if s is not None}
 
     def topology(self, name_or_id: str) -> TopologySnapshot:
-        """The running topology of that name or id; `RefusedError` lists those there are."""
-        running = self.topologies()
-        if name_or_id in running:
-            return running[name_or_id]
-        named = [s for s in running.values() if s.name == name_or_id]
-        if named:  # of one that was killed a snapshot stays for a while
-            return max(named, key=lambda s: (s.launched_at_ms, s.id))
-        names = ", ".join(sorted(s.name for s in running.values())) or "none"
-        raise RefusedError(f"no topology is named {name_or_id!r} (there are: {names})")
+        """The running topology of that name or id: see `topology_ref`."""
+        return topology_ref(self.topologies(), name_or_id)
+
+    def topology_name(self, name_or_id: str | None) -> str | None:
+        """The name that a setting goes by; None (all topologies) stays None.
+
+        Settings outlive topologies: a name that no topology has now is taken as it is.
+        """
+        if name_or_id is None:
+            return None
+        if not name_or_id or "/" in name_or_id or name_or_id in (".", ".."):
+            raise UsageError(f"{name_or_id!r} is not the name of a topology")
+        with contextlib.suppress(UnknownTopologyError):
+            return self.topology(name_or_id).name
+        return name_or_id
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ModeSetting, PauseSetting
-from stormpilot.messages.settings import ALL
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 
@@ -13,18 +13,19 @@ MODES = ("off", "advise", "act")
 
 def pause(operator: Operator, topology: str | None = None) -> Change:
     """Publish and apply nothing new (of one topology, or None: of all), until `resume`; what runs goes on."""
-    name = topology_name(topology)
+    name = operator.topology_name(topology)
     setting = PauseSetting(since_ms=operator.now_ms, by=operator.who, why=operator.why)
     text = f"{_words(name)}: paused"
     same = f"{_words(name)}: was paused already"
-    return operator.set("pause", name, operator.paths.pause(name), setting, text, same=same)
+    key = setting_key(name)
+    return operator.set("pause", name or ALL, operator.paths.pause(key), setting, text, same=same)
 
 
 def resume(operator: Operator, topology: str | None = None) -> Change:
     """End a pause."""
-    name = topology_name(topology)
+    name = operator.topology_name(topology)
     text, same = f"{_words(name)}: resumed", f"{_words(name)}: was not paused"
-    return operator.set("resume", name, operator.paths.pause(name), None, text, same=same)
+    return operator.set("resume", name or ALL, operator.paths.pause(setting_key(name)), None, text, same=same)
 
 
 def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
@@ -33,8 +34,8 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
     `default` takes the setting back: the owner's or `controller.yaml`'s mode holds again.
     """
     check_mode(mode)
-    name = topology_name(topology)
-    if name == ALL and mode == "off":
+    name = operator.topology_name(topology)
+    if name is None and mode == "off":
         raise RefusedError(
             "off hands a topology back to Storm's own scheduler, one by name at a time; pause holds everything as it is"
         )
@@ -44,11 +45,11 @@ def mode(operator: Operator, mode: str, topology: str | None = None) -> Change:
     danger = "the controller may then move every topology that has no mode of its own"
     return operator.set(
         "mode",
-        name,
-        operator.paths.mode(name),
+        name or ALL,
+        operator.paths.mode(setting_key(name)),
         setting,
         f"{_words(name)}: mode {mode}",
-        danger=danger if name == ALL and mode == "act" else "",
+        danger=danger if name is None and mode == "act" else "",
         same=f"{_words(name)}: the mode was {mode} already",
     )
 
@@ -59,14 +60,5 @@ def check_mode(mode: str) -> None:
         raise UsageError(f"the mode is {mode!r}, expected off, advise, act or default")
 
 
-def topology_name(topology: str | None) -> str:
-    """A checked name as it stands in paths; `UsageError` for what cannot be one."""
-    if topology is None:
-        return ALL
-    if not topology or "/" in topology or topology in (".", "..", ALL):
-        raise UsageError(f"{topology!r} is not the name of a topology")
-    return topology
-
-
-def _words(name: str) -> str:
-    return "everything" if name == ALL else name
+def _words(name: str | None) -> str:
+    return "everything" if name is None else name

@@ -10,7 +10,6 @@ from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import topology_name
 
 
 def drain(operator: Operator, host: str, *, anyway: bool = False) -> Change:
@@ -37,7 +36,7 @@ def undrain(operator: Operator, host: str) -> Change:
 
 def pin(operator: Operator, topology: str, component: str, supervisor: str, *, task: int | None = None) -> Change:
     """Bind a component (or the executor of one of its tasks) to a supervisor, given by id, or by host if it has one."""
-    topology_name(topology)
+    topology = _topology_name(operator, topology)
     target = supervisor_named(operator, supervisor)
     _check_component(operator, topology, component, task)
     setting = PinSetting(
@@ -60,7 +59,8 @@ def pin(operator: Operator, topology: str, component: str, supervisor: str, *, t
 
 def unpin(operator: Operator, topology: str, component: str, *, task: int | None = None) -> Change:
     """Let a component (or a task's executor) run anywhere again; nothing moves for that alone."""
-    setting = PinSetting(topology=topology_name(topology), component=component, task=task, supervisor="")
+    topology = _topology_name(operator, topology)
+    setting = PinSetting(topology=topology, component=component, task=task, supervisor="")
     what = _what(topology, component, task)
     path = operator.paths.pin(setting.key)
     return operator.set("unpin", what, path, None, f"{what}: no longer pinned", same=f"{what}: was not pinned")
@@ -71,7 +71,7 @@ def exclude(operator: Operator, where: str, *, topology: str | None = None, comp
     if component is not None and topology is None:
         raise UsageError("a component is excluded together with its topology: name both")
     if topology is not None:
-        topology_name(topology)
+        topology = _topology_name(operator, topology)
         if component is not None:
             _check_component(operator, topology, component, None)
     live = _supervisors(operator)
@@ -99,6 +99,7 @@ def exclude(operator: Operator, where: str, *, topology: str | None = None, comp
 
 def include(operator: Operator, where: str, *, topology: str | None = None, component: str | None = None) -> Change:
     """Take an exclusion back, as it was given."""
+    topology = operator.topology_name(topology)
     by_host = ExcludeSetting(host=where, topology=topology, component=component)
     by_id = ExcludeSetting(supervisor=where, topology=topology, component=component)
     paths = [operator.paths.exclusion(s.key) for s in (by_host, by_id)]
@@ -167,14 +168,15 @@ def _counts(there: Counter[str]) -> str:
 
 def _check_component(operator: Operator, topology: str, component: str, task: int | None) -> None:
     """A topology that does not run now may still come; of one that runs, component and task must exist."""
-    running = [s for s in operator.topologies().values() if s.name == topology]
     if not component:
         raise UsageError("the component has no name")
+    running = [s for s in operator.topologies().values() if s.name == topology]
     if not running:
         return
-    ranges = [(e.start, e.end) for e in running[0].executors if e.component == component]
+    newest = max(running, key=lambda s: (s.launched_at_ms, s.id))
+    ranges = [(e.start, e.end) for e in newest.executors if e.component == component]
     if not ranges:
-        known = ", ".join(sorted({e.component for e in running[0].executors}))
+        known = ", ".join(sorted({e.component for e in newest.executors}))
         raise RefusedError(f"{topology} has no component {component!r} (it has: {known})")
     if task is not None and not any(start <= task <= end for start, end in ranges):
         known = ", ".join(str(s) if s == e else f"{s}-{e}" for s, e in sorted(ranges))
@@ -185,6 +187,12 @@ def _what(topology: str | None, component: str | None, task: int | None) -> str:
     if topology is None:
         return "everything"
     return "/".join(str(x) for x in (topology, component, task) if x is not None)
+
+
+def _topology_name(operator: Operator, topology: str) -> str:
+    name = operator.topology_name(topology)
+    assert name is not None
+    return name
 
 
 def _name(host: str) -> str:

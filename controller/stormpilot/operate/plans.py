@@ -12,16 +12,13 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
-from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.reader import Reader
+from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 if TYPE_CHECKING:
     from stormpilot.planner.explain.explain import Explanation
-
-
-class UnknownTopologyError(RefusedError):
-    """No topology has that name or id."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +34,12 @@ class PublishedPlan:
     proposal: bool
 
 
-def topology_id(seen: StoreSnapshot, topology: str) -> str:
-    """The id of a topology given by name or id; `UnknownTopologyError` lists those there are."""
-    if topology in seen.topologies:
-        return topology
-    for i, snapshot in sorted(seen.topologies.items(), reverse=True):
-        if snapshot.name == topology:
-            return i
-    names = ", ".join(sorted(s.name for s in seen.topologies.values())) or "none"
-    raise UnknownTopologyError(f"no topology is named {topology!r} (there are: {names})")
-
-
 def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PublishedPlan:
     """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured."""
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
         raise RefusedError("the scheduler plug-in has not written the cluster yet: is it in Nimbus?")
-    i = topology_id(seen, topology)
+    i = topology_ref(seen.topologies, topology).id
     found = seen.plans.get(i)
     if found is not None and found.message is None:
         raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")

@@ -10,6 +10,7 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
+from stormpilot.operate.request_check import check
 from stormpilot.operate.views import audit, history
 from stormpilot.zookeeper.client import ConflictError, Put
 
@@ -18,7 +19,8 @@ def approve(operator: Operator, topology: str) -> Change:
     """Ask the leader to publish exactly the plan that is proposed now, if it still fits what runs."""
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
-    text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller publishes it"
+    check(operator, "approve", snapshot, proposal)
+    text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
     danger = f"{proposal.moved_executors} executors of {snapshot.name} move"
     kept = history(operator, snapshot.id)
     now = _plan(kept[0].entry) if kept else None
@@ -56,7 +58,8 @@ def rollback(operator: Operator, topology: str, steps: int = 1) -> Change:
             f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot history)"
         )
     now, then = kept[0].entry, kept[back].entry
-    text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller publishes it"
+    check(operator, "rollback", snapshot, then)
+    text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller is asked to publish it"
     return _ask(
         operator,
         "rollback",

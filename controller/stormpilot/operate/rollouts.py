@@ -1,4 +1,4 @@
-"""A plan that is carried out step by step: look at it, pause it, let it go on, end it (docs/nonstop.md)."""
+"""Rollouts: status, pause, resume, abort (docs/concepts/rolling-moves.md)."""
 
 from __future__ import annotations
 

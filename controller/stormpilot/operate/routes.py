@@ -1,4 +1,4 @@
-"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/nonstop.md)."""
+"""Which tasks get tuples: move a task's traffic to another task, without a restart (docs/concepts/rolling-moves.md)."""
 
 from __future__ import annotations
 

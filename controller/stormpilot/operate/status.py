@@ -11,7 +11,8 @@ import msgspec
 from stormpilot.messages.core import ControllerState, TopologyView
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
-from stormpilot.observe.reader import ALL, StoreSnapshot, Versioned
+from stormpilot.messages.settings import ALL, name_of_setting_key
+from stormpilot.observe.reader import StoreSnapshot, Versioned
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -110,7 +111,7 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
         }
         return {name: n for name, n in sorted(counts.items()) if n}
 
-    modes = [("everything" if n == ALL else n, m) for n, m in sorted(seen.modes.items())]
+    modes = [("everything" if n == ALL else name_of_setting_key(n), m) for n, m in sorted(seen.modes.items())]
     return {
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
@@ -195,7 +196,7 @@ def _topologies(
         snapshot, status = seen.topologies.get(i), seen.statuses.get(i)
         plan, view = seen.plans.get(i), views.get(i)
         name = snapshot.name if snapshot else i
-        setting = seen.modes.get(name)
+        setting = seen.mode_setting(name)
         unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
         message = plan.message if plan else None
         rows.append(
@@ -204,7 +205,7 @@ def _topologies(
                 "id": i,
                 "mode": setting.mode if setting else view.mode if view else None,
                 "mode_from": "operator" if setting else view.mode_from if view else None,
-                "paused": bool({"_all", name} & seen.paused),
+                "paused": seen.is_paused(name),
                 "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
                 if snapshot
                 else None,

@@ -8,12 +8,11 @@ from stormpilot.config import Config
 from stormpilot.config.options import broken_range
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ControllerState
-from stormpilot.messages.settings import ALL, ThresholdSetting
+from stormpilot.messages.settings import ALL, ThresholdSetting, name_of_setting_key, setting_key
 from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import topology_name
 from stormpilot.tuning.effective_thresholds import choose, configured, refusal, thresholds_of
 from stormpilot.tuning.recommendation import recommended
 
@@ -45,7 +44,7 @@ def set_threshold(operator: Operator, topology: str | None, name: str, value: fl
     unusual = refusal(Config(), name, value)
     danger = f"{unusual}: the controller refuses it unless its own history.ranges allows it" if unusual else ""
     setting = ThresholdSetting(
-        topology=topology_name(topology),
+        topology=setting_key(operator.topology_name(topology)),
         name=name,
         of=key,
         value=value,
@@ -66,7 +65,7 @@ def freeze_threshold(operator: Operator, topology: str, name: str, of: str | Non
     if entry is None or entry.value is None:
         raise RefusedError(f"{topology}: {name} was not mined, there is nothing to freeze")
     setting = ThresholdSetting(
-        topology=topology_name(topology),
+        topology=setting_key(operator.topology_name(topology)),
         name=name,
         of=key,
         value=entry.value,
@@ -83,7 +82,7 @@ def freeze_threshold(operator: Operator, topology: str, name: str, of: str | Non
 
 def unset_threshold(operator: Operator, topology: str | None, name: str, of: str | None = None) -> Change:
     """Take a setting back, or a freeze: what is mined holds again, else what is configured."""
-    setting = ThresholdSetting(topology=topology_name(topology), name=name, of=_checked(name, of))
+    setting = ThresholdSetting(topology=setting_key(operator.topology_name(topology)), name=name, of=_checked(name, of))
     path = operator.paths.threshold_setting(setting.key)
     text, same = f"{_what(setting)} is mined or configured again", f"{_what(setting)} was not set"
     return operator.set("thresholds unset", _target(setting), path, None, text, same=same)
@@ -91,8 +90,9 @@ def unset_threshold(operator: Operator, topology: str | None, name: str, of: str
 
 def mined_entries(operator: Operator, topology: str) -> list[ThresholdEntry]:
     """The thresholds that were mined of a topology and that the controller uses; empty without any."""
+    name = operator.topology_name(topology)
     seen = Reader(operator.zookeeper, operator.paths).read()
-    mined = [m for m in seen.thresholds.values() if topology in (m.topology_id, m.topology_name)]
+    mined = [m for m in seen.thresholds.values() if topology == m.topology_id or name == m.topology_name]
     newest = max(mined, key=lambda m: m.mined_at_ms, default=None)
     return [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source == "mined"]
 
@@ -160,4 +160,4 @@ def _what(setting: ThresholdSetting) -> str:
 
 
 def _target(setting: ThresholdSetting) -> str:
-    return "everything" if setting.topology == ALL else setting.topology
+    return "everything" if setting.topology == ALL else name_of_setting_key(setting.topology)

@@ -11,8 +11,6 @@ from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
 
-PlanOne = Callable[[Model], "Plan | Infeasible"]
-
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics by name: `now` as it runs (empty where something runs nowhere), `planned` on the same model.
@@ -26,7 +24,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
 
 
-def what_if(model: Model, changes: Changes, plan_one: PlanOne) -> WhatIf:
+def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | Infeasible]) -> WhatIf:
     """Plan with and without the changes; `RefusedError` when there is no plan with them."""
     other = changed(model, changes)
     running = current_plan(model) if model.topologies else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.model.subset import part
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
 
 PlanModel = Callable[[Model], Plan | Infeasible]
@@ -115,7 +115,7 @@ def admitted(
     taken = [turn.topology for turn in order if turn.topology not in waits]
     best: Plan | Infeasible | None = None
     if taken:
-        best = _either(part(model, taken), probe, plan)
+        best = _either(subset(model, taken), probe, plan)
         if isinstance(best, Infeasible):
             if not waits:
                 return answer
@@ -127,7 +127,7 @@ def admitted(
         if left_s() <= 0:
             left_out[turn.topology] = "no time was left to see whether it fits"
             continue
-        found = _either(part(model, [*taken, turn.topology]), probe, plan)
+        found = _either(subset(model, [*taken, turn.topology]), probe, plan)
         if isinstance(found, Infeasible):
             left_out[turn.topology] = f"{found.constraint}: {found.text}"
         else:
@@ -135,7 +135,7 @@ def admitted(
             best = found
     if best is None:
         return answer
-    final = plan(part(model, taken))
+    final = plan(subset(model, taken))
     notes = []
     if isinstance(final, Infeasible):  # a weaker planner than the one that found room for them
         assert isinstance(best, Plan)

@@ -13,7 +13,6 @@ from stormpilot.messages.core import (
     Expected,
     HistoryEntry,
     PlanMessage,
-    WorkerPart,
     plan_checksum,
 )
 from stormpilot.model.values import Plan, TopologyPlan
@@ -34,7 +33,6 @@ def plan_message(
     placement: TopologyPlan, plan: Plan, decision: Decision, plan_set: PlanSet, plan_id: str, based_on: BasedOn
 ) -> PlanMessage:
     """The message of one topology; `plan` is where planner, parameters and seed come from."""
-    workers = [WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in placement.workers]
     before, after = decision.inter_node_tps
     return PlanMessage(
         plan_id=plan_id,
@@ -46,14 +44,15 @@ def plan_message(
         params=dict(plan.params),
         seed=plan.seed,
         reason=f"{decision.reason}: {decision.text}",
+        reason_code=decision.reason.value,
         based_on=based_on,
         expected=Expected(
             before={} if before is None else {"inter_node_tps": before},
             after={} if after is None else {"inter_node_tps": after},
         ),
         plan_set_topologies=sorted(plan_set.topologies),
-        workers=workers,
-        checksum=plan_checksum(placement.id, plan_id, plan_set.id, plan_set.epoch, workers),
+        workers=placement.workers,
+        checksum=plan_checksum(placement.id, plan_id, plan_set.id, plan_set.epoch, placement.workers),
     )
 
 

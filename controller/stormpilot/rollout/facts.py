@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stormpilot.messages.core import StatusMessage, TopologySnapshot, WorkerPart
+from stormpilot.messages.core import StatusMessage, TopologySnapshot, Worker
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.rollouts import ProcessPart, Rollout, RolloutStepPart, running_workers
@@ -74,7 +74,7 @@ def untold(m: Rollout, facts: Facts) -> list[str]:
     return sorted({slots[s][0] for s in senders if s in slots} - told)
 
 
-def placement(m: Rollout, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[WorkerPart]:
+def placement(m: Rollout, facts: Facts, ports: Mapping[str, Sequence[int]]) -> list[Worker]:
     """The workers of the plan of the present step: those that run and are not touched by it, and its own.
 
     `ports` are those of each supervisor that no other topology holds. A port that nothing used just now is preferred
@@ -94,10 +94,10 @@ def placement(m: Rollout, facts: Facts, ports: Mapping[str, Sequence[int]]) -> l
     return found
 
 
-def as_it_runs(facts: Facts) -> list[WorkerPart]:
+def as_it_runs(facts: Facts) -> list[Worker]:
     """What runs, as the workers of a plan."""
     ends = {e.start: e.end for e in facts.snapshot.executors}
     return [
-        WorkerPart(supervisor=node, port=port, executors=[(s, ends[s]) for s in sorted(starts)])
+        Worker(supervisor=node, port=port, executors=[(s, ends[s]) for s in sorted(starts)])
         for (node, port), starts in sorted(running_workers(placed(facts)).items())
     ]

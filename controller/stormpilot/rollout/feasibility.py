@@ -11,7 +11,7 @@ import msgspec
 from stormpilot.config.rollout import MoveStrategyName, RolloutSection
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.messages.rollouts import RolloutStepPart, running_workers
-from stormpilot.model.subset import part, traffic_of_each
+from stormpilot.model.subset import subset, traffic_of_each
 from stormpilot.model.values import Model, TopologyPlan
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
@@ -38,7 +38,7 @@ def way(
     """
     if moves == "restart":
         return RolloutSteps(MoveStrategy("restart", "decide.move_strategy is restart"))
-    alone = part(model, {target.id})
+    alone = subset(model, {target.id})
     spare = PeerCapacity(alone, routable, config.peer_limit_ratio)
     if (switched := switches(spare, target)) is not None:
         n = len(switched.switches)
@@ -72,7 +72,7 @@ def with_closed_workers(
         if t.id not in routables:
             topologies.append(t)
             continue
-        alone = part(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
+        alone = subset(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
         slots = closed_workers(PeerCapacity(alone, routables[t.id], config.peer_limit_ratio))
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stormpilot.decide.effect import Promise, published
-from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, plan_checksum
 from stormpilot.messages.moves import Metric, MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
@@ -84,7 +84,7 @@ def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names)
 
 
 def _message(
-    target: PlanMessage, plan_id: str, workers: list[WorkerPart], now_ms: int, reason: str, names: Names
+    target: PlanMessage, plan_id: str, workers: list[Worker], now_ms: int, reason: str, names: Names
 ) -> PlanMessage:
     plan_set = f"r-{names.new_id()}"
     return msgspec.structs.replace(
@@ -100,7 +100,7 @@ def _message(
     )
 
 
-def _moved(facts: Facts, workers: Sequence[WorkerPart]) -> list[int]:
+def _moved(facts: Facts, workers: Sequence[Worker]) -> list[int]:
     now = placed(facts)
     return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
 

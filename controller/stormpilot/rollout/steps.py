@@ -13,10 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stormpilot.messages.core import WorkerPart
 from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
-from stormpilot.model.violations import violations
+from stormpilot.model.violations import AMOUNTS, violations
 from stormpilot.rollout.peer_capacity import TOLERANCE, PeerCapacity
 
 PlacedWorker = tuple[str, frozenset[int]]
@@ -153,7 +152,7 @@ class _Search:
             return None
         self.now = after
         return RolloutStepPart(
-            workers=[self._part(w, after[w]) for w in sorted(arriving, key=lambda w: (w[0], sorted(w[1])))],
+            workers=[self._worker(w, after[w]) for w in sorted(arriving, key=lambda w: (w[0], sorted(w[1])))],
             away=away.tasks,
             stand_ins=away.stand_ins,
         )
@@ -180,7 +179,7 @@ class _Search:
         topology = self.spare.topology
         workers = [self._worker(w, port) for w, port in placed.items()]
         found = violations(self.spare.model, Plan(topologies=[TopologyPlan(id=topology.id, workers=workers)]))
-        return {v.text for v in found if v.constraint not in ("workers", "fixed-worker", "cpu", "memory")}
+        return {v.text for v in found if v.constraint not in AMOUNTS and v.constraint != "fixed-worker"}
 
     def _used(self, placed: Mapping[PlacedWorker, int]) -> dict[str, tuple[float, float]]:
         """CPU (MHz) and memory (MB) by supervisor."""
@@ -202,13 +201,7 @@ class _Search:
         return ""
 
     def _worker(self, w: PlacedWorker, port: int) -> Worker:
-        return Worker(supervisor=w[0], port=port, executors=self._ranges(w[1]))
-
-    def _part(self, w: PlacedWorker, port: int) -> WorkerPart:
-        return WorkerPart(supervisor=w[0], port=port, executors=self._ranges(w[1]))
-
-    def _ranges(self, starts: frozenset[int]) -> list[tuple[int, int]]:
-        return [(s, self.spare.executors[s].end) for s in sorted(starts)]
+        return Worker(supervisor=w[0], port=port, executors=[(s, self.spare.executors[s].end) for s in sorted(w[1])])
 
 
 def _ports(model: Model) -> dict[PlacedWorker, int]:

@@ -6,11 +6,8 @@ from collections import defaultdict
 
 from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.model.values import Executor, Plan, TopologyPlan, Worker
-from stormpilot.model.violations import violations
+from stormpilot.model.violations import PLACES, violations
 from stormpilot.rollout.peer_capacity import PeerCapacity
-
-WHERE = frozenset({"site", "pin", "exclusion"})
-"""Constraints that say where an executor may be: one that breaks them has to leave, not only its tuples."""
 
 
 def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | None:
@@ -55,4 +52,4 @@ def _has_to_leave(spare: PeerCapacity) -> bool:
         slots[a.supervisor, a.port].append((a.start, ends[a.start]))
     workers = [Worker(supervisor=s, port=p, executors=es) for (s, p), es in slots.items()]
     plan = Plan(topologies=[TopologyPlan(id=topology.id, workers=workers)])
-    return any(v.constraint in WHERE for v in violations(spare.model, plan))
+    return any(v.constraint in PLACES for v in violations(spare.model, plan))

@@ -18,7 +18,7 @@ import msgspec
 from stormpilot.config import Config
 from stormpilot.config.section import Section
 from stormpilot.messages.core import ChosenThreshold, TopologySnapshot
-from stormpilot.messages.settings import ALL, ThresholdSetting
+from stormpilot.messages.settings import ALL, ThresholdSetting, setting_key
 from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
 from stormpilot.model.values import Model
 
@@ -142,7 +142,7 @@ def _of_topology(
         else:
             found[key] = ChosenThreshold(name=name, of=list(of), value=float(value), source=source, text=text)
 
-    names = (snapshot.name, ALL)
+    names = (setting_key(snapshot.name), ALL)
     for s in sorted((s for s in settings if s.topology in names), key=lambda s: names.index(s.topology)):
         key = (s.name, tuple(s.of))
         if s.value is None and s.name in CONTROLS and key not in found:

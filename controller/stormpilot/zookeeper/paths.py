@@ -100,13 +100,13 @@ class Paths:
         """The newest records of what operators and controllers did; a name ends in ZooKeeper's number."""
         return self._under("audit", name)
 
-    def pause(self, topology_name: str = "_all") -> str:
-        """Exists = paused."""
-        return self._under("settings", "pause", topology_name)
+    def pause(self, key: str = "_all") -> str:
+        """Exists = paused; `key` is a `setting_key`."""
+        return self._under("settings", "pause", key)
 
-    def mode(self, topology_name: str = "") -> str:
-        """Mode of a topology; `_all`: of those that have none of their own."""
-        return self._under("settings", "mode", topology_name)
+    def mode(self, key: str = "") -> str:
+        """Mode of a topology; `key` is a `setting_key`, and that of all topologies is for those without their own."""
+        return self._under("settings", "mode", key)
 
     def drain(self, host: str = "") -> str:
         """Exists = nothing may run on the supervisors of this host (the name is quoted)."""

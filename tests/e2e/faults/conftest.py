@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from scene import PATHS, ROUND_S, Scene, scene_on, until
+
 from stormpilot.local.spec import ClusterSpec
 
 OUTAGE_S = 60
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "e2e/faults" in item.path.as_posix():
             item.add_marker(pytest.mark.cluster)
             item.add_marker(pytest.mark.faults)
-            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.timeout(1800))
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +48,11 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "api: {enabled: false}\n"
         )
         scene.start_controller()
-        until(scene.leads, 120, "the controller to lead: the first plan is then ours as well")
+        until(scene.leads, "the controller to lead: the first plan is then ours as well")
         scene.topology_id = scene.submit("flights", "flights", **{"topology.workers": 3, "flights.rate.tps": 50})
-        until(scene.applied, 120, "the first plan to be applied")
-        until(lambda: _where_planned(scene), 120, "three workers, where the plan has them")
-        until(lambda: _reports(scene), 180, "load reports, which come when the components run")
+        until(scene.applied, "the first plan to be applied")
+        until(lambda: _where_planned(scene), "three workers, where the plan has them")
+        until(lambda: _reports(scene), "load reports, which come when the components run")
         yield scene
 
 
@@ -61,9 +61,9 @@ def scene(whole_scene: Scene) -> Iterator[Scene]:
     """The scene with everything running: cluster, plan applied, controller leading."""
     if whole_scene.controller is None or whole_scene.controller.poll() is not None:
         whole_scene.start_controller()
-    until(whole_scene.leads, 90, "a controller to lead")
-    until(whole_scene.applied, 90, "the plan to be in force")
-    until(lambda: _where_planned(whole_scene), 90, "its workers to run")
+    until(whole_scene.leads, "a controller to lead")
+    until(whole_scene.applied, "the plan to be in force")
+    until(lambda: _where_planned(whole_scene), "its workers to run")
     yield whole_scene
 
 

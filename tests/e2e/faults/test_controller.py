@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-
 from scene import PATHS, STORMPILOT, Scene, invariants, until
 
 MAY_UNSHARE = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
@@ -19,12 +18,12 @@ def test_a_killed_controller_leaves_every_worker_alone(scene: Scene) -> None:
     assert scene.controller is not None
     with invariants(scene):
         scene.controller.send_signal(signal.SIGKILL)
-        scene.controller.wait(10)
-        until(lambda: not scene.leads(), 60, "status to notice that no controller leads")
+        scene.controller.wait(300)
+        until(lambda: not scene.leads(), "status to notice that no controller leads")
         scene.rounds(3)
         assert scene.applied()
         scene.start_controller()
-        until(scene.leads, 60, "the next controller to lead")
+        until(scene.leads, "the next controller to lead")
         scene.rounds(3)
 
 
@@ -38,17 +37,17 @@ def test_a_controller_killed_around_the_write_of_a_plan_leaves_all_or_nothing(sc
         with invariants(scene):
             dies = [sys.executable, "-m", "doubles.dying_controller", scene.config, moment]
             scene.start_controller(dies)
-            until(scene.leads, 60, "the doomed controller to lead")
+            until(scene.leads, "the doomed controller to lead")
             other = scene.submit("flights", "second", **{"topology.workers": 1, "flights.rate.tps": 10})
             assert scene.controller is not None
             doomed = scene.controller
-            until(lambda: doomed.poll() is not None, 60, "the doomed controller to publish")
+            until(lambda: doomed.poll() is not None, "the doomed controller to publish")
             assert scene.controller.returncode == -signal.SIGKILL
             assert scene.exists(PATHS.plan(other)) == (moment == "after")
             written = scene.read(PATHS.plan(other)) if moment == "after" else None
             scene.start_controller()
-            until(lambda: _state(scene, other) == ("applied" if written else "fallback"), 90, "it to be placed")
-            until(scene.leads, 60, "the next controller to lead")
+            until(lambda: _state(scene, other) == ("applied" if written else "fallback"), "it to be placed")
+            until(scene.leads, "the next controller to lead")
             scene.cycles(3)
             assert (scene.read(PATHS.plan(other)) if scene.exists(PATHS.plan(other)) else None) == written
     finally:
@@ -66,10 +65,10 @@ def test_a_leader_frozen_beyond_its_session_acts_no_more_and_stands_for_election
         scene.start_controller()
         successor = scene.controller
         try:
-            until(lambda: (s := scene.state()) is not None and s.epoch > before.epoch, 60, "the other one to lead")
+            until(lambda: (s := scene.state()) is not None and s.epoch > before.epoch, "the other one to lead")
             frozen.send_signal(signal.SIGCONT)
             mark = scene.log.stat().st_size
-            until(lambda: scene.said("session lost", mark) or scene.said("stepped down", mark), 60, "it to notice")
+            until(lambda: scene.said("session lost", mark) or scene.said("stepped down", mark), "it to notice")
             now = scene.state()
             assert now is not None
             assert now.controller.endswith(f":{successor.pid}")
@@ -77,7 +76,7 @@ def test_a_leader_frozen_beyond_its_session_acts_no_more_and_stands_for_election
         finally:
             frozen.send_signal(signal.SIGCONT)
             frozen.terminate()
-            frozen.wait(20)
+            frozen.wait(300)
         assert scene.plan() is not None
 
 
@@ -90,7 +89,7 @@ def test_a_full_disk_under_the_traffic_log_costs_rows_and_nothing_else(scene: Sc
     with invariants(scene):
         script = f"mount -t tmpfs -o size=16k none {traffic} && exec {STORMPILOT} run {scene.config}"
         scene.start_controller(["unshare", "-rm", "sh", "-c", script])
-        until(lambda: (s := scene.state()) is not None and s.counters.get("log_rows_lost", 0) > 0, 120, "lost rows")
+        until(lambda: (s := scene.state()) is not None and s.counters.get("log_rows_lost", 0) > 0, "lost rows")
         scene.cycles(3)
         assert scene.said("traffic log", mark)
         assert not scene.said("cycle failed", mark)
@@ -105,10 +104,10 @@ def test_a_clock_that_jumps_moves_nothing(scene: Scene, hours: int) -> None:
     with invariants(scene):
         scene.start_controller([sys.executable, "-m", "doubles.jumping_clock", scene.config, str(hours)])
         assert scene.controller is not None
-        until(scene.leads, 60, "the controller to lead")
+        until(scene.leads, "the controller to lead")
         scene.cycles(2)
         scene.controller.send_signal(signal.SIGUSR1)
-        until(lambda: scene.said("clock jumped", mark), 20, "the clock to jump")
+        until(lambda: scene.said("clock jumped", mark), "the clock to jump")
         scene.cycles(5)
         assert not scene.said("cycle failed", mark)
         assert scene.plan() == plan
@@ -125,7 +124,7 @@ def test_a_planner_that_misbehaves_is_named_and_publishes_nothing(scene: Scene, 
     try:
         with invariants(scene):
             scene.start_controller([sys.executable, "-m", "doubles.misplanning_controller", scene.config, kind])
-            until(lambda: _reason(scene) == "PLANNER_FAILED", 120, "the planner's failure to be told")
+            until(lambda: _reason(scene) == "PLANNER_FAILED", "the planner's failure to be told")
             started = time.monotonic()
             scene.cycles(2)
             assert time.monotonic() - started < 60, "the controller did not go on with its cycles"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-
 from scene import PATHS, Scene, invariants, until
+
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad
 
@@ -77,11 +77,11 @@ def test_missing_reports_close_the_gate_and_their_return_opens_it(scene: Scene) 
         for p in collectors:
             os.kill(p.pid, signal.SIGSTOP)
         try:
-            until(lambda: _missing(scene) > 0, 90, "status to say that reports are missing")
+            until(lambda: _missing(scene) > 0, "status to say that reports are missing")
         finally:
             for p in collectors:
                 os.kill(p.pid, signal.SIGCONT)
-        until(lambda: _missing(scene) == 0, 90, "reports to come again")
+        until(lambda: _missing(scene) == 0, "reports to come again")
 
 
 def _view(scene: Scene) -> object:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-
 from scene import PATHS, Scene, invariants, until
-from stormpilot.messages.core import WorkerPart, plan_checksum
+
+from stormpilot.messages.core import Worker, plan_checksum
 
 Fields = dict[str, Any]
 MUTATIONS = 50
@@ -39,13 +39,13 @@ def held(scene: Scene) -> Iterator[Fields]:
     finally:
         scene.write(path, sealed(good))
         scene.controller.send_signal(signal.SIGCONT)
-        until(scene.applied, 60, "the good plan to be accepted again")
+        until(scene.applied, "the good plan to be accepted again")
 
 
 def sealed(fields: Fields) -> bytes:
     """The plan with the checksum that fits what it says."""
     workers = [
-        WorkerPart(supervisor=w["supervisor"], port=w["port"], executors=[tuple(e) for e in w["executors"]])
+        Worker(supervisor=w["supervisor"], port=w["port"], executors=[tuple(e) for e in w["executors"]])
         for w in fields["workers"]
     ]
     fields["checksum"] = plan_checksum(
@@ -105,7 +105,7 @@ def test_a_plan_that_cannot_be_right_is_refused_by_name_and_changes_nothing(scen
     code, spoil = BAD[kind]
     with invariants(scene), held(scene) as fields:
         scene.write(PATHS.plan(scene.topology_id), spoil(fields))
-        until(lambda: (s := scene.shim_says()) is not None and s.state == "rejected", 30, "the plan to be refused")
+        until(lambda: (s := scene.shim_says()) is not None and s.state == "rejected", "the plan to be refused")
         refusal = scene.shim_says()
         assert refusal is not None
         assert refusal.code == code

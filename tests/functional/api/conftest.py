@@ -27,8 +27,9 @@ from stormpilot.messages.core import (
     HistoryEntry,
     StatusMessage,
     TopologyView,
-    WorkerPart,
+    Worker,
     encode,
+    plan_checksum,
 )
 from stormpilot.observe.build import build
 from stormpilot.observe.observer import Observation
@@ -39,7 +40,7 @@ ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
 NAME = "n1:7"
 SLOTS = {("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)}
-BETTER = [WorkerPart(supervisor="a", port=6700, executors=[(t, t) for t in range(1, 7)])]
+BETTER = [Worker(supervisor="a", port=6700, executors=[(t, t) for t in range(1, 7)])]
 URL = "https://hooks:pw@example.org/services/T000/secret?key=1"
 
 
@@ -89,7 +90,8 @@ class Api:
         put, p = self.zookeeper.put, self.paths
         put(p.cluster, encode(cluster("a", "b")))
         put(p.topology(ID), encode(topology(everywhere(SLOTS))))
-        plan = plan_message(plan_id="p-1", topology_id=ID, workers=BETTER)
+        checksum = plan_checksum(ID, "p-1", "r-1", 1, BETTER)
+        plan = plan_message(plan_id="p-1", topology_id=ID, workers=BETTER, checksum=checksum)
         entry = HistoryEntry(plan=plan, reason="GAIN", text="falls by 100%", moved_executors=3)
         put(p.proposal(ID), encode(entry))
         put(f"{p.leader}/x__lock__0000000001", NAME.encode())

@@ -69,7 +69,7 @@ def url(server: Server, path: str = "/healthz", scheme: str = "http") -> str:
 
 def test_serves_and_stops(api: Api, serve: Serve) -> None:
     server = serve(api)
-    answer = requests.get(url(server), timeout=10)
+    answer = requests.get(url(server), timeout=300)
     assert answer.json()["ok"]
     assert "server" not in answer.headers
     address = server.address
@@ -93,7 +93,7 @@ def test_port_in_use_is_said_once_and_taken_when_it_is_free(api: Api, serve: Ser
         assert "Address already in use" in lines[0]["why"]
     until(lambda: server.address, "the port to be taken")
     assert [x["event"] for x in lines] == ["the API is not served, everything else goes on", "serving the API"]
-    assert requests.get(url(server), timeout=10).status_code == 200
+    assert requests.get(url(server), timeout=300).status_code == 200
 
 
 def test_application_that_cannot_be_made_is_tried_again(api: Api, serve: Serve, lines: list[Any]) -> None:
@@ -104,7 +104,7 @@ def test_application_that_cannot_be_made_is_tried_again(api: Api, serve: Serve, 
 
     server = serve(broken)
     assert lines[0]["event"] == "the API failed"
-    assert requests.get(url(server), timeout=10).status_code == 200
+    assert requests.get(url(server), timeout=300).status_code == 200
 
 
 def test_tls(api: Api, serve: Serve, certificate: tuple[str, str]) -> None:
@@ -113,13 +113,13 @@ def test_tls(api: Api, serve: Serve, certificate: tuple[str, str]) -> None:
     server = serve(api, cert_file=cert, key_file=key)
     assert server.address is not None
     secure = f"https://localhost:{server.address[1]}"
-    assert requests.get(f"{secure}/healthz", verify=cert, timeout=10).json()["ok"]
+    assert requests.get(f"{secure}/healthz", verify=cert, timeout=300).json()["ok"]
     token = {"Authorization": f"Bearer {api.tokens['viewer'][0]}"}
-    assert requests.get(f"{secure}/api/v1/status", headers=token, verify=cert, timeout=10).status_code == 200
+    assert requests.get(f"{secure}/api/v1/status", headers=token, verify=cert, timeout=300).status_code == 200
     with pytest.raises(requests.exceptions.SSLError):  # nobody is taken for us
-        requests.get(f"{secure}/healthz", timeout=10)
+        requests.get(f"{secure}/healthz", timeout=300)
     with pytest.raises(requests.exceptions.ConnectionError):
-        requests.get(f"http://localhost:{server.address[1]}/healthz", timeout=10)
+        requests.get(f"http://localhost:{server.address[1]}/healthz", timeout=300)
 
 
 def test_certificate_that_is_none_is_named(certificate: tuple[str, str], tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_clients_that_send_nothing_hold_up_nobody(api: Api, serve: Serve) -> Non
     for s in silent[:10]:
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x")
     for _ in range(5):
-        assert requests.get(url(server), timeout=10).status_code == 200
+        assert requests.get(url(server), timeout=300).status_code == 200
     server.stop()
     assert not [t for t in threading.enumerate() if t.name == "api" and t.is_alive()]
     for s in silent:

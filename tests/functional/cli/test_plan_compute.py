@@ -17,7 +17,7 @@ STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def as_json(cpu_mhz: float = 200.0) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_model_from_stdin_and_plan_to_stdout() -> None:
         input=json.dumps(as_json()),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sizing_problems import EXAMPLE
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def document(*arguments: str | Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 from stormpilot import cli
 
 Run = Callable[..., "Done"]
-EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "controller.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controller.example.yaml"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Done:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """Run a command line in this process."""
-    monkeypatch.setattr("stormpilot.zookeeper.CONNECT_S", 0.3)
+    monkeypatch.setattr("stormpilot.zookeeper.client.CONNECT_S", 0.3)
 
     def run_one(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from multilang import frame, handshake, heartbeat, log_lines, messages_of, tuple_message, without_ours
+
 from stormpilot.instrument.reporting import LOAD_STREAM
 from stormpilot.instrument.topology import COLLECTOR_CLASS
 
@@ -38,7 +38,7 @@ def test_without_zookeeper_it_takes_every_load_and_ends_with_its_worker(runner: 
         cwd=tmp_path,
         input=b"".join(frame(m) for m in [first, *loads, heartbeat()]),
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     sent = messages_of(done.stdout)

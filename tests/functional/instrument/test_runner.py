@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from multilang import frame, handshake, heartbeat, loads, messages_of, tick, tuple_message, without_ours
 
 BIN = Path(sys.executable).parent
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 @dataclass

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fake_nimbus import FakeNimbus, serving
+from doubles.fake_nimbus import FakeNimbus, serving
 from stormpilot.instrument.topology import COLLECTOR_CLASS, COLLECTOR_ID
 
 TOPOLOGY = """
@@ -49,7 +49,7 @@ def test_a_decorated_topology_arrives_with_stream_and_collector(tmp_path: Path) 
             env=os.environ | {"LEIN_ROOT": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 0, done.stderr

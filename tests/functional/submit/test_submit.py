@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fake_nimbus import FakeNimbus, serving
+from doubles.fake_nimbus import FakeNimbus, serving
 from stormpilot.cli import main
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.instrument.topology import COLLECTOR_ID
@@ -288,7 +288,7 @@ def test_what_nimbus_refuses_is_said_in_its_words(project: Path, nimbus: FakeNim
 
 def test_the_installed_command_ends_with_a_sentence_and_its_code(project: Path) -> None:
     command = [Path(sys.executable).parent / "stormpilot", "submit", "--nimbus", "127.0.0.1:1"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 3
     assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr

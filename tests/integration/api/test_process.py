@@ -40,12 +40,6 @@ log: {{format: json}}
 Spawn = Callable[..., "Controller"]
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 class Controller:
     """A process; `get` and `post` speak to it as the holder of a token."""
 
@@ -63,7 +57,7 @@ class Controller:
 
     def ask(self, method: str, path: str, role: str | None = "viewer", **options: Any) -> requests.Response:
         headers = {} if role is None else {"Authorization": f"Bearer {self.tokens[role][0]}"}
-        return requests.request(method, self.url + path, headers=headers, timeout=20, **options)
+        return requests.request(method, self.url + path, headers=headers, timeout=300, **options)
 
     def get(self, path: str, role: str | None = "viewer") -> Any:
         return self.ask("GET", path, role).json()
@@ -80,11 +74,11 @@ class Controller:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(300)
 
 
 @pytest.fixture
-def spawn(tmp_path: Path) -> Iterator[Spawn]:
+def spawn(free_port: Callable[[], int], tmp_path: Path) -> Iterator[Spawn]:
     started: list[Controller] = []
 
     def start_one(hosts: str, port: int | None = None, login: Path | None = None) -> Controller:
@@ -97,7 +91,7 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
         if controller.process.poll() is None:
             os.kill(controller.process.pid, signal.SIGCONT)
             controller.process.kill()
-        controller.process.wait(10)
+        controller.process.wait(300)
 
 
 @pytest.fixture
@@ -110,9 +104,9 @@ def shim(zookeeper: LocalZooKeeper) -> Iterator[ShimDouble]:
 
 def test_leader_and_standby_serve_what_they_should(zookeeper: LocalZooKeeper, shim: ShimDouble, spawn: Spawn) -> None:
     first = spawn(zookeeper.hosts)
-    until(lambda: first.up("/readyz"), "the first controller to be ready", 90)
+    until(lambda: first.up("/readyz"), "the first controller to be ready")
     second = spawn(zookeeper.hosts)
-    until(lambda: second.up("/readyz"), "the second to stand by", 90)
+    until(lambda: second.up("/readyz"), "the second to stand by")
 
     shown = first.get("/api/v1/status")
     assert shown["controller"]["up"]
@@ -122,7 +116,7 @@ def test_leader_and_standby_serve_what_they_should(zookeeper: LocalZooKeeper, sh
     assert second.get("/api/v1/status")["controller"]["leader"] == shown["controller"]["leader"]
     assert second.get("/api/v1/model")["code"] == "NOT_LEADING"
     printed = subprocess.run(
-        [STORMPILOT, "status", "--config", first.config, "-f", "json"], check=True, capture_output=True, timeout=60
+        [STORMPILOT, "status", "--config", first.config, "-f", "json"], check=True, capture_output=True, timeout=300
     )
     assert set(json.loads(printed.stdout)) == set(shown)
 
@@ -131,7 +125,7 @@ def test_leader_and_standby_serve_what_they_should(zookeeper: LocalZooKeeper, sh
         samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
         return {(s.name, ",".join(s.labels.values())): s.value for s in samples}
 
-    until(lambda: metrics(first).get(("stormpilot_inter_node_tuples_per_second", "running,flights")), "rates", 60)
+    until(lambda: metrics(first).get(("stormpilot_inter_node_tuples_per_second", "running,flights")), "rates")
     led, stood = metrics(first), metrics(second)
     assert (led["stormpilot_leader", ""], stood["stormpilot_leader", ""]) == (1, 0)
     assert led["stormpilot_epoch", ""] == shown["controller"]["epoch"]
@@ -145,16 +139,16 @@ def test_leader_and_standby_serve_what_they_should(zookeeper: LocalZooKeeper, sh
         assert controller.ask("POST", "/api/v1/pause", "viewer", json={}).status_code == 403
         assert controller.ask("POST", "/api/v1/pause", None, json={}).status_code == 401
     assert second.ask("POST", "/api/v1/pause", "operator", json={"why": "test"}).status_code == 200
-    until(lambda: first.get("/api/v1/topologies")[0]["decision"]["reason"] == "PAUSED", "the leader to heed it", 30)
+    until(lambda: first.get("/api/v1/topologies")[0]["decision"]["reason"] == "PAUSED", "the leader to heed it")
     assert first.ask("POST", "/api/v1/resume", "operator", json={}).json()["changed"]
-    until(lambda: first.get("/api/v1/topologies")[0]["decision"]["reason"] != "PAUSED", "the leader to go on", 30)
+    until(lambda: first.get("/api/v1/topologies")[0]["decision"]["reason"] != "PAUSED", "the leader to go on")
     assert [(r["verb"], r["who"]) for r in first.get("/api/v1/audit")] == [
         ("resume", "ann-operator"),
         ("pause", "ann-operator"),
     ]
 
     assert first.stop() == 0
-    until(lambda: second.get("/readyz", None)["part"] == "leading", "the second to lead", 60)
+    until(lambda: second.get("/readyz", None)["part"] == "leading", "the second to lead")
     assert second.stop() == 0
     for controller in (first, second):
         assert not [x for x in controller.lines() if x["level"] == "error"]
@@ -165,7 +159,7 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
 ) -> None:
     """A good file is followed, a bad one leaves the old one in force and is named in the log."""
     controller = spawn(zookeeper.hosts)
-    until(lambda: controller.up("/readyz"), "the controller to be ready", 90)
+    until(lambda: controller.up("/readyz"), "the controller to be ready")
     text = controller.config.read_text()
 
     def mode() -> Any:
@@ -178,20 +172,20 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
     def reload(role: str, **body: object) -> int:
         return controller.ask("POST", "/api/v1/config/reload", role, json=body).status_code
 
-    until(lambda: mode() == "advise", "the first cycle", 60)
+    until(lambda: mode() == "advise", "the first cycle")
     controller.config.write_text(text + "decide: {mode: act}\n")
     assert reload("operator") == 403
     assert reload("admin", dry_run=True) == 202
     controller.config.write_text(text + "decide: {mode: atc}\n")
     assert reload("admin") == 202
-    until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused", 30)
-    assert not said("configuration read anew")
+    until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused")
+    assert not said("configuration reloaded")
     assert mode() == "advise"
 
     controller.config.write_text(text + "decide: {mode: act}\n")
     assert reload("admin") == 202
-    until(lambda: mode() == "act", "the new mode", 60)
-    assert said("configuration read anew", "decide.mode")
+    until(lambda: mode() == "act", "the new mode")
+    assert said("configuration reloaded", "decide.mode")
     assert controller.stop() == 0
 
 
@@ -202,9 +196,9 @@ def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: Sh
         controller = spawn(zookeeper.hosts, other.getsockname()[1])
 
         def cycles() -> list[dict[str, Any]]:
-            return [x for x in controller.lines() if x["event"] in ("held", "proposed plan")]
+            return [x for x in controller.lines() if x["event"] in ("no change", "proposed plan")]
 
-        until(cycles, "a cycle", 90)
+        until(cycles, "a cycle")
         (said,) = [x for x in controller.lines() if x["event"].startswith("the API is not served")]
         assert "Address already in use" in said["why"]
     assert controller.stop() == 0
@@ -212,14 +206,14 @@ def test_controller_goes_on_without_its_port(zookeeper: LocalZooKeeper, shim: Sh
 
 def test_reads_say_so_while_zookeeper_is_away(zookeeper: LocalZooKeeper, shim: ShimDouble, spawn: Spawn) -> None:
     controller = spawn(zookeeper.hosts)
-    until(lambda: controller.up("/readyz"), "the controller to be ready", 90)
+    until(lambda: controller.up("/readyz"), "the controller to be ready")
     zookeeper.stop()
-    until(lambda: not controller.up("/readyz"), "it to be unready", 60)
+    until(lambda: not controller.up("/readyz"), "it to be unready")
     assert controller.up("/healthz")
     assert controller.get("/api/v1/status")["code"] == "UNREACHABLE"
     assert controller.ask("POST", "/api/v1/pause", "operator", json={}).status_code == 503
     zookeeper.start()
-    until(lambda: controller.up("/readyz"), "it to be ready again", 90)
+    until(lambda: controller.up("/readyz"), "it to be ready again")
     assert controller.stop() == 0
 
 
@@ -229,12 +223,12 @@ def test_what_is_written_with_a_login_is_closed_to_others(
     """Every znode that the controller or an operator makes, their parents too, is of that login alone."""
     (tmp_path / "login").write_text("storm:secret\n")
     controller = spawn(zookeeper.hosts, login=tmp_path / "login")
-    until(lambda: controller.up("/readyz"), "the controller to be ready", 90)
+    until(lambda: controller.up("/readyz"), "the controller to be ready")
     for verb, body in (("pause", {}), ("mode", {"topology": "flights", "mode": "act"})):
         assert controller.ask("POST", f"/api/v1/{verb}", "operator", json=body).status_code == 200
     owner, stranger = (KazooClient(hosts=zookeeper.hosts, auth_data=d) for d in ([("digest", "storm:secret")], None))
-    owner.start(timeout=20)
-    stranger.start(timeout=20)
+    owner.start(timeout=300)
+    stranger.start(timeout=300)
     try:
         p = Paths()
         found = list(below(owner, p.root))

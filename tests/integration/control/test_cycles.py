@@ -45,9 +45,9 @@ def test_new_topology_gets_its_first_plan_at_once(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     hourly = CycleSection(period_s=3600.0, poll_s=1.0)
     controller = start(msgspec.structs.replace(settings(shared_zookeeper.hosts), cycle=hourly))
-    until(lambda: controller.said("held"), "the first cycle, which finds nothing to do")
+    until(lambda: controller.said("no change"), "the first cycle, which finds nothing to do")
     shim.submit(topology())
-    until(lambda: shim.applied, "the first plan to be applied", 10)
+    until(lambda: shim.applied, "the first plan to be applied")
     assert all(supervisor for supervisor, _ in shim.placement(ID).values())
     (line,) = controller.said("published plan")
     assert (line["topology"], line["reason"], line["moves"]) == ("flights", "FIRST_PLAN", 6)
@@ -60,8 +60,8 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("held", reason="INSUFFICIENT_METRICS"), "a cycle that has too little data")
-    until(lambda: controller.said("held", reason="GAIN_NOT_SUSTAINED"), "the gain to be seen once")
+    until(lambda: controller.said("no change", reason="INSUFFICIENT_METRICS"), "a cycle that has too little data")
+    until(lambda: controller.said("no change", reason="GAIN_NOT_SUSTAINED"), "the gain to be seen once")
     until(lambda: shim.applied, "a plan to be applied")
     (line,) = controller.said("published plan")
     before, after = (int(x) for x in str(line["inter_node_tps"]).split("->"))
@@ -76,7 +76,7 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     assert entry.plan == plan
     assert (entry.reason, entry.published_by) == ("GAIN", controller.daemon.name)
 
-    until(lambda: controller.said("held", reason="COOL_DOWN"), "the cool-down")
+    until(lambda: controller.said("no change", reason="COOL_DOWN"), "the cool-down")
     assert len(shim.applied) == 1
     until(lambda: measured_below(shim, before * 0.95), "the measured traffic to be that of the plan")
 
@@ -154,7 +154,7 @@ def test_nothing_moves_when_most_of_the_cluster_vanishes(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b", "c", "d"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("held", reason="NO_TOPOLOGY"), "a cycle that sees four supervisors")
+    until(lambda: controller.said("no change", reason="NO_TOPOLOGY"), "a cycle that sees four supervisors")
     shim.change_cluster(cluster("a", "b"))
     shim.submit(topology())
     until(lambda: held(shim, "MASS_FAILURE"), "the guard")
@@ -201,7 +201,7 @@ def test_garbage_anywhere_is_named_once_and_stops_nothing(
     until(lambda: shim.applied, "a plan all the same")
     for path in (paths.status("gone-1-1"), paths.plan("gone-1-1"), paths.topology("gone-1-1"), paths.mode("gone")):
         assert len(controller.said("cannot be read, left out", path=path)) == 1
-    assert not controller.said("cycle failed, the next one comes")
+    assert not controller.said("cycle failed; retrying next period")
     state: ControllerState = message(shim, paths.controller, ControllerState)
     assert any("gone-1-1" in p for p in state.problems)
 
@@ -276,7 +276,7 @@ def test_what_nobody_thought_of_in_a_snapshot_costs_cycles_and_not_the_controlle
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: view(shim) is not None, "a cycle")
     broken.set()
-    until(lambda: controller.said("the cluster could not be looked at, the next cycle tries again"), "a failure")
+    until(lambda: controller.said("cluster could not be observed; retrying next period"), "a failure")
     broken.clear()
     cycles = message(shim, shim.paths.controller, ControllerState).cycles
     until(lambda: message(shim, shim.paths.controller, ControllerState).cycles > cycles + 1, "cycles that go on")

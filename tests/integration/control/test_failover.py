@@ -17,7 +17,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, Worker, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher
 from stormpilot.publish.epoch import raise_epoch
@@ -48,7 +48,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
         config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
         line = [sys.executable, "-m", "doubles.slow_controller", str(config), str(marker), str(release)]
         with (tmp_path / f"log-{len(started)}").open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+            environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
             started.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment))
         return started[-1]
 
@@ -56,7 +56,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(300)
 
 
 def plan_of(shim: ShimDouble, topology_id: str = ID) -> PlanMessage:
@@ -72,20 +72,20 @@ def test_leader_that_was_frozen_while_it_planned_cannot_publish_when_it_wakes_up
     hosts, marker, release, free = shared_zookeeper.hosts, tmp_path / "planning", tmp_path / "go", tmp_path / "free"
     free.touch()
     first = spawn(hosts, marker, release)
-    until(lambda: shim.client.exists(shim.paths.epoch), "the first to lead", 60)
+    until(lambda: shim.client.exists(shim.paths.epoch), "the first to lead")
     second = spawn(hosts, tmp_path / "unused", free)
-    until(lambda: "standing by" in (tmp_path / "log-1").read_text(), "the second to stand by", 60)
+    until(lambda: "standing by" in (tmp_path / "log-1").read_text(), "the second to stand by")
     shim.submit(topology())
-    until(marker.exists, "the first to plan", 60)
+    until(marker.exists, "the first to plan")
     first.send_signal(signal.SIGSTOP)
-    until(lambda: shim.applied, "a plan of the second", 60)
+    until(lambda: shim.applied, "a plan of the second")
     assert plan_of(shim).epoch == 2
     history = shim.client.get_children(shim.paths.plan_history(ID))
     mine = shim.client.get(shim.paths.plan(ID))
 
     release.touch()
     first.send_signal(signal.SIGCONT)
-    until(lambda: (tmp_path / "log-0").read_text().count("standing by"), "the first to notice that it is over", 60)
+    until(lambda: (tmp_path / "log-0").read_text().count("standing by"), "the first to notice that it is over")
     said = (tmp_path / "log-0").read_text()
     assert "stepped down" in said or "session lost" in said
     assert "published plan" not in said
@@ -93,8 +93,8 @@ def test_leader_that_was_frozen_while_it_planned_cannot_publish_when_it_wakes_up
     assert shim.client.get_children(shim.paths.plan_history(ID)) == history
     assert len(shim.applied) == 1
     second.send_signal(signal.SIGTERM)
-    assert second.wait(20) == 0
-    until(lambda: shim.client.get(shim.paths.epoch)[0] == b"3", "the first to lead again, in its own turn", 60)
+    assert second.wait(300) == 0
+    until(lambda: shim.client.get(shim.paths.epoch)[0] == b"3", "the first to lead again, in its own turn")
 
 
 def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
@@ -111,7 +111,7 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
     shim.submit(topology(everywhere({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}), name="wordcount"))
     session = ZooKeeper(shared_zookeeper.hosts)
     session.start()
-    assert session.wait_connected(20)
+    assert session.wait_connected(300)
     entries = [_entry(t, {("a", port): (1, 2, 3, 4, 5, 6)}) for t, port in ((ID, 6702), (OTHER, 6703))]
     monkeypatch.setattr(publisher, "TRANSACTION_BYTES", 1)
     leader = Publisher(session, paths, raise_epoch(session, paths))
@@ -148,7 +148,7 @@ def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> H
         topology_id=topology_id,
         epoch=1,
         plan_set_topologies=[ID, OTHER],
-        workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
+        workers=[Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return HistoryEntry(plan=msgspec.structs.replace(message, checksum=message.expected_checksum()), reason="GAIN")
 
@@ -160,9 +160,9 @@ def test_former_placement_that_is_too_large_to_go_with_its_plan_is_left_out(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     session = ZooKeeper(shared_zookeeper.hosts)
     session.start()
-    assert session.wait_connected(20)
+    assert session.wait_connected(300)
     entry = _entry(ID, {("a", 6702): (1, 2, 3, 4, 5, 6)})
-    former = [WorkerPart(supervisor="b", port=p, executors=[(p, p)]) for p in range(200)]
+    former = [Worker(supervisor="b", port=p, executors=[(p, p)]) for p in range(200)]
     state = MoveState(topology_id=ID, phase="moving", plan_id=entry.plan.plan_id, former=former)
     monkeypatch.setattr(publisher, "TRANSACTION_BYTES", len(encode(entry.plan)) + len(encode(entry)) + 1000)
     Publisher(session, paths, raise_epoch(session, paths)).publish([entry], {}, [state])

@@ -12,7 +12,8 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot import operate
 from stormpilot.config import Config
-from stormpilot.control.cycle import Cycle
+from stormpilot.control.assembly import cycle_of
+from stormpilot.control.current_config import CurrentConfig
 from stormpilot.errors import UnreachableError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import (
@@ -20,7 +21,7 @@ from stormpilot.messages.core import (
     PlanMessage,
     StatusMessage,
     TopologySnapshot,
-    WorkerPart,
+    Worker,
     decode,
     encode,
     plan_checksum,
@@ -40,8 +41,8 @@ ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 600_000
 HERE = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 THERE = (
-    WorkerPart(supervisor="a", port=6701, executors=[(1, 1), (2, 2), (3, 3)]),
-    WorkerPart(supervisor="b", port=6701, executors=[(4, 4), (5, 5), (6, 6)]),
+    Worker(supervisor="a", port=6701, executors=[(1, 1), (2, 2), (3, 3)]),
+    Worker(supervisor="b", port=6701, executors=[(4, 4), (5, 5), (6, 6)]),
 )
 Settings = Callable[..., Config]
 
@@ -99,7 +100,7 @@ class Stage:
         there = HistoryEntry(plan=_plan("p-there", THERE), reason="APPROVAL_NEEDED", text="GAIN")
         operator = Operator(z, p, "ops", "test", now_ms=NOW_MS)
         if verb == "rollback":
-            here = [WorkerPart(supervisor=s, port=6700, executors=[(1, 1)]) for s in ("a", "b")]
+            here = [Worker(supervisor=s, port=6700, executors=[(1, 1)]) for s in ("a", "b")]
             z.put(p.plan_history(ID, "0000000001"), encode(there))
             z.put(p.plan_history(ID, "0000000002"), encode(HistoryEntry(plan=_plan("p-here", here), reason="GAIN")))
             return operate.rollback(operator, "flights")
@@ -110,13 +111,11 @@ class Stage:
         """A controller takes the lead and runs one cycle."""
         numbers = itertools.count(1)
         epoch = raise_epoch(self.zookeeper, self.paths)
-        cycle = Cycle(
-            observer=Observer(Reader(zookeeper, self.paths), self.config.load, 0.8),
-            publisher=Publisher(zookeeper, self.paths, epoch),
-            config=self.config,
-            compute=compute,
-            planner="online",
-            first_planner="default",
+        cycle = cycle_of(
+            Observer(Reader(zookeeper, self.paths), self.config.load, 0.8),
+            Publisher(zookeeper, self.paths, epoch),
+            CurrentConfig(self.config, "online", "default"),
+            compute,
             new_id=lambda: f"{epoch.number}-{next(numbers)}",
             clock_ms=lambda: NOW_MS,
             name=f"controller-{epoch.number}",
@@ -139,7 +138,7 @@ class Stage:
         }
 
 
-def _plan(plan_id: str, workers: Sequence[WorkerPart]) -> PlanMessage:
+def _plan(plan_id: str, workers: Sequence[Worker]) -> PlanMessage:
     return PlanMessage(
         plan_id=plan_id,
         plan_set="r-1",

@@ -47,7 +47,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
         config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
         line = [part.replace("CONFIG", str(config)) for part in command]
         with (tmp_path / "log").open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+            environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
             started.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment))
         return started[-1]
 
@@ -55,14 +55,14 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(300)
 
 
 @pytest.fixture
 def session(shared_zookeeper: LocalZooKeeper) -> Iterator[ZooKeeper]:
     zookeeper = ZooKeeper(shared_zookeeper.hosts)
     zookeeper.start()
-    assert zookeeper.wait_connected(20)
+    assert zookeeper.wait_connected(300)
     yield zookeeper
     zookeeper.stop()
 
@@ -162,12 +162,10 @@ def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("held"), "a cycle")
+    until(lambda: controller.said("no change"), "a cycle")
     expire_session(controller.daemon._zookeeper.client)
     until(lambda: len(controller.said("leading")) == 2, "it to lead again")
-    assert controller.said("session lost: stopped acting, standing for election again") or controller.said(
-        "stepped down"
-    )
+    assert controller.said("session lost; rejoining election") or controller.said("stepped down")
     assert epoch(shim.client, paths) == 2
     assert len(shim.client.get_children(paths.leader)) == 1
     shim.submit(topology())
@@ -186,14 +184,14 @@ def test_killed_in_the_middle_of_planning_leaves_no_trace_and_the_next_one_finis
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     marker = tmp_path / "planning"
     victim = spawn(shared_zookeeper.hosts, sys.executable, "-m", "doubles.slow_controller", "CONFIG", str(marker))
-    until(lambda: victim.poll() is not None or epoch_or_none(shim, paths), "the first to lead", 60)
+    until(lambda: victim.poll() is not None or epoch_or_none(shim, paths), "the first to lead")
     shim.submit(topology())
-    until(marker.exists, "it to plan", 60)
+    until(marker.exists, "it to plan")
     victim.send_signal(signal.SIGKILL)
-    victim.wait(10)
+    victim.wait(300)
     assert shim.client.get_children(paths.plan()) == []
     survivor = start(settings(shared_zookeeper.hosts))
-    until(lambda: shim.applied, "the first plan, by the next one", 60)
+    until(lambda: shim.applied, "the first plan, by the next one")
     assert epoch(shim.client, paths) == 2
     assert survivor.said("published plan", reason="FIRST_PLAN")
 
@@ -207,9 +205,9 @@ def test_sigterm_ends_it_cleanly_and_frees_the_leadership_at_once(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     process = spawn(shared_zookeeper.hosts, str(STORMPILOT), "run", "CONFIG")
-    until(lambda: shim.client.exists(paths.controller), "a cycle", 60)
+    until(lambda: shim.client.exists(paths.controller), "a cycle")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0
+    assert process.wait(300) == 0
     assert shim.client.get_children(paths.leader) == []
     log = (tmp_path / "log").read_text()
     assert "INFO stopping" in log
@@ -224,9 +222,9 @@ def test_controller_waits_for_zookeeper_at_the_start_and_ends_on_sigterm_without
 ) -> None:
     zookeeper.stop()
     process = spawn(zookeeper.hosts, str(STORMPILOT), "run", "CONFIG")
-    until(lambda: "waiting for ZooKeeper" in (tmp_path / "log").read_text(), "it to say so", 60)
+    until(lambda: "waiting for ZooKeeper" in (tmp_path / "log").read_text(), "it to say so")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(300) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
@@ -241,9 +239,9 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     until(lambda: controller.said("waiting for ZooKeeper"), "it to say that ZooKeeper is away")
     assert controller.running
     zookeeper.start()
-    until(lambda: controller.said("ZooKeeper is back"), "it to say that ZooKeeper is back", 60)
-    cycles = len(controller.said("held"))
-    until(lambda: len(controller.said("held")) > cycles, "cycles to go on", 60)
+    until(lambda: controller.said("ZooKeeper is back"), "it to say that ZooKeeper is back")
+    cycles = len(controller.said("no change"))
+    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
     assert len(shim.applied) == 1
 
 
@@ -253,18 +251,17 @@ def test_frozen_zookeeper_holds_no_controller_for_ever(
     """Connections stay open and nothing answers: calls have deadlines."""
     play(zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(zookeeper.hosts))
-    until(lambda: controller.said("held"), "a cycle")
+    until(lambda: controller.said("no change"), "a cycle")
     zookeeper.pause()
     try:
         until(
             lambda: controller.said("waiting for ZooKeeper") or controller.said("ZooKeeper does not answer"),
             "it to notice",
-            60,
         )
     finally:
         zookeeper.resume()
-    cycles = len(controller.said("held"))
-    until(lambda: len(controller.said("held")) > cycles, "cycles to go on", 60)
+    cycles = len(controller.said("no change"))
+    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
 
 
 # --- authentication ---------------------------------------------------------------------------------------------------
@@ -277,12 +274,14 @@ def test_znodes_of_a_controller_with_a_login_are_closed_to_others(
     hosts = shared_zookeeper.hosts
     login = ZooKeeperSection(hosts=hosts, root=paths.root, auth_file=str(tmp_path / "login"))
     controller = start(msgspec.structs.replace(settings(hosts), zookeeper=login))
-    until(lambda: controller.said("held"), "a cycle with the login")
+    until(lambda: controller.said("no change"), "a cycle with the login")
     config_file = tmp_path / "c.yaml"
     config_file.write_text(f"zookeeper: {{hosts: '{hosts}', root: {paths.root}, auth_file: login}}\n")
 
     def status(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([STORMPILOT, "status", *options], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [STORMPILOT, "status", *options], capture_output=True, text=True, timeout=300, check=False
+        )
 
     allowed = status("--config", str(config_file))
     assert allowed.returncode == 0, allowed.stderr

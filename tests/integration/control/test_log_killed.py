@@ -17,8 +17,8 @@ from stormpilot.trafficlog.place import place_of
 ROWS = 2000
 WRITER = """
 import sys
-from stormpilot.observe import retention
-from stormpilot.observe.trafficlog import TrafficLog
+from stormpilot.trafficlog import retention
+from stormpilot.trafficlog.writer import TrafficLog
 
 log = TrafficLog(sys.argv[1])
 retention.remove_leftovers(log.place)

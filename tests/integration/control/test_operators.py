@@ -111,7 +111,7 @@ def test_approval_of_a_plan_that_does_not_fit_any_more_is_refused_with_the_reaso
     start(settings(shared_zookeeper.hosts, approve=["*"], max_lost_supervisors_ratio=0.9))
     outcome = ended(act, change)
     assert outcome.result == (
-        f"refused: plan {proposal.plan.plan_id} does not fit any more: supervisor {lost} is not there"
+        f"refused: plan {proposal.plan.plan_id} does not fit any more: slot-exists: supervisor {lost} is not there"
     )
     assert shim.applied == []
 

@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
     yield run_one
     for controller in started:
         controller.process.kill()
-        controller.process.wait(10)
+        controller.process.wait(300)
 
 
 def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
@@ -75,7 +75,7 @@ def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
         found = state()
         return next((v.mode for v in found.topologies if v.id == ID), None) if found else None
 
-    until(lambda: mode() == "advise", "the first cycle", 120)
+    until(lambda: mode() == "advise", "the first cycle")
 
     controller.write(advising.replace("mode: advise", "mode: atc"))
     until(lambda: controller.said("the old one stays", "decide.mode"), "the broken file to be refused")
@@ -88,9 +88,9 @@ def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
     acting = advising.replace("mode: advise", "mode: act").replace("period_s: 1,", "period_s: 2,")
     controller.write(acting.replace("api: {enabled: false}", "api: {enabled: false, port: 1}"))
     until(lambda: mode() == "act", "the new mode")
-    assert controller.said("configuration read anew", "cycle.period_s, decide.mode")
+    assert controller.said("configuration reloaded", "cycle.period_s, decide.mode")
     assert controller.said("need a restart", "api.port")
-    until(lambda: shim.applied, "a plan, now that it may act", 60)
+    until(lambda: shim.applied, "a plan, now that it may act")
     last = state()
     assert last is not None
     assert last.period_s == 2

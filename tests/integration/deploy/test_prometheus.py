@@ -6,11 +6,10 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,6 @@ needs_prometheus = pytest.mark.skipif(
 pytestmark = [needs_prometheus, pytest.mark.zookeeper]
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 @dataclass
 class Watched:
     """A controller and the Prometheus that scrapes it every second."""
@@ -66,7 +59,7 @@ class Watched:
     shim: ShimDouble
 
     def ask(self, path: str, **params: str) -> Any:
-        answer = requests.get(f"{self.url}/api/v1/{path}", params=params, timeout=10).json()
+        answer = requests.get(f"{self.url}/api/v1/{path}", params=params, timeout=300).json()
         assert answer["status"] == "success", answer
         return answer["data"]
 
@@ -76,7 +69,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[Watched]:
+def watched(zookeeper: LocalZooKeeper, free_port: Callable[[], int], tmp_path: Path) -> Iterator[Watched]:
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(everywhere(SLOTS)))
     port, own = free_port(), free_port()
@@ -106,7 +99,7 @@ def watched(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[Watched]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         for process in (controller, prometheus):
-            process.wait(30)
+            process.wait(300)
         shim.close()
 
 
@@ -118,12 +111,12 @@ def ready(watched: Watched) -> bool:
         return False
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(1800)
 def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> None:
-    until(lambda: ready(watched), "Prometheus to scrape the controller", 150)
-    until(lambda: watched.query("stormpilot_gain_measured_ratio"), "a move that is measured", 90)
+    until(lambda: ready(watched), "Prometheus to scrape the controller")
+    until(lambda: watched.query("stormpilot_gain_measured_ratio"), "a move that is measured")
 
-    exposed = set(re.findall(r"^# TYPE (\S+)", requests.get(watched.scraped, timeout=10).text, re.MULTILINE))
+    exposed = set(re.findall(r"^# TYPE (\S+)", requests.get(watched.scraped, timeout=300).text, re.MULTILINE))
     rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     for where, expression in [*EXPRESSIONS, *((r["alert"], r["expr"]) for r in rules)]:
         for name in re.findall(r"\b(?:stormpilot|process)_\w+", expression):
@@ -136,7 +129,7 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
     for title, expression in sorted(EXPRESSIONS, key=lambda e: "rollouts_ended" in e[1]):
         if "rollouts_ended" in expression:
             watched.shim.write(paths.rollout(held.topology_id), msgspec.structs.replace(held, abort_by="test"))
-        until(lambda e=expression: watched.query(_without_filter(e)), f"something to show in {title}: {expression}", 40)
+        until(lambda e=expression: watched.query(_without_filter(e)), f"something to show in {title}: {expression}")
 
     (group,) = watched.ask("rules")["groups"]
     assert {r["name"] for r in group["rules"]} == {r["alert"] for r in rules}
@@ -145,11 +138,10 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
     assert not [a for a in watched.ask("alerts")["alerts"] if a["labels"]["alertname"] == down]
 
     watched.controller.send_signal(signal.SIGTERM)
-    watched.controller.wait(30)
+    watched.controller.wait(300)
     until(
         lambda: [a for a in watched.ask("alerts")["alerts"] if a["labels"]["alertname"] == down],
         "the alert on a controller that is down",
-        30,
     )
 
 
@@ -181,7 +173,7 @@ def test_the_rules_pass_their_own_tests() -> None:
         cwd=RULES.parent,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

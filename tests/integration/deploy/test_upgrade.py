@@ -22,7 +22,7 @@ from stormpilot.messages.core import ClusterSnapshot, encode
 from stormpilot.messages.settings import ExcludeSetting, pin_key
 from stormpilot.zookeeper.paths import Paths
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(1800)]
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 EARLIER = Path(__file__).parents[2] / "contract" / "earlier"
@@ -59,7 +59,7 @@ def shim(zookeeper: LocalZooKeeper) -> Iterator[ShimDouble]:
 
 def status(hosts: str) -> dict[str, Any]:
     done = subprocess.run(
-        [STORMPILOT, "status", "-f", "json", "--zookeeper", hosts], check=True, capture_output=True, timeout=60
+        [STORMPILOT, "status", "-f", "json", "--zookeeper", hosts], check=True, capture_output=True, timeout=300
     )
     shown: dict[str, Any] = json.loads(done.stdout)
     return shown
@@ -81,24 +81,24 @@ def test_a_controller_older_than_the_plug_in_says_so_and_moves_nothing(
             up = isinstance(shown["controller"], dict) and int(shown["controller"].get("cycles", 0)) >= 3
             return up and "schema 2 is newer than 1" in json.dumps(shown["problems"])
 
-        until(refuses, "three cycles that name the newer schema", 180)
+        until(refuses, "three cycles that name the newer schema")
         assert shim.applied == []
         assert controller.poll() is None
         doctor = subprocess.run(
             [STORMPILOT, "doctor", "--zookeeper", zookeeper.hosts],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert doctor.returncode == 1
         assert "upgrade the older one" in doctor.stdout
 
         shim.change_cluster(cluster("a", "b"))
-        until(lambda: bool(shim.applied), "a plan when the versions fit again", 180)
+        until(lambda: bool(shim.applied), "a plan when the versions fit again")
     finally:
         controller.terminate()
-        controller.wait(30)
+        controller.wait(300)
 
 
 def test_a_znode_above_our_schema_is_left_as_it_is(zookeeper: LocalZooKeeper, shim: ShimDouble, tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_a_znode_above_our_schema_is_left_as_it_is(zookeeper: LocalZooKeeper, sh
             shown = status(zookeeper.hosts)["controller"]
             return isinstance(shown, dict) and int(shown.get("cycles", 0)) >= 3
 
-        until(cycled, "three cycles", 180)
+        until(cycled, "three cycles")
         assert not shim.client.exists(shim.paths.plan("next-1-1763690000"))
         assert shim.client.get(path) == before
     finally:
         controller.terminate()
-        controller.wait(30)
+        controller.wait(300)
 
 
 def test_what_an_earlier_version_left_holds_after_the_upgrade(
@@ -142,7 +142,7 @@ def test_what_an_earlier_version_left_holds_after_the_upgrade(
             row = status(zookeeper.hosts)["topologies"]
             return isinstance(row, list) and bool(row) and (row[0]["decision"] or {}).get("reason") == "PAUSED"
 
-        until(decided, "the pause to hold the topology", 180)
+        until(decided, "the pause to hold the topology")
         shown = status(zookeeper.hosts)
         assert shown["problems"] == []
         (row,) = shown["topologies"]
@@ -154,7 +154,7 @@ def test_what_an_earlier_version_left_holds_after_the_upgrade(
         assert shim.applied == []
         assert {kind: shim.client.get(path)[0] for kind, path in where.items()} == left
         told = [STORMPILOT, "history", "flights", "--zookeeper", zookeeper.hosts]
-        assert "p-0001" in subprocess.run(told, check=True, capture_output=True, text=True, timeout=60).stdout
+        assert "p-0001" in subprocess.run(told, check=True, capture_output=True, text=True, timeout=300).stdout
     finally:
         controller.terminate()
-        controller.wait(30)
+        controller.wait(300)

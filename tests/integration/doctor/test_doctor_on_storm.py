@@ -17,7 +17,7 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.zookeeper.client import connect
 from stormpilot.zookeeper.paths import Paths
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 PATHS = Paths()
 
 

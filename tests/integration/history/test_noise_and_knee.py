@@ -70,13 +70,29 @@ def bending(supervisor: str, knee: float | None, base_ms: float = 20.0) -> list[
 def test_knee_is_where_latency_begins_to_rise(table: Table) -> None:
     bins = latency_bins(table("windows", bending("a", 0.62) + bending("b", 0.75))).persist()
     found = {r.supervisor: r for r in knees(bins).collect()}
-    assert found["a"].knee_ratio == pytest.approx(0.62, rel=0.03)
-    assert found["b"].knee_ratio == pytest.approx(0.75, rel=0.03)
+    assert found["a"].knee_ratio == pytest.approx(0.62, abs=0.03)
+    assert found["b"].knee_ratio == pytest.approx(0.75, abs=0.03)
     assert found["a"].rise_ratio > 5 * found["a"].band_ratio
     assert {r.supervisor: (round(r.highest_ratio, 2), r.rows) for r in seen(bins).collect()} == {
         "a": (0.95, 456),
         "b": (0.95, 456),
     }
+
+
+def test_bins_far_above_the_knee_neither_move_it_nor_are_left_out(table: Table) -> None:
+    """A node that was seen at 14 times its usual latency does not stay in its band."""
+    rows = [r for r in bending("a", 0.64) if r["busiest_load_ratio"] <= 0.68 or r["busiest_load_ratio"] >= 0.85]
+    (found,) = knees(latency_bins(table("windows", rows))).collect()
+    assert found.knee_ratio == pytest.approx(0.64, abs=0.05)
+    assert found.rise_ratio > 5
+
+
+def test_a_knee_with_the_fewest_bins_above_it_is_rejected(table: Table) -> None:
+    """It slid down until it had them: where it really is nobody has seen."""
+    rows = [r for r in bending("a", 0.64) if r["busiest_load_ratio"] <= 0.665]
+    steep = [{**r, "latency_p95_ms": r["latency_p95_ms"] * 2} for r in rows if r["busiest_load_ratio"] > 0.655]
+    level = [r for r in rows if r["busiest_load_ratio"] <= 0.655]
+    assert knees(latency_bins(table("windows", level + steep))).collect() == []
 
 
 def test_level_latency_has_no_knee(table: Table) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from scene import REPOSITORY
+
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.submit.jar import build_jar
@@ -20,9 +20,9 @@ PROJECT = Path(__file__).parent / "project"
 
 @pytest.fixture(scope="module")
 def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Three supervisors, the hook in storm.yaml."""
+    """Three supervisors, each of which declares more CPU than any topology here uses; the hook in storm.yaml."""
     failed_before = request.session.testsfailed
-    running = LocalCluster.up(ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, hook=True))
+    running = LocalCluster.up(ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, cpu_points=400, hook=True))
     try:
         yield running
     finally:

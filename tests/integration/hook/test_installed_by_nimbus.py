@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scene import REPOSITORY
 
 from integration.local.words import wait_until
-from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.build import LOAD_HOOK
@@ -24,7 +24,7 @@ from stormpilot.submit.submission import prepare, send
 from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.paths import Paths
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 HERE = Path(__file__).parent
 KEYED = REPOSITORY / "tests" / "integration" / "routes" / "project"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from scene import Scene, until
+
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import TopologyView
 from stormpilot.submit.submission import prepare, send
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PROJECT = Path(__file__).parent / "project"
 
@@ -41,7 +41,7 @@ def scene(hooked: LocalCluster, jar: Path, tmp_path: Path) -> Iterator[Scene]:
     )
     scene.topology_id = send(submission)
     try:
-        until(lambda: len(scene.workers()) == 3, 120, "three workers")
+        until(lambda: len(scene.workers()) == 3, "three workers")
         scene.start_controller()
         yield scene
     finally:
@@ -60,7 +60,7 @@ def test_plain_java_topology_is_measured_planned_and_moved(scene: Scene) -> None
         now = view(scene)
         return now is not None and bool(now.total_tps) and now.missing == 0
 
-    until(measured, 120, "every task to be measured")
+    until(measured, "every task to be measured")
 
     def better() -> bool:
         plan = scene.plan()
@@ -68,10 +68,10 @@ def test_plain_java_topology_is_measured_planned_and_moved(scene: Scene) -> None
             plan is not None and plan.expected.before.get("inter_node_tps", 0) > plan.expected.after["inter_node_tps"]
         )
 
-    until(better, 120, "a plan with less traffic between nodes than was measured")
-    until(scene.applied, 120, "the plan to be applied")
+    until(better, "a plan with less traffic between nodes than was measured")
+    until(scene.applied, "the plan to be applied")
     plan = scene.plan()
     assert plan is not None
     wanted = {start: (w.supervisor, w.port) for w in plan.workers for start, _ in w.executors}
     assert {start: node for start, (node, _) in scene.placed().items()} == {s: node for s, (node, _) in wanted.items()}
-    until(measured, 180, "the moved tasks to be measured where they are now")
+    until(measured, "the moved tasks to be measured where they are now")

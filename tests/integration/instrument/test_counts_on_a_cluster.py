@@ -27,13 +27,13 @@ pytestmark = pytest.mark.cluster
 PROJECT = Path(__file__).parent / "project"
 SPOUTS, TRACKED, UNTRACKED = 2, 400, 100
 EXECUTORS = {"numbers": SPOUTS, "pass": 3, "batches": 2, "late": 1, COLLECTOR_ID: 1}
-DEADLINE_S = 240.0
+DEADLINE_S = 300.0
 
 
 @pytest.fixture
 def zookeeper_client(cluster: LocalCluster) -> Iterator[KazooClient]:
     client = KazooClient(hosts=cluster.zookeeper_hosts)
-    client.start(timeout=20)
+    client.start(timeout=300)
     yield client
     client.stop()
     client.close()

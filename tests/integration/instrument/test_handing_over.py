@@ -25,7 +25,7 @@ pytestmark = pytest.mark.zookeeper
 TOPOLOGY = "tally-1-1"
 PATHS = Paths()
 A, B = 3, 4
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ class Driver:
 @pytest.fixture
 def driver(zookeeper: LocalZooKeeper) -> Iterator[Driver]:
     client = KazooClient(hosts=zookeeper.hosts)
-    client.start(timeout=20)
+    client.start(timeout=300)
     yield Driver(client)
     client.stop()
     client.close()

@@ -24,7 +24,7 @@ from stormpilot.zookeeper.paths import Paths
 pytestmark = pytest.mark.zookeeper
 
 PATH = Paths().load("flights-1-1", "collector-9")
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def writing(conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[
 @pytest.fixture
 def reader(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
     client = KazooClient(hosts=zookeeper.hosts)
-    client.start(timeout=20)
+    client.start(timeout=300)
     yield client
     client.stop()
     client.close()
@@ -96,7 +96,7 @@ def test_a_zookeeper_that_comes_late_gets_the_newest_report(zookeeper: LocalZooK
             writer.offer([load(seq)])
         zookeeper.start()
         client = KazooClient(hosts=zookeeper.hosts)
-        client.start(timeout=20)
+        client.start(timeout=300)
         wait_for(lambda: written_seq(client) == 199, "the newest report")
         client.stop()
         client.close()

@@ -19,7 +19,7 @@ from stormpilot.local.state import Layout, read_description, read_processes
 from stormpilot.local.zookeeper import answers
 from stormpilot.nimbus import Nimbus
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 
 def counted(cluster: LocalCluster) -> tuple[int, int]:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.zookeeper
 
 def test_data_survive_a_crash_of_the_server(zookeeper: LocalZooKeeper) -> None:
     client = KazooClient(hosts=zookeeper.hosts)
-    client.start(timeout=10)
+    client.start(timeout=300)
     client.create("/kept", b"1")
     zookeeper.stop()
     host, port = zookeeper.hosts.split(":")
@@ -31,12 +31,12 @@ def test_expired_session_loses_its_ephemeral_nodes(
 ) -> None:
     lost = threading.Event()
     client, watcher = KazooClient(hosts=zookeeper.hosts), KazooClient(hosts=zookeeper.hosts)
-    client.start(timeout=10)
-    watcher.start(timeout=10)
+    client.start(timeout=300)
+    watcher.start(timeout=300)
     client.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
     client.create("/mine", ephemeral=True)
     expire_session(client)
-    assert lost.wait(20)
+    assert lost.wait(300)
     assert watcher.exists("/mine") is None
     for one in (client, watcher):
         one.stop()

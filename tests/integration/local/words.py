@@ -6,13 +6,12 @@ import io
 import json
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from streamparse import JavaSpout, ShellBolt, Topology
+from waiting import until as wait_until
 
 from stormpilot.local.cluster import LocalCluster, Worker
 from stormpilot.nimbus import Nimbus
@@ -38,18 +37,10 @@ class Words(Topology):
     )
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 180.0) -> None:
-    """Wait for a condition with a deadline that only a broken cluster misses, also on a busy machine."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}"
-        time.sleep(0.2)
-
-
 def stormpilot(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
     command = [str(Path(sys.executable).with_name("stormpilot")), *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
 
 
 def submit_words(cluster: LocalCluster) -> list[Worker]:

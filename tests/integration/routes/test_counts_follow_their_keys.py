@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scene import REPOSITORY
 
 from integration.local.words import wait_until
-from scene import REPOSITORY
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
@@ -134,7 +134,7 @@ def test_twenty_moves_lose_no_count(counting: Counting) -> None:
     settings = Settings.from_storm_conf({"wordcount.sentence.words": 10})
     language = Language(settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics)
     expected = Counter(word for n in range(emitted) for word in language.sentence(n).text.split())
-    wait_until(lambda: counting.counted().total() >= expected.total(), "the last counts to be shown", 30)
+    wait_until(lambda: counting.counted().total() >= expected.total(), "the last counts to be shown")
     assert counting.counted() == expected
     held = [word for counts in counting.by_task().values() for word in counts]
     assert len(held) == len(set(held)), "each word is counted by one task alone"

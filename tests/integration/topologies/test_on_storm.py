@@ -21,7 +21,7 @@ from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.paths import Paths
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PROJECT = Path(__file__).parents[3] / "topologies"
 FLIGHTS = 6000

@@ -51,7 +51,7 @@ def ask(hosts: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": str(SRC)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -18,6 +18,7 @@ from stormpilot.api.metrics import Metrics
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
+from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.core import ControllerState, HistoryEntry, StatusMessage, TopologyView
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
@@ -25,17 +26,14 @@ from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot, Versioned
 
 ID = "flights-1-1763690000"
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "api.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md"
 PLACE = everywhere({("a", 6700): (1, 2, 3, 4, 5)})
 
 
-def looked(
-    decision: Decision, *, plan: bool = False, status: StatusMessage | None = None, **fields: Any
-) -> CompletedCycle:
+def looked(decision: Decision, *, plan: bool = False, **fields: Any) -> CompletedCycle:
     seen = StoreSnapshot(
         cluster=cluster("a", "b"),
         topologies={ID: topology(PLACE)},
-        statuses={} if status is None else {ID: status},
         paused=frozenset({"flights"}),
         problems={"/x": "broken"},
     )
@@ -177,12 +175,14 @@ def test_gains_predicted_and_measured(scraped: Scraped) -> None:
     assert scraped.value("events_total", topology="flights", kind="MOVE_HELPED") == 1
 
 
-def test_answer_of_the_plug_in_is_counted_once(scraped: Scraped) -> None:
-    def says(state: str, code: str) -> StatusMessage:
-        return StatusMessage(topology_id=ID, plan_id="p-1", state=state, code=code, since_ms=1, written_at_ms=1)
+def test_answer_of_the_plug_in_is_counted_when_it_changes(scraped: Scraped) -> None:
+    def changed(state: str, code: str, plan_id: str | None = "p-1") -> StatusChange:
+        status = StatusMessage(topology_id=ID, plan_id=plan_id, state=state, code=code, since_ms=1, written_at_ms=1)
+        return StatusChange(ID, "flights", status)
 
-    for status in (says("moving", "OK"), says("moving", "OK"), says("applied", "OK"), says("applied", "OK")):
-        scraped.cycle(looked(HOLD, status=status))
+    for changes in ([changed("fallback", "NO_PLAN", None)], [changed("moving", "OK")], [], [changed("applied", "OK")]):
+        scraped.cycle(looked(HOLD, status_changes=changes))
+    assert scraped.value("plan_answers_total", topology="flights", state="fallback", code="NO_PLAN") is None
     assert scraped.value("plan_answers_total", topology="flights", state="moving", code="OK") == 1
     assert scraped.value("plan_answers_total", topology="flights", state="applied", code="OK") == 1
 

@@ -102,9 +102,9 @@ def test_move_between_two_cycles_is_told(make: Make) -> None:
     service, outbox = make(), Outbox()
     service._webhook = outbox  # type: ignore[assignment]
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id="t-1"), reason="OTD", moved_executors=1)
-    account = CycleReport(NOW_MS, names={"t-1": "t"}, decisions={"t-1": Decision("t-1", "publish", Reason.OTD, "one")})
-    account.plans["t-1"] = entry
-    service.step_done(account)
+    decision = Decision("t-1", "publish", Reason.OTD, "one")
+    report = CycleReport(NOW_MS, names={"t-1": "t"}, decisions={"t-1": decision}, plans={"t-1": entry})
+    service.step_done(report)
     assert [(e.event, e.reason, e.plan_id) for e in outbox.events] == [("published", "OTD", "p-1")]
 
 
@@ -136,5 +136,5 @@ def test_controller_without_api_imports_no_web_server() -> None:
         "import sys, stormpilot.control.daemon\n"
         "print([m for m in ('litestar', 'uvicorn', 'prometheus_client') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[]"

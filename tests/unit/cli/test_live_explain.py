@@ -32,4 +32,4 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
         since_ms=0,
     )
     _decision(view)
-    assert f"hold: COOL_DOWN: {said}\n" in capsys.readouterr().out
+    assert f"skip: COOL_DOWN: {said}\n" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from doubles.models import PAIRED, SPREAD, Slots, model, plan_message, topology
 from stormpilot.cli import live_plan, plan_diff
 from stormpilot.cli.plan import app as group
-from stormpilot.messages.core import Expected, WorkerPart
+from stormpilot.messages.core import Expected, Worker
 from stormpilot.operate.plans import PublishedPlan, moved
 
 Say = Callable[..., str]
@@ -26,7 +26,7 @@ def published(slots: Slots, *, proposal: bool = False) -> PublishedPlan:
     message = plan_message(
         reason="GAIN: inter-node traffic falls by 48%",
         expected=Expected(before={"inter_node_tps": 1000.0}, after={"inter_node_tps": 520.0}),
-        workers=[WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
+        workers=[Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
     return PublishedPlan(model(topology(SPREAD)), message, None, proposal)
 

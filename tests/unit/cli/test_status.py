@@ -21,7 +21,7 @@ from stormpilot.zookeeper.paths import Paths
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
 
-SENTENCE = "held: reason=COOL_DOWN topology=flights took_ms=3"
+SENTENCE = "no change: reason=COOL_DOWN topology=flights took_ms=3"
 
 
 def state(age_s: float = 5.0, **fields: Any) -> ControllerState:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from stormpilot.config import Config, describe, parse
 from stormpilot.config.reload import NEEDS_RESTART, Loaded, changed_keys, needs_restart, usable
-from stormpilot.control.cycle import Cycle
 from stormpilot.control.daemon import Daemon
 from stormpilot.errors import UsageError
 from stormpilot.observe.load import LoadHistory
@@ -53,7 +51,7 @@ def test_a_good_configuration_is_announced_with_its_keys_and_never_its_values() 
     with capture_logs() as lines:
         daemon(lambda: Loaded(secret, "online", "default")).reload()
     (read, waiting) = lines
-    assert (read["event"], read["changed"]) == ("configuration read anew", "notify.url")
+    assert (read["event"], read["changed"]) == ("configuration reloaded", "notify.url")
     assert waiting["settings"] == "api.port"
     assert "secret" not in str(lines)
 
@@ -83,12 +81,3 @@ def test_a_resized_history_spaces_and_keeps_its_samples_for_the_new_window() -> 
     history, fresh = LoadHistory(60.0), LoadHistory(10.0)
     history.resize(10.0)
     assert vars(history) == vars(fresh)
-
-
-def test_everything_in_a_cycle_that_holds_the_configuration_gets_the_new_one() -> None:
-    nothing: Any = None
-    cycle = Cycle(nothing, nothing, OLD, compute, "online", "default", lambda: "x", lambda: 0, "me")
-    cycle.use(NEW)
-    holders = [cycle, *(part for part in vars(cycle).values() if hasattr(part, "config"))]
-    assert len(holders) >= 4
-    assert all(holder.config is NEW for holder in holders)

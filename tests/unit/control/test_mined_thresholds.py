@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -64,11 +64,11 @@ def asked_planners(w: World) -> list[tuple[str, Mapping[str, object]]]:
     """The planner and parameters of every plan that is made from now on."""
     asked: list[tuple[str, Mapping[str, object]]] = []
 
-    def compute(model: Model, planner: str, params: Params, *, seed: int, left_s: Callable[[], float]) -> Any:
+    def compute(model: Model, planner: str, params: Params) -> Any:
         asked.append((planner, params))
         return w.planner(model) if planner != "online" or w.wanted else Infeasible(constraint="cpu", text="no room")
 
-    w.cycle.planners.compute = compute
+    w.compute = compute
     return asked
 
 

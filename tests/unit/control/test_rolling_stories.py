@@ -10,6 +10,8 @@ import pytest
 from doubles.world import Slots, World, plan_in
 from stormpilot import operate
 from stormpilot.config.rollout import MoveStrategyName
+from stormpilot.control.topology_state import topology_states
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import PauseSetting, encode
@@ -30,7 +32,7 @@ OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20
 def world(moves: MoveStrategyName = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
     """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
     w = World("a", "b", "c", settings="rollout: {task_refresh_s: 4, step_interval_s: 2, start_timeout_s: 60}\n")
-    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, move_strategy=moves))
     w.new_leader()
     t = w.submit(APART, routed=True)
     w.tell(40)
@@ -79,14 +81,14 @@ def test_a_plan_whose_workers_can_be_emptied_is_carried_out_without_restarts_and
     assert first.effect is None
     assert last.effect is not None
     assert last.effect.verdict == "HELPED"
-    assert [e.kind for e in w.events] == [EventKind.MIGRATION_DONE, EventKind.MOVE_HELPED]
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_DONE, EventKind.MOVE_HELPED]
     assert [s.executors for s in w.moves(t).spent] == [1, 1]
 
 
 def test_what_the_decision_says_of_it() -> None:
     w, t = world()
     begun(w, t)
-    published = next(a for a in w.accounts if a.decisions[t].action == "publish")
+    published = next(a for a in w.reports if a.decisions[t].action == "publish")
     view = published.views(w.cycle.observer.look(w.now_ms).belief.readiness, {})[0]
     assert view.move_strategy == "rolling: without restarts, in 2 steps"
     assert (view.held_up_by_restarts, view.held_up_by_steps) == (0, 100 * 0.2)
@@ -241,7 +243,7 @@ def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     assert m is not None
     assert m.outcome in ("DISTURBED", "OVERTAKEN")
     assert all_active(w, t)
-    ended = [e for e in w.events if e.kind is EventKind.MIGRATION_ENDED]
+    ended = [e for e in w.events if e.kind is EventKind.ROLLOUT_ENDED]
     assert [e.alert for e in ended] == [True] * (m.outcome == "DISTURBED")
 
 
@@ -350,29 +352,20 @@ def test_otd_restarts_nothing_where_restarts_are_not_wanted() -> None:
     """Every worker holds something that cannot be routed: with restarts an executor moves, without none does."""
     for moves, plans in (("auto", 1), ("rolling", 0)):
         w = World("a", "b", settings=OTD)
-        decide = msgspec.structs.replace(w.config.decide, moves=moves)
+        decide = msgspec.structs.replace(w.config.decide, move_strategy=moves)
         w.config = msgspec.structs.replace(w.config, decide=decide)
         w.new_leader()
         t = w.submit({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}, routed=True)
-        for _ in range(10):
-            w.tell(10)
-            w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
+        w.step_otd(100)
         assert min(1, len(w.history(t))) == plans
-        held = {d.reason for x in w.accounts for d in x.decisions.values() if d.action == "skip"}
+        held = {d.reason for x in [*w.reports, *w.steps] for d in x.decisions.values() if d.action == "skip"}
         assert ("RESTART_NOT_ALLOWED" in held) == (moves == "rolling")
-
-
-def stepping(w: World, seconds: float) -> None:
-    """Let time pass; every ten seconds a step of otd follows the cycle."""
-    for _ in range(int(seconds / 10)):
-        w.tell(10)
-        w.accounts.append(w.cycle.step(w.cycle.observer.look(w.now_ms)))
 
 
 def otd_with_standby(settings: str = "", moves: MoveStrategyName = "auto") -> tuple[World, str]:
     """`parse` 2 gets all that the source beside 3 sends; only otd may change that."""
     w = World("a", "b", settings=OTD + settings)
-    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, moves=moves))
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, move_strategy=moves))
     w.new_leader()
     w.traffic = {(1, 2): 100.0, (2, 4): 100.0}
     return w, w.submit(STANDS_BY, routed=True, standby=1)
@@ -380,7 +373,7 @@ def otd_with_standby(settings: str = "", moves: MoveStrategyName = "auto") -> tu
 
 def test_otd_gives_tuples_to_a_task_that_stands_by_before_it_moves_one() -> None:
     w, t = otd_with_standby()
-    stepping(w, 120)
+    w.step_otd(120)
     assert w.slots(t) == STANDS_BY, "no worker changed"
     table = w.routes(t)
     assert table is not None
@@ -395,11 +388,17 @@ def test_otd_gives_tuples_to_a_task_that_stands_by_before_it_moves_one() -> None
     assert [(s.executors, s.workers) for s in w.moves(t).spent] == [(1, 0)], "no worker restarted"
 
 
+def state_of(w: World, t: str) -> TopologyState:
+    observation = w.cycle.observer.look(w.now_ms)
+    moves, paths = observation.seen.moves, w.paths
+    return topology_states(observation, w.config.decide, w.cycle.memory, moves, paths, epoch=1)[t]
+
+
 def test_otd_rests_a_short_time_after_a_switch_and_a_long_one_after_a_move() -> None:
     w, t = otd_with_standby()
-    stepping(w, 60)
+    w.step_otd(60)
     (entry,) = w.history(t)
-    subject = w.cycle._states(w.cycle.observer.look(w.now_ms))[t]
+    subject = state_of(w, t)
     assert subject.plan is not None
     assert subject.move is not None
     assert subject.plan.plan_id == entry.plan.plan_id
@@ -414,22 +413,22 @@ def test_otd_restarts_workers_where_all_that_moves_is_to_restart() -> None:
     """No tuples are switched then: 2 itself comes."""
     w, t = otd_with_standby(moves="restart")
     w.submit({("b", 6701): (1, 2, 3, 4, 5, 6)}, name="other")
-    stepping(w, 60)
+    w.step_otd(60)
     assert w.routes(t) is None
 
 
 def test_a_switch_is_not_held_by_a_budget_of_restarts() -> None:
     w, t = otd_with_standby("budget: {topology_workers_per_hour: 0}\n")
-    stepping(w, 60)
+    w.step_otd(60)
     assert len(w.history(t)) == 1
     w, t = otd_with_standby("budget: {topology_executors_per_hour: 0}\n")
-    stepping(w, 60)
+    w.step_otd(60)
     assert w.history(t) == []
 
 
 def test_after_a_switch_nothing_counts_that_was_measured_before() -> None:
     w, t = otd_with_standby()
-    stepping(w, 60)
+    w.step_otd(60)
     since_ms = w.cycle.observer.look(w.now_ms).since_ms[t]
     table = w.routes(t)
     assert table is not None

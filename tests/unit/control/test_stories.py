@@ -13,7 +13,7 @@ from doubles.snapshots import T0_MS
 from doubles.world import World, plan_in
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
-from stormpilot.messages.core import WorkerPart, encode
+from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -191,8 +191,8 @@ def test_what_storm_made_of_a_rebalance_becomes_the_plan_when_nothing_is_better(
 
 def test_plan_whose_executors_are_not_those_of_the_topology_any_more_counts_as_rebalanced() -> None:
     """StoreSnapshot in the snapshot, before the plug-in has said anything of it."""
-    same = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
-    merged = [WorkerPart(supervisor="a", port=1, executors=[(1, 2), (3, 4)])]
+    same = [Worker(supervisor="a", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
+    merged = [Worker(supervisor="a", port=1, executors=[(1, 2), (3, 4)])]
     assert not subject(plan=plan_message(workers=same)).rebalanced
     assert subject(plan=plan_message(workers=merged)).rebalanced
 
@@ -287,7 +287,7 @@ def test_plans_are_made_with_headroom_and_with_all_of_the_limit_only_in_need(
     """A planner that finds no room unless it gets all of B(n): what it is given of that, in order."""
     w, t = world()
     decide = msgspec.structs.replace(w.config.decide, fill_ratio=fill_ratio)
-    w.cycle.use(msgspec.structs.replace(w.config, decide=decide))
+    w.use(msgspec.structs.replace(w.config, decide=decide))
     given: list[float] = []
 
     def planner(model: Model) -> Plan | Infeasible:
@@ -365,22 +365,14 @@ def test_nothing_that_runs_is_moved_in_a_blackout_window() -> None:
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
 
-def stepped(w: World, seconds: float) -> None:
-    """Let time pass; every ten seconds a step of otd follows the cycle."""
-    for _ in range(int(seconds / 10)):
-        w.tell(10)
-        w.events += w.cycle.step(w.cycle.observer.look(w.now_ms)).events
-        w.cycle.told_since.clear()
-
-
 def test_otd_moves_one_executor_at_a_time_and_rests_in_between() -> None:
     w = World("a", "b", settings=OTD)
     t = w.submit(SPREAD)
-    stepped(w, 40)
+    w.step_otd(40)
     assert len(w.history(t)) == 1
-    stepped(w, 20)
+    w.step_otd(20)
     assert len(w.history(t)) == 1, "it rests"
-    stepped(w, 400)
+    w.step_otd(400)
     history = w.history(t)
     assert {(e.reason, e.moved_executors, e.plan.planner) for e in history} == {("OTD", 1, "otd")}
     times = [e.plan.created_at_ms for e in history]
@@ -395,22 +387,21 @@ def test_otd_heeds_the_gates_of_every_move() -> None:
     w = World("a", "b", settings=OTD + "budget: {cluster_executors_per_hour: 1}\n")
     t = w.submit(SPREAD)
     w.zookeeper.put(w.paths.pause("flights"), b'{"schema": 1}')
-    stepped(w, 60)
+    w.step_otd(60)
     assert w.history(t) == []
     w.zookeeper.delete(w.paths.pause("flights"))
-    stepped(w, 300)
+    w.step_otd(300)
     assert len(w.history(t)) == 1, "the budget"
 
 
 def test_otd_says_once_that_resources_lack_and_once_that_they_suffice() -> None:
     w = World("a", "b", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", "cpu_high: 0.05, cpu_low: 0.04"))
     t = w.submit(SPREAD)
-    stepped(w, 200)
+    w.step_otd(200)
     assert kinds(w) == [EventKind.RESOURCES_INSUFFICIENT]
     assert w.history(t) == []
-    w.config = msgspec.structs.replace(w.config, otd=msgspec.structs.replace(w.config.otd, cpu_high=0.9, cpu_low=0.8))
-    w.cycle.otd.config = w.config
-    stepped(w, 20)
+    w.use(msgspec.structs.replace(w.config, otd=msgspec.structs.replace(w.config.otd, cpu_high=0.9, cpu_low=0.8)))
+    w.step_otd(20)
     assert EventKind.RESOURCES_SUFFICIENT in kinds(w)
 
 
@@ -420,6 +411,6 @@ def test_otd_relieves_a_node_step_by_step_though_one_step_is_not_enough() -> Non
     w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, cpu_limit_ratio=0.15))
     w.new_leader()
     t = w.submit({("a", 6700): (1, 2, 3, 4, 5), ("b", 6700): (6,)})
-    stepped(w, 60)
+    w.step_otd(60)
     assert [e.text[:6] for e in w.history(t)] == ["case 1"]
     assert len(w.slots(t)["a", 6700]) == 4

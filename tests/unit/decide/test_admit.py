@@ -128,7 +128,7 @@ def test_degraded_topology_is_repaired_without_cool_down() -> None:
 @pytest.mark.parametrize(("own_s", "waits_s"), [(None, 180), (600.0, 600), (60.0, 60), (0.0, 0)])
 def test_repair_is_followed_by_a_cool_down_of_its_own(own_s: float | None, waits_s: float) -> None:
     def after(age_s: float) -> Decision | None:
-        who = subject(plan=plan_message(age_s, reason="REPAIR: what was repaired is kept"), status=status("applied"))
+        who = subject(plan=plan_message(age_s, reason_code="REPAIR"), status=status("applied"))
         return asked(who, msgspec.structs.replace(CONFIG, repair_cool_down_s=own_s))
 
     assert after(waits_s) is None

@@ -10,7 +10,7 @@ from stormpilot.decide.approval import still_waiting, with_approval
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import HistoryEntry, WorkerPart, plan_checksum
+from stormpilot.messages.core import HistoryEntry, Worker, plan_checksum
 
 CONFIG = DecideSection(approval_max_age_s=900)
 
@@ -38,7 +38,7 @@ def test_first_plans_repairs_and_what_moves_nothing_do_not_wait() -> None:
 
 
 def proposal(age_s: float) -> HistoryEntry:
-    workers = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in PAIRED.items()]
+    workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in PAIRED.items()]
     checksum = plan_checksum("flights-1", "p-7", "r-7", 1, workers)
     made = plan_message(age_s, plan_id="p-7", plan_set="r-7", workers=workers, checksum=checksum)
     return HistoryEntry(plan=made, reason="APPROVAL_NEEDED", text="GAIN: much")
@@ -46,16 +46,16 @@ def proposal(age_s: float) -> HistoryEntry:
 
 def test_no_other_plan_is_made_while_one_waits_that_is_young_and_fits() -> None:
     who = subject(approval=True)
-    found = still_waiting(proposal(60), who, model(), lambda m, p: [], CONFIG, NOW_MS)
+    found = still_waiting(proposal(60), who, model(), CONFIG, NOW_MS)
     assert found is not None
     assert (found.reason, found.text) == (
         Reason.APPROVAL_NEEDED,
         "plan p-7 (GAIN: much) waits for `stormpilot approve flights`",
     )
     assert found.until_ms == NOW_MS + 840_000
-    assert still_waiting(proposal(900), who, model(), lambda m, p: [], CONFIG, NOW_MS) is None
-    assert still_waiting(proposal(60), who, model(), lambda m, p: ["cpu"], CONFIG, NOW_MS) is None
-    assert still_waiting(None, who, model(), lambda m, p: [], CONFIG, NOW_MS) is None
+    assert still_waiting(proposal(900), who, model(), CONFIG, NOW_MS) is None
+    assert still_waiting(proposal(60), who, model(limit_mhz=300.0), CONFIG, NOW_MS) is None
+    assert still_waiting(None, who, model(), CONFIG, NOW_MS) is None
 
 
 def test_what_is_pressing_is_planned_anew() -> None:
@@ -64,4 +64,4 @@ def test_what_is_pressing_is_planned_anew() -> None:
         subject(approval=True, asked=True),
         replace(subject(), approval=False),
     ):
-        assert still_waiting(proposal(60), who, model(), lambda m, p: [], CONFIG, NOW_MS) is None
+        assert still_waiting(proposal(60), who, model(), CONFIG, NOW_MS) is None

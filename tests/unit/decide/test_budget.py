@@ -36,8 +36,8 @@ def judged(
 ) -> Verdict:
     """Both topologies would move two executors in two workers; `move` is the last one of the first."""
     states = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
-    evaluator = {} if manner is None else {"flights-1": manner}
-    terms = Criteria(CONFIG, NOW_MS, 10, budget=budget, spent=spent, evaluator=evaluator)
+    strategies = {} if manner is None else {"flights-1": manner}
+    terms = Criteria(CONFIG, NOW_MS, 10, budget=budget, spent=spent, strategies=strategies)
     on = model(*(s.topology for s in states))
     return judge(on, {s.topology.id: s for s in states}, plan(PAIRED, THERE_PAIRED), memory, terms)
 

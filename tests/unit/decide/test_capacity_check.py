@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from builders import supervisor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import supervisor
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
-from stormpilot.decide.predict import Foresight
+from stormpilot.decide.predict import Prediction
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import (
@@ -26,7 +26,7 @@ WHERE = st.integers(0, NODES - 1)
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Foresight]]:
+def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Prediction]]:
     """Topologies of one executor each, every one with a port of its own on every node; each is to go somewhere."""
     nodes = [supervisor(f"n{n}", 9, mhz=draw(st.sampled_from([200.0, 400.0, 700.0]))) for n in range(NODES)]
     topologies, plans, foreseen = [], [], {}
@@ -45,12 +45,12 @@ def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Foresight]]:
         )
         worker = Worker(supervisor=f"n{then}", port=nodes[then].slots[t], executors=[(1, 1)])
         plans.append(TopologyPlan(id=name, workers=[worker]))
-        foreseen[name] = Foresight(0.0, 0.0, 0.0, 1, {1: later_mhz})
+        foreseen[name] = Prediction(0.0, 0.0, 0.0, 1, {1: later_mhz})
     return Model(supervisors=nodes, topologies=topologies, traffic=[]), Plan(topologies=plans), foreseen
 
 
 @given(rounds())
-def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan, dict[str, Foresight]]) -> None:
+def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan, dict[str, Prediction]]) -> None:
     model, plan, foreseen = case
     plans = {p.id: p for p in plan.topologies}
     wanted = {t: Decision(t, "publish", Reason.GAIN, "", moved_executors=1) for t in plans}

@@ -7,7 +7,7 @@ from typing import Any
 from doubles.models import NOW_MS, PAIRED, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.drain import admit_leaving, decide_leaving, leaving, wait_for, whose_move
+from stormpilot.decide.drain import admit_leaving, decide_leaving, must_leave, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.model.values import Plan, TopologyPlan, Worker
@@ -23,9 +23,9 @@ def gate(
 
 
 def test_drained_hosts_and_components_are_named() -> None:
-    told = leaving(model(), {"flights-1": [1, 2]}, {"host-a": DRAIN})
+    told = must_leave(model(), {"flights-1": [1, 2]}, {"host-a": DRAIN})
     assert told == {"flights-1": (Reason.DRAIN, "leaving host-a, drained: 2 executors (x 2)")}
-    told = leaving(model(), {"flights-1": [3]}, {"host-a": DRAIN})
+    told = must_leave(model(), {"flights-1": [3]}, {"host-a": DRAIN})
     assert told == {"flights-1": (Reason.CONSTRAINT_VIOLATED, "against a pin, an exclusion or a site: 1 executor (y)")}
 
 
@@ -66,12 +66,12 @@ def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
     assert gate(subject(hold=hold), asked=other) is not None
 
 
-def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN: x") -> dict[str, TopologyState]:
+def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN") -> dict[str, TopologyState]:
     said = status(state)
     said = type(said)(
         **{f: getattr(said, f) for f in said.__struct_fields__} | {"since_ms": NOW_MS - int(since_s * 1000)}
     )
-    return {"flights-1": subject(plan=plan_message(age_s=age_s, reason=reason), status=said)}
+    return {"flights-1": subject(plan=plan_message(age_s=age_s, reason_code=reason), status=said)}
 
 
 def test_the_next_waits_until_the_first_is_applied_and_its_workers_had_time_to_start() -> None:
@@ -79,11 +79,11 @@ def test_the_next_waits_until_the_first_is_applied_and_its_workers_had_time_to_s
     assert whose_move(moving("applied", 100, 14), CONFIG, NOW_MS) == "flights-1"
     assert whose_move(moving("applied", 100, 15), CONFIG, NOW_MS) is None
     assert whose_move(moving("rejected", 1, 1), CONFIG, NOW_MS) is None
-    unanswered = {"flights-1": subject(plan=plan_message(age_s=5, reason="CONSTRAINT_VIOLATED: y"))}
+    unanswered = {"flights-1": subject(plan=plan_message(age_s=5, reason_code="CONSTRAINT_VIOLATED"))}
     assert whose_move(unanswered, CONFIG, NOW_MS) == "flights-1"
-    forgotten = {"flights-1": subject(plan=plan_message(age_s=61, reason="DRAIN: y"))}
+    forgotten = {"flights-1": subject(plan=plan_message(age_s=61, reason_code="DRAIN"))}
     assert whose_move(forgotten, CONFIG, NOW_MS) is None
-    assert whose_move(moving("moving", 5, 1, "GAIN: z"), CONFIG, NOW_MS) is None
+    assert whose_move(moving("moving", 5, 1, "GAIN"), CONFIG, NOW_MS) is None
 
 
 def test_who_waits_says_for_whom() -> None:

@@ -21,11 +21,11 @@ from stormpilot.decide.effect import (
     step,
 )
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.core import Worker
 from stormpilot.messages.moves import MoveState
 
 CONFIG = VerifySection(back_off_s=600, max_back_off_s=2000, timeout_s=300)
-BEFORE = [WorkerPart(supervisor="a", port=1, executors=[(1, 1), (2, 2)])]
+BEFORE = [Worker(supervisor="a", port=1, executors=[(1, 1), (2, 2)])]
 HALVED = Promise("inter_node_share", before=0.4, predicted=0.2, noise_ratio=0.05, throughput_tps=1000.0)
 
 

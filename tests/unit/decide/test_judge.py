@@ -153,7 +153,7 @@ def overloaded_story(seconds: float, slots: Slots, **terms: Any) -> Decision:
     """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
     busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
     on = model(busy)
-    memory = Memory().look(on, NOW_MS - int(seconds * 1000)).look(on, NOW_MS)
+    memory = Memory().observe(on, NOW_MS - int(seconds * 1000)).observe(on, NOW_MS)
     return one(judged([subject(busy)], slots, memory=memory, on=on, **terms))
 
 
@@ -213,7 +213,7 @@ def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> No
 
 def test_overload_that_ends_is_forgotten() -> None:
     busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
-    memory = Memory().look(model(busy), 0).look(model(calm), 50_000).look(model(busy), 60_000)
+    memory = Memory().observe(model(busy), 0).observe(model(calm), 50_000).observe(model(busy), 60_000)
     assert memory.overloaded(100_000, 60) == set()
     assert memory.overloaded(120_000, 60) == {"a", "b"}
 
@@ -359,7 +359,7 @@ def _with_third_slot(on: Model) -> Model:
 
 
 def test_supervisors_that_vanish_are_remembered_for_the_grace_time() -> None:
-    memory = Memory().look(model(), NOW_MS)
+    memory = Memory().observe(model(), NOW_MS)
     assert memory.lost(["a"], NOW_MS + 1000, grace_s=600) == (["b", "c"], 3)
     assert memory.lost(["a"], NOW_MS + 601_000, grace_s=600) == ([], 1)
     assert memory.lost(["a", "b", "c", "d"], NOW_MS, grace_s=600) == ([], 4)
@@ -428,7 +428,7 @@ def test_relief_that_only_measured_cpu_promises_is_none() -> None:
     running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
     moved: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
     on = uneven(running)
-    memory = Memory().look(on, NOW_MS - 100_000)
+    memory = Memory().observe(on, NOW_MS - 100_000)
     who = subject(on.topologies[0])
     by_pairs = one(judged([who], moved, on=on, memory=memory, traffic="measured"))
     assert by_pairs.reason is Reason.OVERLOAD
@@ -440,7 +440,7 @@ def test_relief_is_foreseen_where_tuples_will_go() -> None:
     """Beside target 3 both sources send to it alone; when the busier one leaves, most of the load does."""
     running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
     on = uneven(running)
-    memory = Memory().look(on, NOW_MS - 100_000)
+    memory = Memory().observe(on, NOW_MS - 100_000)
     relieved = one(
         judged([subject(on.topologies[0])], {("a", 1): (2, 3), ("b", 1): (1, 4)}, on=on, memory=memory, traffic="flow")
     )

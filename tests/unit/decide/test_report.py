@@ -71,7 +71,7 @@ def test_held_topology_says_the_number_that_decided() -> None:
         )
     )
     assert said(a) == (
-        "held: reason=GAIN_BELOW_THRESHOLD topology=a value=0.0412345 threshold=0.1 inter_node_tps=100->96 "
+        "no change: reason=GAIN_BELOW_THRESHOLD topology=a value=0.0412345 threshold=0.1 inter_node_tps=100->96 "
         'text="inter-node traffic falls by 4%" took_ms=412'
     )
 
@@ -83,12 +83,12 @@ def test_several_held_topologies_share_a_line() -> None:
             for t, r in [("a", Reason.PAUSED), ("b", Reason.COOL_DOWN), ("c", Reason.PAUSED)]
         )
     )
-    assert said(a) == "held: reason=PAUSED,COOL_DOWN topology=a,b,c took_ms=412"
+    assert said(a) == "no change: reason=PAUSED,COOL_DOWN topology=a,b,c took_ms=412"
 
 
 def test_nothing_to_do_is_said_too() -> None:
-    assert said(account()) == "held: reason=NO_TOPOLOGY took_ms=412"
-    assert said(account(waiting_for="no cluster")) == 'held: reason=CLUSTER_UNKNOWN text="no cluster" took_ms=412'
+    assert said(account()) == "no change: reason=NO_TOPOLOGY took_ms=412"
+    assert said(account(waiting_for="no cluster")) == 'no change: reason=CLUSTER_UNKNOWN text="no cluster" took_ms=412'
 
 
 def test_values_cannot_break_a_line() -> None:

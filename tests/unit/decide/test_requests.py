@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
@@ -11,15 +12,16 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import RequestOutcome, answer
-from stormpilot.messages.core import HistoryEntry, PlanMessage, WorkerPart, plan_checksum
+from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, plan_checksum
 from stormpilot.messages.settings import Hold, Request, Verb
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.constraints import constrained
+from stormpilot.model.values import Exclusion, Model, Plan
 
 CONFIG = DecideSection(approval_max_age_s=900, request_max_age_s=600, rollback_hold_s=1800, discard_hold_s=3600)
 
 
 def made(slots: Slots = PAIRED, age_s: float = 60.0, topology_id: str = "flights-1") -> HistoryEntry:
-    workers = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
+    workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
     checksum = plan_checksum(topology_id, "p-7", "r-7", 1, workers)
     plan = plan_message(
         age_s,
@@ -51,7 +53,7 @@ def answered(
     who = who or subject()
     on = on or model(who.topology)
     gone = [f"s{i}" for i in range(lost)]
-    return answer(request, who, on, lambda m, p: [], gone, 3 + lost, CONFIG, NOW_MS)
+    return answer(request, who, on, gone, 3 + lost, CONFIG, NOW_MS)
 
 
 def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
@@ -100,6 +102,11 @@ def test_discard_needs_no_plan_and_no_gate() -> None:
         (asked("plan"), {"frozen": "a pin cannot be read"}, "SETTING_UNREADABLE: a pin cannot be read"),
         (asked(entry=made(age_s=901)), {}, "plan p-7 is 901 s old, at most 900 s"),
         (asked(entry=made(SPREAD)), {}, "plan p-7 is what runs now"),
+        (
+            asked(),
+            {"plan": plan_message(age_s=59, plan_id="p-8"), "status": status("applied", plan_id="p-8")},
+            "plan p-8 was published after p-7 was proposed; wait for a new proposal",
+        ),
         (asked(entry=made(topology_id="flights-0")), {}, "it is a plan of flights-0, not of flights-1"),
     ],
 )
@@ -116,12 +123,12 @@ def test_refused_while_most_of_the_cluster_is_gone() -> None:
 
 def test_changed_plan_is_refused() -> None:
     entry = made()
-    other = [WorkerPart(supervisor="c", port=1, executors=[(e, e) for e in (1, 2, 3, 4)])]
+    other = [Worker(supervisor="c", port=1, executors=[(e, e) for e in (1, 2, 3, 4)])]
     tampered: PlanMessage = type(entry.plan)(
         **{f: getattr(entry.plan, f) for f in entry.plan.__struct_fields__} | {"workers": other}
     )
     found = answered(asked(entry=HistoryEntry(plan=tampered, reason="GAIN")))
-    assert "its checksum does not fit" in found.result
+    assert "checksum: it was changed after it was made" in found.result
 
 
 def test_slots_that_others_hold_and_that_are_gone_are_named() -> None:
@@ -131,29 +138,47 @@ def test_slots_that_others_hold_and_that_are_gone_are_named() -> None:
         asked(entry=made({("b", 1): (1, 3), ("b", 9): (2,), ("z", 1): (4,)})), who, model(who.topology, other)
     )
     assert found.result == (
-        "refused: plan p-7 does not fit any more: slot b:1 is held by words; host-b (b) has no slot 9 now; "
-        "supervisor z is not there"
+        "refused: plan p-7 does not fit any more: slot-one-topology: slot b:1 is held by words; "
+        "slot-exists: host-b (b) has no slot 9 now; slot-exists: supervisor z is not there"
     )
 
 
+def limited(**changes: Any) -> Model:
+    """The model with other limits of supervisor `a`, which has executors 1 and 3 in the plan."""
+    m = model()
+    a, *others = m.supervisors
+    return msgspec.structs.replace(m, supervisors=[msgspec.structs.replace(a, **changes), *others])
+
+
 def test_constraints_that_the_plan_would_break_are_told() -> None:
-    who = subject()
-    found = answer(asked(), who, model(), lambda m, p: ["cpu: a: 2 of 1", "x", "y", "z"], [], 3, CONFIG, NOW_MS)
-    assert found.result == "refused: plan p-7 does not fit any more: cpu: a: 2 of 1; x; y and 1 more"
+    m = limited(cpu_limit_mhz=300.0, memory_mb=100.0)
+    m = msgspec.structs.replace(m, exclusions=[Exclusion(supervisor="b", component="x")])
+    found = answered(asked(), subject(), m)
+    assert found.result == (
+        "refused: plan p-7 does not fit any more: exclusion: flights-1/x is excluded from b; "
+        "cpu: a: 400 MHz of 300 MHz; memory: a: 200 MB of 100 MB"
+    )
+
+
+@pytest.mark.parametrize("verb", ["approve", "rollback"])
+def test_drained_host_is_named_once_for_all_executors_on_it(verb: Verb) -> None:
+    m, _ = constrained(model(), {"host-b"}, (), ())
+    found = answered(asked(verb), subject(), m)
+    assert found.result == "refused: plan p-7 does not fit any more: drain: host host-b (b) is drained"
 
 
 def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
     """Right after a move everything starts anew, and measures more CPU than ever."""
 
-    def ask(*wrong: str) -> RequestOutcome:
-        return answer(asked("rollback"), subject(), model(), lambda m, p: [*wrong], [], 3, CONFIG, NOW_MS)
+    def ask(m: Model) -> RequestOutcome:
+        return answered(asked("rollback"), subject(), m)
 
-    found = ask("cpu: a: 2 MHz of 1 MHz")
+    found = ask(limited(cpu_limit_mhz=300.0))
     assert found.decision is not None
-    assert found.note == "over the CPU limit by what is measured now: a: 2 MHz of 1 MHz"
-    assert found.decision.text.endswith("by ops; over the CPU limit by what is measured now: a: 2 MHz of 1 MHz")
-    assert ask("cpu: a: 2 MHz of 1 MHz", "memory: a").result.startswith("refused: ")
-    assert ask().note == ""
+    assert found.note == "over the CPU limit by what is measured now: a: 400 MHz of 300 MHz"
+    assert found.decision.text.endswith("by ops; over the CPU limit by what is measured now: a: 400 MHz of 300 MHz")
+    assert ask(limited(cpu_limit_mhz=300.0, memory_mb=100.0)).result.startswith("refused: ")
+    assert ask(model()).note == ""
 
 
 def test_waits_while_the_plan_before_is_on_its_way() -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from deploy.grafana import dashboard
+from tools import dashboard
 
-DEPLOY = Path(dashboard.__file__).resolve().parents[1]
+DEPLOY = dashboard.OUT.parents[1]
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "stormpilot.json").read_text())
 
 
 def test_the_json_is_what_the_program_writes() -> None:
-    assert dashboard.OUT.read_text() == dashboard.build(), "run: python -m deploy.grafana.dashboard"
+    assert dashboard.OUT.read_text() == dashboard.build(), "run: python -m tools.dashboard"
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
@@ -49,11 +48,11 @@ def test_every_alert_has_its_paragraph_in_the_manual() -> None:
     rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
     headings = {
         line.removeprefix("### ").strip().lower()
-        for line in (DEPLOY.parent / "docs" / "operate.md").read_text().splitlines()
+        for line in (DEPLOY.parent / "docs" / "guide" / "runbook.md").read_text().splitlines()
         if line.startswith("### ")
     }
     for rule in rules:
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
-        assert page == "docs/operate.md"
+        assert page == "docs/guide/runbook.md"
         assert anchor == rule["alert"].lower()
-        assert anchor in headings, f"docs/operate.md says nothing of {rule['alert']}"
+        assert anchor in headings, f"docs/guide/runbook.md says nothing of {rule['alert']}"

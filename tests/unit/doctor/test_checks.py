@@ -18,7 +18,7 @@ from stormpilot.messages.core import (
     ShimPart,
     StatusMessage,
     TopologyView,
-    WorkerPart,
+    Worker,
 )
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 
@@ -33,7 +33,7 @@ PLAN = PlanMessage(
     epoch=1,
     created_at_ms=NOW_MS,
     planner="best",
-    workers=[WorkerPart(supervisor="a", port=6700, executors=[(1, 1)])],
+    workers=[Worker(supervisor="a", port=6700, executors=[(1, 1)])],
     checksum="",
 )
 CONF = {"storm.scheduler": "io.stormpilot.PilotScheduler", "storm.zookeeper.retry.times": 60}
@@ -51,7 +51,7 @@ def state(**fields: Any) -> ControllerState:
             "period_s": 30.0,
             "cycles": 3,
             "planner": "best",
-            "sentence": "held",
+            "sentence": "no change",
             "topologies": [view],
             **fields,
         }

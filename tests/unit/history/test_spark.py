@@ -67,5 +67,5 @@ def test_as_a_script_the_package_hides_no_module_of_pythons() -> None:
         "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2]); import profile; profile.run"
     )
     command = [sys.executable, "-c", look, str(script.parent), str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -38,13 +38,13 @@ async def _forwarding(there: int) -> AsyncIterator[int]:
             yield port
         finally:
             stop.set()
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 300)
 
 
 async def _ask(port: int, text: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(HERE, port)
     writer.write(text)
-    answer = await asyncio.wait_for(reader.read(100), 10)
+    answer = await asyncio.wait_for(reader.read(100), 300)
     writer.close()
     return answer
 

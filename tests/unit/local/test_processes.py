@@ -62,6 +62,24 @@ def test_finds_a_descendant_that_cleaned_its_environment(start: Start) -> None:
     assert all(processes.process(p.pid) is None for p in found)
 
 
+def test_ends_what_cleaned_its_environment_ignores_sigterm_and_outlives_its_parent(start: Start) -> None:
+    mine = str(uuid.uuid4())
+    start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {DEAF!r}], env={{}})", mine)
+    found = processes.of_cluster(mine)
+    assert len(found) == 2
+    assert processes.end_cluster(mine, grace_s=0.5) == []
+    assert [processes.process(p.pid) for p in found] == [None, None]
+
+
+def test_finds_what_is_just_becoming_another_program(start: Start) -> None:
+    mine = str(uuid.uuid4())
+    again = "import os, sys; os.execve(sys.executable, [sys.executable, '-SEc', sys.argv[1], sys.argv[1]], os.environ)"
+    child = start(
+        f"import os, sys; print(flush=True); os.execv(sys.executable, [sys.executable, '-c', *[{again!r}] * 2])", mine
+    )
+    assert all(processes.belongs(child.pid, mine) for _ in range(3000))
+
+
 def test_tells_when_a_process_started_and_how(start: Start) -> None:
     before = time.time()
     child = start(SLEEP, str(uuid.uuid4()))

@@ -27,7 +27,7 @@ def test_without_settings_the_model_is_the_very_same() -> None:
 
 def test_nothing_may_run_on_a_supervisor_of_a_drained_host() -> None:
     m, idle = constrained(model(), {"host-a", "host-nowhere"}, (), ())
-    assert m.exclusions == [Exclusion(supervisor="a")]
+    assert m.exclusions == [Exclusion(supervisor="a", drained=True)]
     assert idle == []
     assert misplaced(m) == {"flights-1": [1, 2]}
 

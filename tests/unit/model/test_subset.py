@@ -7,9 +7,9 @@ import msgspec
 from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import (
-    each_alone,
-    part,
+    isolated_by_id,
     plan_of,
+    subset,
     with_headroom,
     with_plans,
     with_survivors_fixed,
@@ -18,7 +18,7 @@ from stormpilot.model.subset import (
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
     whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
-    rest = part(whole, ["flights-1"])
+    rest = subset(whole, ["flights-1"])
     a, b, c = rest.supervisors
     assert (a.slots, b.slots, c.slots) == ([1], [1, 2], [1, 2])
     assert (a.limit_mhz, b.limit_mhz, c.limit_mhz) == (200.0, 1000.0, 1000.0)
@@ -29,12 +29,12 @@ def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
 
 def test_part_of_everything_is_the_model() -> None:
     whole = model(topology(SPREAD))
-    assert part(whole, ["flights-1"]) == whole
+    assert subset(whole, ["flights-1"]) == whole
 
 
 def test_overloaded_node_has_no_cpu_left_but_not_less_than_none() -> None:
     whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount", cpu_mhz=900.0))
-    assert part(whole, ["flights-1"]).supervisors[0].limit_mhz == 0.0
+    assert subset(whole, ["flights-1"]).supervisors[0].limit_mhz == 0.0
 
 
 def test_supervisor_without_a_memory_limit_keeps_none() -> None:
@@ -44,7 +44,7 @@ def test_supervisor_without_a_memory_limit_keeps_none() -> None:
     free = msgspec.structs.replace(
         whole, supervisors=[msgspec.structs.replace(s, memory_mb=0.0) for s in whole.supervisors]
     )
-    assert {s.memory_mb for s in part(free, ["flights-1"]).supervisors} == {0.0}
+    assert {s.memory_mb for s in subset(free, ["flights-1"]).supervisors} == {0.0}
 
 
 def test_model_after_a_plan_has_its_assignment() -> None:
@@ -87,7 +87,7 @@ def test_load_of_nodes_now_and_as_planned() -> None:
 
 def test_each_topology_alone_has_its_own_traffic_and_all_supervisors() -> None:
     whole = model(topology(SPREAD), topology({("a", 2): (1, 2, 3, 4)}, "wordcount"))
-    found = each_alone(whole)
+    found = isolated_by_id(whole)
     assert [(t, [x.id for x in m.topologies]) for t, m in found.items()] == [
         (t, [t]) for t in ("flights-1", "wordcount-1")
     ]

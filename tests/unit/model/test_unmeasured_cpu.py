@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from builders import supervisor, topology
+
 from stormpilot.model.unmeasured_cpu import FILLED_RATIO, with_guesses_that_fit
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor, Topology
 from stormpilot.model.violations import violations

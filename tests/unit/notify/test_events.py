@@ -9,40 +9,35 @@ import msgspec
 import pytest
 
 from doubles.models import NOW_MS, plan_message
-from doubles.snapshots import topology
 from stormpilot.decide.events import Event as Began
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.decide.report import CycleReport
+from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.core import HistoryEntry, StatusMessage
 from stormpilot.notify.events import KINDS, Event, EventDetector
-from stormpilot.observe.reader import StoreSnapshot
 
 ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
 COOL = skip(ID, Reason.COOL_DOWN, "young")
 
 
-def account(*decisions: Decision, published: bool = False, events: list[Began] | None = None) -> CycleReport:
+def account(*decisions: Decision, published: bool = False, **fields: Any) -> CycleReport:
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
     return CycleReport(
         NOW_MS,
         names={ID: "flights", OTHER: "words"},
         decisions={d.topology_id: d for d in decisions},
         plans={ID: entry} if published else {},
-        events=events or [],
+        **fields,
     )
 
 
-def seen(*statuses: StatusMessage) -> StoreSnapshot:
-    return StoreSnapshot(topologies={ID: topology()}, statuses={s.topology_id: s for s in statuses})
-
-
 def told(watch: EventDetector, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
-    return [(e.event, e.status) for e in watch.look(account(*decisions, **fields), seen())]
+    return [(e.event, e.status) for e in watch.look(account(*decisions, **fields))]
 
 
 def test_every_event_is_in_the_document() -> None:
-    table = (Path(__file__).resolve().parents[3] / "docs" / "api.md").read_text()
+    table = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md").read_text()
     for kind in KINDS:
         assert f"`{kind}`" in table, kind
     for field in Event.__struct_fields__:
@@ -51,7 +46,7 @@ def test_every_event_is_in_the_document() -> None:
 
 def test_published_plan_is_told_with_its_numbers() -> None:
     gain = Decision(ID, "publish", Reason.GAIN, "inter-node traffic falls by 60%", 0.6, 0.1, None, 3, (100.0, 40.0))
-    (event,) = EventDetector().look(account(gain, published=True), seen())
+    (event,) = EventDetector().look(account(gain, published=True))
     assert msgspec.to_builtins(event) == {
         "schema": 1,
         "id": "",  # given when it is sent
@@ -104,7 +99,7 @@ def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
 def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:
     watch = EventDetector()
     failures = [skip(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
-    (event,) = watch.look(account(*failures), seen())
+    (event,) = watch.look(account(*failures))
     assert (event.topology, event.text) == (None, "3 of 5 supervisors are gone")
     assert told(watch, failures[0]) == []
 
@@ -116,25 +111,22 @@ def test_infeasible_is_told_per_topology() -> None:
     assert told(watch, *both) == [("infeasible", "firing")]
 
 
+def rejected(plan_id: str, code: str = "PORT_UNKNOWN") -> StatusMessage:
+    return StatusMessage(
+        topology_id=ID, plan_id=plan_id, state="rejected", code=code, text="x", since_ms=1, written_at_ms=1
+    )
+
+
 def test_refused_plan_is_told_once_per_plan() -> None:
-    watch = EventDetector()
+    def events(status: StatusMessage, before: StatusMessage | None) -> list[Event]:
+        change = StatusChange(ID, "flights", status, before)
+        return EventDetector().look(account(COOL, status_changes=[change]))
 
-    def refused(plan_id: str) -> list[Event]:
-        status = StatusMessage(
-            topology_id=ID,
-            plan_id=plan_id,
-            state="rejected",
-            code="PORT_UNKNOWN",
-            text="x",
-            since_ms=1,
-            written_at_ms=1,
-        )
-        return watch.look(account(COOL), seen(status))
-
-    (event,) = refused("p-1")
+    (event,) = events(rejected("p-1"), None)
     assert (event.event, event.reason, event.plan_id) == ("rejected", "PORT_UNKNOWN", "p-1")
-    assert refused("p-1") == []
-    assert len(refused("p-2")) == 1
+    assert event.text == "flights: the scheduler plug-in refused plan p-1: PORT_UNKNOWN x"
+    assert events(rejected("p-1", "SLOT_OCCUPIED"), rejected("p-1")) == [], "another reason is no other refusal"
+    assert len(events(rejected("p-2"), rejected("p-1"))) == 1
 
 
 def test_what_a_cycle_tells_once_is_passed_on() -> None:
@@ -142,7 +134,7 @@ def test_what_a_cycle_tells_once_is_passed_on() -> None:
         return Began(kind, ID, "flights", "text", NOW_MS, 1.0, 2.0)
 
     kinds = [EventKind.MOVE_WORSE, EventKind.MOVE_WITHOUT_GAIN, EventKind.ROLLBACK_IMPOSSIBLE]
-    kinds.append(EventKind.MIGRATION_ENDED)
+    kinds.append(EventKind.ROLLOUT_ENDED)
     assert told(EventDetector(), events=[began(k) for k in kinds]) == [
         ("move_worse", "info"),
         ("move_without_gain", "info"),

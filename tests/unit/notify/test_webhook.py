@@ -40,7 +40,7 @@ class Receiver:
                 receiver.headers.append(dict(self.headers))
                 answer = receiver.answers.pop(0) if receiver.answers else 204
                 if answer == "hang":
-                    receiver.released.wait(30)
+                    receiver.released.wait(300)
                     return
                 self.send_response(int(answer))
                 self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from doubles.rolling import Rolling, worker
-from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, WorkerPart
+from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, Worker
 from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.rollout.facts import untold
 
@@ -22,7 +22,7 @@ def reads(component: str, *sources: str) -> ComponentPart:
     return ComponentPart(id=component, kind="bolt" if sources else "spout", inputs=inputs)
 
 
-def asked(*workers: WorkerPart, live: str = "abcde") -> list[str]:
+def asked(*workers: Worker, live: str = "abcde") -> list[str]:
     """What is said of a step with these workers."""
     r = Rolling()
     seen = msgspec.structs.replace(
@@ -50,7 +50,7 @@ def asked(*workers: WorkerPart, live: str = "abcde") -> list[str]:
         ([], []),
     ],
 )
-def test_nodes_with_senders_that_the_step_does_not_touch_learn_late(step: list[WorkerPart], late: list[str]) -> None:
+def test_nodes_with_senders_that_the_step_does_not_touch_learn_late(step: list[Worker], late: list[str]) -> None:
     assert asked(*step) == late
 
 

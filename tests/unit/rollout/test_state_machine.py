@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
-from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.core import Worker
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
 from stormpilot.messages.routes import take_up
 from stormpilot.rollout.facts import placement
@@ -320,7 +320,7 @@ def test_ports_that_something_used_just_now_are_left_alone_where_others_are_free
     facts = r.facts()
 
     def ports(*free: int) -> list[tuple[str, int]]:
-        found: list[WorkerPart] = placement(r.rollout, facts, {n: list(free) for n in "abcd"})
+        found: list[Worker] = placement(r.rollout, facts, {n: list(free) for n in "abcd"})
         return sorted((w.supervisor, w.port) for w in found)
 
     assert ports(6700, 6701, 6702) == [("a", 6700), ("c", 6700), ("c", 6701)]

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
+from builders import supervisor, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import supervisor, topology
-from stormpilot.messages.core import WorkerPart
 from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
@@ -239,8 +238,8 @@ def test_every_sequence_ends_at_the_plan_and_takes_away_no_more_than_can_be_spar
     assert len({(w.supervisor, w.port) for w in _last(now, found.steps)}) == len(goal(then))
 
 
-def _last(now: Places, steps: Sequence[RolloutStepPart]) -> list[WorkerPart]:
-    parts = [WorkerPart(supervisor=n, port=p, executors=[(s, s) for s in starts]) for (n, p), starts in now.items()]
+def _last(now: Places, steps: Sequence[RolloutStepPart]) -> list[Worker]:
+    parts = [Worker(supervisor=n, port=p, executors=[(s, s) for s in starts]) for (n, p), starts in now.items()]
     for step in steps:
         arriving = {s for w in step.workers for s, _ in w.executors}
         parts = [w for w in parts if not arriving & {s for s, _ in w.executors}] + list(step.workers)

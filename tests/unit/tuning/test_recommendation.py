@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import builders
 import msgspec
 import pytest
 
-import builders
 from stormpilot.config import Config, parse
 from stormpilot.messages.thresholds import Recommendation, Thresholds
 from stormpilot.tuning.recommendation import recommended

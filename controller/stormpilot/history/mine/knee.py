@@ -12,10 +12,8 @@ BIN = 0.01
 LEAST_WINDOWS_OF_BIN = 5
 LOWEST, STEP, CANDIDATES = 0.30, 0.005, 140
 """Knees that are tried: from 0.30 in steps of 0.005 to 0.995."""
-FAR = 3.0
-"""Latency of so many times the usual is beyond the knee for sure: how it bends there would only pull at the fit."""
 LEAST_BINS = 3
-"""Bins that must be below and above a knee."""
+"""Bins below and above a candidate. A knee with only this many bins above it is rejected: it slid down to keep them."""
 FLAT = 1e-9
 """A slope (usual latencies per utilisation) that is nothing but rounding, which differs with the order of rows."""
 
@@ -48,15 +46,15 @@ def latency_bins(windows: DataFrame) -> DataFrame:
 def knees(latency_bins: DataFrame) -> DataFrame:
     """The knee by supervisor: supervisor, knee_ratio, rise_ratio, band_ratio, bins_above, highest_ratio, evidence.
 
-    Latency = level + slope x max(0, utilisation - knee): of all knees that are tried the one that leaves the least
-    squares, bins weighted by their windows, those of more than `FAR` times the usual latency left out. `rise_ratio` is
-    the part by which the line rises from the knee to the highest utilisation in it, `band_ratio` three times the
-    scatter below the knee. A supervisor that was not seen on both sides of any knee is not in it.
+    ln(latency) = level + slope x max(0, utilisation - knee), bins weighted by their windows; the candidate with the
+    least squares is the knee. The logarithm keeps the bins far above the knee, where latency grows without bound, from
+    ruling the fit, so that none has to be left out. `rise_ratio` is the part by which latency rises from the knee to
+    the highest utilisation, `band_ratio` three times the scatter below the knee. A supervisor that was not seen on both
+    sides of a knee, or in no more than `LEAST_BINS` bins above it, is not in the result.
     """
     tried = fn.explode(fn.transform(fn.sequence(fn.lit(0), fn.lit(CANDIDATES - 1)), lambda i: LOWEST + STEP * i))
-    w, x, y = fn.col("rows"), fn.col("x"), fn.col("latency_ratio")
-    near = latency_bins.where(fn.col("latency_ratio") <= FAR)
-    points = near.withColumn("knee_ratio", tried).withColumn(
+    w, x, y = fn.col("rows"), fn.col("x"), fn.ln("latency_ratio")
+    points = latency_bins.withColumn("knee_ratio", tried).withColumn(
         "x", fn.greatest(fn.lit(0.0), fn.col("load_ratio") - fn.col("knee_ratio"))
     )
     sums = (
@@ -82,25 +80,26 @@ def knees(latency_bins: DataFrame) -> DataFrame:
         sums.withColumn("slope", sxy / sxx)
         .withColumn("level", (fn.col("wy") - fn.col("slope") * fn.col("wx")) / fn.col("w"))
         .withColumn("left", fn.expr("wyy - wy * wy / w") - fn.col("slope") * sxy)
-        .where((fn.col("slope") > FLAT) & (fn.col("level") > 0))
+        .where(fn.col("slope") > FLAT)
     )
     best = (
         fits.groupBy("supervisor")
         .agg(fn.min_by(fn.struct(*fits.columns), fn.struct("left", "knee_ratio")).alias("best"))
         .select("best.*")
+        .where(fn.col("bins_above") > LEAST_BINS)
     )
     scatter = (
-        near.join(best.select("supervisor", "knee_ratio", "level"), "supervisor")
+        latency_bins.join(best.select("supervisor", "knee_ratio", "level"), "supervisor")
         .where("load_ratio <= knee_ratio")
         .groupBy("supervisor")
-        .agg((fn.median(fn.abs(fn.col("latency_ratio") / fn.col("level") - 1)) * MAD_TO_SIGMA).alias("scatter"))
+        .agg((fn.median(fn.abs(fn.ln("latency_ratio") - fn.col("level"))) * MAD_TO_SIGMA).alias("scatter"))
     )
-    rise = fn.col("slope") * (fn.col("highest_ratio") - fn.col("knee_ratio")) / fn.col("level")
+    rise = fn.exp(fn.col("slope") * (fn.col("highest_ratio") - fn.col("knee_ratio"))) - 1
     return best.join(scatter, "supervisor").select(
         "supervisor",
         fn.round("knee_ratio", 4).alias("knee_ratio"),
         rise.alias("rise_ratio"),
-        (3 * fn.col("scatter")).alias("band_ratio"),
+        (fn.exp(3 * fn.col("scatter")) - 1).alias("band_ratio"),
         "bins_above",
         "highest_ratio",
         *("rows", "first", "last"),

@@ -16,7 +16,7 @@ def performance(worker_states: DataFrame) -> DataFrame:
     Columns: topology_name, component, threads, rate_tps, cpu_mhz, memory_mb, windows, evidence. The 99th percentile of
     the rate, and of the CPU, in windows in which the node was not over its limit: what was sustained, which is less
     than what could be while nobody asked for more, or while the worker held other components too. A trial
-    (docs/sizing.md) says more.
+    (docs/concepts/sizing.md) says more.
     """
     return (
         worker_states.where("NOT over")

@@ -7,13 +7,14 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.evaluate import alone, as_it_runs
+from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.play import Rules, held_up_tps
 from stormpilot.history.replay.values import Move, Played, Step
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import flow_model
+from stormpilot.model.subset import isolated
 from stormpilot.model.values import Topology
 
 
@@ -26,7 +27,7 @@ def past(steps: Sequence[Step], topologies: Collection[str], rules: Rules) -> li
         for t in step.model.topologies:
             if t.id not in topologies or t.id in step.unmeasured:
                 continue
-            model = alone(step.model, t)
+            model = isolated(step.model, t.id)
             c = compile_model(model)
             if (c.current == NOWHERE).any():
                 continue
@@ -75,7 +76,7 @@ def yardstick_error(steps: Sequence[Step], topology_id: str) -> float | None:
         t = next((t for t in step.model.topologies if t.id == topology_id), None)
         if t is None or topology_id in step.unmeasured:
             continue
-        flow = flow_model(alone(step.model, t))
+        flow = flow_model(isolated(step.model, t.id))
         c = flow.compiled
         if not (c.current == NOWHERE).any():
             measured += metrics(c, c.current)["inter_node_tps"] * step.length_s

@@ -18,18 +18,18 @@ import numpy as np
 from stormpilot.config import Config, DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.evaluate import Criteria, alone, as_it_runs
+from stormpilot.decide.evaluate import Criteria, as_it_runs
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
-from stormpilot.messages.core import PlanMessage, StatusMessage, WorkerPart
+from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import Spent
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.forecast import Foreseen
-from stormpilot.model.subset import part, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.subset import isolated, subset, with_headroom, with_plans, with_survivors_fixed
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
@@ -99,13 +99,14 @@ class _Player:
         model, moves = self._placed(step)
         seen, rows = self._foreseen(step, model)
         limited = self._limited(seen)
-        self.memory = self.memory.look(limited, step.from_ms).look(limited, step.to_ms)
-        reasons, refused = self._decided(limited, step, coming, moves) if coming is not None else ({}, "")
+        self.memory = self.memory.observe(limited, step.from_ms).observe(limited, step.to_ms)
+        reasons, refused = self._decided(limited, step, coming, moves) if coming is not None else ({}, {})
         for t, row in rows.items():
             if t not in step.unmeasured:
-                why = refused if reasons.get(t) in (Reason.INFEASIBLE, Reason.PLANNER_FAILED) else ""
                 self.played.append(
-                    msgspec.structs.replace(row, move=moves.get(t), reason=reasons.get(t, ""), refused=why)
+                    msgspec.structs.replace(
+                        row, move=moves.get(t), reason=reasons.get(t, ""), refused=refused.get(t, "")
+                    )
                 )
 
     # --- where things are ---------------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ class _Player:
 
     def _repaired(self, model: Model, step: Step, topology_id: str, moves: dict[str, Move]) -> Model:
         topology = next(t for t in model.topologies if t.id == topology_id)
-        standing = part(self._limited(model), {topology_id})
+        standing = subset(self._limited(model), {topology_id})
         answer = self._planned(with_survivors_fixed(standing))
         if not isinstance(answer, Plan):
             answer = self._planned(standing)
@@ -194,7 +195,7 @@ class _Player:
             if measured.id not in self.ids:
                 topologies.append(measured)
                 continue
-            flow = flow_model(alone(step.model, measured))
+            flow = flow_model(isolated(step.model, measured.id))
             c = flow.compiled
             placement = c.slots_of(Plan(topologies=[self.held[measured.id]]))
             if (placement < 0).any():  # nowhere in truth either
@@ -235,7 +236,8 @@ class _Player:
 
     def _decided(
         self, seen: Model, step: Step, coming: Step | None, moves: dict[str, Move]
-    ) -> tuple[dict[str, str], str]:
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Codes of the decisions, and why there is no plan, both by topology id."""
         now_ms = step.to_ms
         foreseen = Foreseen(seen)
         if self.coming is not None and coming is not None:
@@ -257,14 +259,14 @@ class _Player:
             else:
                 reasons[t.id] = closed.reason.value
         if not states:
-            return reasons, ""
+            return reasons, {}
         answer, standing, roomy = self._planned_with_room(foreseen.model, states)
         if foreseen.moved and not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE:
             foreseen = Foreseen(seen)
             answer, standing, roomy = self._planned_with_room(seen, states)
         if not isinstance(answer, Plan):
             reason, text = answer
-            return reasons | dict.fromkeys(states, reason.value), text
+            return reasons | dict.fromkeys(states, reason.value), dict.fromkeys(states, text)
         room_mhz = {s.id: s.limit_mhz for s in roomy.supervisors}
         terms = replace(self._terms(now_ms, step.length_s), room_mhz=room_mhz, coming=foreseen.overloaded)
         verdict = judge(standing, states, answer, self.memory, terms)
@@ -274,15 +276,15 @@ class _Player:
             if d.action == "publish" and d.moved_executors:
                 topology, plan = states[topology_id].topology, verdict.plans[topology_id]
                 self._apply(topology, plan, d.reason, seen.traffic, now_ms, moves)
-        return reasons, ""
+        return reasons, {}
 
     def _planned_with_room(
         self, model: Model, topology_ids: Collection[str]
     ) -> tuple[Plan | tuple[Reason, str], Model, Model]:
         """A plan with headroom, or with all of B(n) where there is none; the model of these topologies for both."""
-        standing = part(model, topology_ids)
+        standing = subset(model, topology_ids)
         with_room = with_headroom(model, self.decide.fill_ratio)
-        roomy = standing if with_room is model else part(with_room, topology_ids)
+        roomy = standing if with_room is model else subset(with_room, topology_ids)
         answer = self._planned(roomy)
         if not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE and roomy is not standing:
             answer = self._planned(standing)
@@ -325,7 +327,7 @@ class _Player:
         if isinstance(answer, Infeasible):
             return Reason.INFEASIBLE, f"{answer.constraint}: {answer.text}"
         wrong = violations(model, answer)
-        return answer if not wrong else (Reason.PLANNER_FAILED, f"{wrong[0].constraint}: {wrong[0].text}")
+        return answer if not wrong else (Reason.PLANNER_FAILED, str(wrong[0]))
 
 
 def held_up_tps(topology: Topology, plan: TopologyPlan, traffic: Sequence[Edge]) -> float:
@@ -355,7 +357,7 @@ def _message(topology_id: str, setting: Setting, plan: TopologyPlan, at_ms: int)
         epoch=0,
         created_at_ms=at_ms,
         planner=setting.planner,
-        workers=[WorkerPart(supervisor=w.supervisor, port=w.port, executors=w.executors) for w in plan.workers],
+        workers=plan.workers,
         checksum="",
     )
 

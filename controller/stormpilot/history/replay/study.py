@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stormpilot import clock
 from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.reading import Log
@@ -117,7 +118,7 @@ def study(
         weights=question.weights,
         verdicts=verdicts,
         took_s=time.monotonic() - started_s,
-        at_ms=time.time_ns() // 1_000_000,
+        at_ms=clock.now_ms(),
         notes=_notes(steps, mined, question),
     )
     return replay, evidence

@@ -6,7 +6,7 @@
 
 What does not depend on the placement is the *flow*: tuples/s from an executor into a (stream, target component). For
 shuffle groupings it is split anew, nearest tasks first, each up to one core; what arrives decides what is sent on, and
-what CPU that takes. Every other grouping keeps its measured split. See docs/flow.md and docs/decisions/0007-flow.md.
+what CPU that takes. Every other grouping keeps its measured split. See docs/concepts/flow-model.md.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import builders
 import msgspec
 import pytest
 
-import builders
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.past import past, yardstick_error
 from stormpilot.history.replay.play import Coming, Rules, play

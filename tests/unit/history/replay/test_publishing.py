@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import builders
 import msgspec
 import pytest
-from tests.unit.history.test_publishing import Store
 
-import builders
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
@@ -24,6 +23,7 @@ from stormpilot.messages.thresholds import (
     hour_of_week,
 )
 from stormpilot.zookeeper.paths import Paths
+from tests.unit.history.mine.test_publishing import Store
 
 PATHS = Paths("/stormpilot")
 OLD, NEW = "flights-1-1700000000", "flights-7-1800000000"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from random_models import models
+
 from stormpilot.model.compiled import Ints
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import FlowModel, flow_model, predicted

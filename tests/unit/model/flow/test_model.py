@@ -7,8 +7,8 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
-
 from builders import supervisor, topology, traffic
+
 from stormpilot.model.compiled import Ints, compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.flow.model import flow_model, follows_placement, predicted

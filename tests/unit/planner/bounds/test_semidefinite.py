@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 from builders import supervisor, topology, traffic
+
 from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Plan

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-
 from builders import assigned, supervisor, topology, traffic, triangle_too_heavy, two_chains, two_sites
+from hypothesis import given, settings
 from random_models import models
+
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import inter_node_tps, inter_worker_tps
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-
 from builders import supervisor, topology, traffic
+
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Model

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from builders import assigned, supervisor, topology, traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from builders import assigned, supervisor, topology, traffic
 from random_models import models
+
 from stormpilot.generate.models.loaded import Loaded, loaded
 from stormpilot.model.flow.model import flow_model, predicted
 from stormpilot.model.subset import with_plans

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
-
 from random_models import models
+
 from stormpilot.generate.models import Planted, planted
 from stormpilot.model.compiled import NOWHERE, compile_model, unordered
 from stormpilot.planner.heuristics.label_propagation import clustered, clusters

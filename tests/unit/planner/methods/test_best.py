@@ -7,10 +7,10 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-
 from builders import assigned, supervisor, together, topology, traffic, two_chains
+from hypothesis import given, settings
 from random_models import models
+
 from stormpilot.errors import UsageError
 from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.cost import evaluate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builders import located, supervisor, topology
+
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
 

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-
 from builders import supervisor, topology, traffic, triangle_too_heavy, two_chains
+from hypothesis import given, settings
 from random_models import models
+
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.compiled import compile_model

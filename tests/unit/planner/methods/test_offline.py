@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from builders import supervisor, together, topology, traffic
+
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Component, Input, Model, Plan, Topology

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from builders import supervisor, topology
+
 from stormpilot.errors import UsageError
 from stormpilot.model.values import (
     Component,

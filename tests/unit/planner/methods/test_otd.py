@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 import pytest
+from builders import assigned, located, supervisor, topology, traffic
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-from builders import assigned, located, supervisor, topology, traffic
 from random_models import models
+
 from stormpilot.errors import UsageError
 from stormpilot.generate.models.shapes import SHAPES
 from stormpilot.generate.models.traffic import Spread, flows

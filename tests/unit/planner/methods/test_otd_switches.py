@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-
 from builders import supervisor, traffic
+
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Assigned, Component, Executor, Input, Model, Topology
 from stormpilot.planner.methods.otd import Move, Thresholds, step, switch_step, switched

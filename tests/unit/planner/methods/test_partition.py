@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from builders import located, supervisor, together, topology, traffic, two_chains, two_sites
+
 from stormpilot.errors import UsageError
 from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.compiled import NOWHERE, compile_model

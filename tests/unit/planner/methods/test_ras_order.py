@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-
 from builders import located, supervisor, topology
+
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Component, Guarantee, Input, Model, Plan
 from stormpilot.planner import compute

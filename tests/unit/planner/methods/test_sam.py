@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
+from builders import located, supervisor, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import located, supervisor, topology
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
 from stormpilot.model.violations import violations

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-
 from builders import supervisor, topology, traffic, two_chains
+from hypothesis import given, settings
 from random_models import models
+
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Plan

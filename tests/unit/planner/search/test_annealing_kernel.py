@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from random_models import models
+
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.placement.feasibility import refuted

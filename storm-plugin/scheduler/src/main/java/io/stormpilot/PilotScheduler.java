@@ -1,14 +1,18 @@
 package io.stormpilot;
 
-import io.stormpilot.round.Fallback;
-import io.stormpilot.round.Memory;
-import io.stormpilot.round.Round;
-import io.stormpilot.snapshot.ClusterSnapshot;
-import io.stormpilot.zookeeper.Outbox;
-import io.stormpilot.zookeeper.Paths;
-import io.stormpilot.zookeeper.PlanWatch;
-import io.stormpilot.zookeeper.View;
-import io.stormpilot.zookeeper.ZnodeStore;
+import io.stormpilot.scheduler.PilotMetrics;
+import io.stormpilot.scheduler.StateWriter;
+import io.stormpilot.scheduler.round.Fallback;
+import io.stormpilot.scheduler.round.Memory;
+import io.stormpilot.scheduler.round.Round;
+import io.stormpilot.scheduler.round.RoundOutcome;
+import io.stormpilot.scheduler.state.ClusterSnapshot;
+import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.Outbox;
+import io.stormpilot.scheduler.zookeeper.Paths;
+import io.stormpilot.scheduler.zookeeper.PlanWatch;
+import io.stormpilot.scheduler.zookeeper.ZnodeStore;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;
@@ -53,7 +57,7 @@ public final class PilotScheduler implements IScheduler {
   private CuratorFramework zk;
   private PlanWatch watch;
   private Outbox outbox;
-  private Broadcast broadcast;
+  private StateWriter stateWriter;
   private boolean hasLed;
   private long lastRoundMs;
 
@@ -62,7 +66,8 @@ public final class PilotScheduler implements IScheduler {
     config = PilotConfig.of(conf);
     fallback = Fallback.load(config.fallbackScheduler(), conf, registry);
     memory = new Memory(config.portRestMs());
-    metrics = new PilotMetrics(registry);
+    metrics = new PilotMetrics();
+    metrics.register(registry);
     shim =
         new ClusterSnapshot.Shim(
             version(),
@@ -74,9 +79,9 @@ public final class PilotScheduler implements IScheduler {
     try {
       connect(conf);
     } catch (RuntimeException | LinkageError e) {
-      LOG.error("no client of ZooKeeper: plans cannot be read, what is placed stays still", e);
+      LOG.error("no ZooKeeper client: plans cannot be read, placed topologies stay as they are", e);
     }
-    LOG.info("stormpilot {} schedules; the rest is left to {}", shim.version(), fallback.name());
+    LOG.info("stormpilot {} schedules; fallback scheduler {}", shim.version(), fallback.name());
   }
 
   private void connect(Map<String, Object> conf) {
@@ -91,8 +96,10 @@ public final class PilotScheduler implements IScheduler {
             DaemonType.NIMBUS);
     Paths paths = new Paths(config.zookeeperRoot());
     watch = new PlanWatch(zk, paths);
+    watch.start();
     outbox = new Outbox(new ZnodeStore(zk), leadingForMs());
-    broadcast = new Broadcast(paths, outbox);
+    outbox.start();
+    stateWriter = new StateWriter(paths, outbox);
   }
 
   /** Rounds further apart than this mean that another Nimbus may have led in between. */
@@ -122,11 +129,11 @@ public final class PilotScheduler implements IScheduler {
       takeOver(now);
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
-    Round round = new Round(config, memory, fallback, topologies, cluster, view, now);
-    round.run();
-    metrics.count(round);
+    RoundOutcome outcome =
+        new Round(config, memory, fallback, topologies, cluster, view, now).run();
+    metrics.count(outcome);
     if (view.loaded()) {
-      broadcast.tell(round, shim, memory, cluster, view, now);
+      stateWriter.write(outcome, shim, memory, cluster, view, now);
     }
   }
 
@@ -135,10 +142,10 @@ public final class PilotScheduler implements IScheduler {
     if (watch == null) {
       return;
     }
-    broadcast.forget();
+    stateWriter.forget();
     if (!watch.refresh(config.loadTimeoutMs())) {
       LOG.warn(
-          "ZooKeeper was not read within {} ms; until it is, what is placed stays still",
+          "ZooKeeper was not read within {} ms; placed topologies stay as they are until it is",
           config.loadTimeoutMs());
     }
   }
@@ -152,7 +159,7 @@ public final class PilotScheduler implements IScheduler {
               .toList();
       fallback.schedule(cluster, nowhere);
     } catch (Throwable e) {
-      LOG.error("nor could the fallback scheduler be used", e);
+      LOG.error("fallback scheduler failed too", e);
     }
   }
 
@@ -161,7 +168,7 @@ public final class PilotScheduler implements IScheduler {
     try {
       return fallback.config();
     } catch (RuntimeException e) {
-      LOG.warn("the fallback scheduler does not tell its configuration", e);
+      LOG.warn("fallback scheduler {} failed to return its configuration", fallback.name(), e);
       return Map.of();
     }
   }

@@ -7,8 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import io.stormpilot.message.Payload;
-import io.stormpilot.message.Plan;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -105,7 +106,7 @@ class LifeCycleTest {
     assertEquals("p-1", read("/status/" + id).get("planId").getAsString());
 
     publish(id, "p-2", 1, swapped(placement), false);
-    eventually("the corrupt plan is refused", SOON, () -> state(id, "rejected"));
+    eventually("the corrupt plan is rejected", SOON, () -> state(id, "rejected"));
     assertEquals("CHECKSUM", read("/status/" + id).get("code").getAsString());
     assertEquals(placement(placement), assignment(id));
 
@@ -206,7 +207,7 @@ class LifeCycleTest {
     JsonObject plan = new JsonObject();
     plan.addProperty("schema", 1);
     plan.addProperty("planId", planId);
-    plan.addProperty("round", "r-" + planId);
+    plan.addProperty("planSet", "r-" + planId);
     plan.addProperty("topologyId", id);
     plan.addProperty("epoch", epoch);
     plan.addProperty("createdAtMs", System.currentTimeMillis());

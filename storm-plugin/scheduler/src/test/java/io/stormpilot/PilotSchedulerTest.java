@@ -6,9 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
-import io.stormpilot.message.Payload;
-import io.stormpilot.message.PlanEntry;
-import io.stormpilot.round.Story;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.round.Story;
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
@@ -158,7 +159,7 @@ class PilotSchedulerTest {
   }
 
   /**
-   * A topology keeps running whatever is put into its plan node: garbage is refused, byte by byte.
+   * A topology keeps running whatever is put into its plan node: garbage is rejected, byte by byte.
    */
   @Test
   void garbageInPlacesOfPlansMovesNothing() {
@@ -177,7 +178,7 @@ class PilotSchedulerTest {
       story.publish(id, PlanEntry.read(id, broken));
       story.round();
       assertEquals(before, story.placement(id));
-      codes.merge(story.said(id), 1, Integer::sum);
+      codes.merge(story.state(id), 1, Integer::sum);
     }
     assertTrue(codes.getOrDefault("rejected/MALFORMED", 0) > 100, codes.toString());
   }

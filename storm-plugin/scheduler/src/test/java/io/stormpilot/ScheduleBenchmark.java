@@ -1,9 +1,10 @@
 package io.stormpilot;
 
 import com.google.gson.Gson;
-import io.stormpilot.message.Payload;
-import io.stormpilot.message.Plan;
-import io.stormpilot.round.Story;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.round.Story;
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -152,11 +153,11 @@ public final class ScheduleBenchmark {
     Map<String, Object> message = new LinkedHashMap<>();
     message.put("schema", 1);
     message.put("planId", plan.planId());
-    message.put("round", plan.round());
+    message.put("planSet", plan.planSet());
     message.put("topologyId", id);
     message.put("epoch", 0);
     message.put("createdAtMs", System.currentTimeMillis());
-    message.put("roundTopologies", List.of(id));
+    message.put("planSetTopologies", List.of(id));
     message.put("workers", workers);
     message.put("checksum", plan.checksum());
     byte[] data = new Gson().toJson(message).getBytes(StandardCharsets.UTF_8);

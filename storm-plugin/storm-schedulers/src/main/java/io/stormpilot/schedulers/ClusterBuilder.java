@@ -60,7 +60,7 @@ final class ClusterBuilder {
     conf.putAll(scheduler.settings());
     conf.put(Config.STORM_NETWORK_TOPOGRAPHY_PLUGIN, RacksByHost.class.getName());
     conf.put(DaemonConfig.SCHEDULING_TIMEOUT_SECONDS_PER_TOPOLOGY, timeoutS);
-    // Storm refuses a topology with more executors than states that it may search: let time decide
+    // Storm rejects a topology with more executors than states that it may search: let time decide
     // instead.
     int states = Math.max(100_000, 100 * model.executorCount());
     conf.put(DaemonConfig.RESOURCE_AWARE_SCHEDULER_MAX_STATE_SEARCH, states);

@@ -38,7 +38,7 @@ class ProductionClusterTest {
   }
 
   @Test
-  void unknownClusterIsRefusedByName() {
+  void unknownClusterIsRejectedByName() {
     Exception e =
         assertThrows(
             IllegalArgumentException.class, () -> ProductionCluster.read("largeCluster09"));

@@ -1,5 +1,6 @@
 package io.stormpilot.worker;
 
+import io.stormpilot.worker.report.HookConfig;
 import io.stormpilot.worker.route.RoutableTopology;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,10 +18,10 @@ import org.slf4j.LoggerFactory;
  * Adds the hook to every topology that is submitted ({@code nimbus.topology.validator}), beside
  * hooks of its own, unless it says {@code stormpilot.hook: false}; and lets its tuples follow
  * routes, with executors that stand by, where its configuration asks for it ({@link
- * RoutableTopology}). What the validator of before refuses stays refused: {@value #NEXT} names it.
+ * RoutableTopology}). What the validator of before rejects stays rejected: {@value #NEXT} names it.
  *
  * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted; a wish of its
- * configuration that cannot be is refused.
+ * configuration that cannot be is rejected.
  */
 public final class HookValidator implements ITopologyValidator {
 
@@ -46,7 +47,7 @@ public final class HookValidator implements ITopologyValidator {
     try {
       addHook(name, conf);
     } catch (RuntimeException e) {
-      LOG.warn("{} is submitted without the load hook", name, e);
+      LOG.warn("submitted {} without the load hook", name, e);
     }
     try {
       List<String> routable = RoutableTopology.change(conf, topology);
@@ -54,7 +55,7 @@ public final class HookValidator implements ITopologyValidator {
         LOG.info("{}: tuples to {} follow routes", name, routable);
       }
     } catch (RuntimeException e) {
-      LOG.warn("{} is submitted as it is: its tuples follow no routes", name, e);
+      LOG.warn("submitted {} without routable groupings", name, e);
     }
     next.validate(name, conf, topology);
   }

@@ -3,6 +3,7 @@ package io.stormpilot.worker;
 import io.stormpilot.worker.count.TaskCounters;
 import io.stormpilot.worker.count.TaskCounters.Kind;
 import io.stormpilot.worker.count.Threads;
+import io.stormpilot.worker.report.HookConfig;
 import io.stormpilot.worker.report.WorkerReporter;
 import java.util.Collections;
 import java.util.Map;
@@ -135,7 +136,7 @@ public final class LoadHook implements ITaskHook {
   private void giveUp(Throwable fault) {
     counters = null;
     try {
-      LOG.warn("stormpilot: a task is no longer measured, it goes on itself", fault);
+      LOG.warn("stormpilot: measuring of a task stopped; the task runs on", fault);
       if (joined != null) {
         reporter.forget(joined);
       }

@@ -59,7 +59,7 @@ class HookValidatorTest {
   }
 
   @Test
-  void validatorOfBeforeGoesOnRefusing() {
+  void validatorOfBeforeGoesOnRejecting() {
     HookValidator validator = new HookValidator();
     validator.prepare(Map.of(HookValidator.NEXT, Strict.class.getName()));
     assertThrows(
@@ -74,7 +74,7 @@ class HookValidatorTest {
   }
 
   @Test
-  void wishForStandbyThatCannotBeIsRefused() {
+  void wishForStandbyThatCannotBeIsRejected() {
     HookValidator validator = new HookValidator();
     validator.prepare(Map.of());
     Map<String, Object> conf =

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.stormpilot.TestZookeeper;
 import io.stormpilot.worker.count.FakeTuples;
+import io.stormpilot.worker.report.HookConfig;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;

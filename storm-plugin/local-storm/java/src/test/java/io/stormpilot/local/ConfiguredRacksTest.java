@@ -32,12 +32,12 @@ class ConfiguredRacksTest {
   }
 
   @Test
-  void anythingButAMapIsRefusedByName() {
-    IllegalArgumentException refused =
+  void anythingButAMapIsRejectedByName() {
+    IllegalArgumentException rejected =
         assertThrows(
             IllegalArgumentException.class,
             () -> ConfiguredRacks.racksIn(Map.of(ConfiguredRacks.RACKS, List.of("/rack-0"))));
 
-    assertTrue(refused.getMessage().startsWith("stormpilot.local.racks: expected a map"));
+    assertTrue(rejected.getMessage().startsWith("stormpilot.local.racks: expected a map"));
   }
 }

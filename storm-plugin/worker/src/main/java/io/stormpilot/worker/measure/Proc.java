@@ -4,10 +4,12 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * What Linux tells in {@code /proc} of this process's threads and of the processes that they
@@ -19,6 +21,7 @@ public final class Proc {
   private static final long NANOS_PER_TICK = 10_000_000L;
 
   private static final int COMM_BYTES = 15;
+  private static final int MAX_READINGS = 4;
 
   /** A child process; the start tells a process from a later one of the same id. */
   public record Child(long pid, long startTicks) {}
@@ -34,22 +37,27 @@ public final class Proc {
   }
 
   /**
-   * The processes that a thread of this JVM started and that live; empty where the thread is not
-   * found or several have its name: the kernel knows of the first 15 bytes of it.
+   * The processes that a thread of this JVM started and that live; empty where another thread may
+   * have started them: the kernel knows the first 15 bytes of a thread's name.
+   *
+   * <p>A thread bears the name of the thread that created it until it sets its own, so several may
+   * have the name for a moment (one that starts a process also starts a thread that waits for it).
+   * Such a thread has no children yet: only two threads of one name that both have children are
+   * ambiguous.
    */
   public List<Child> childrenOf(String threadName) {
     byte[] comm = comm(threadName);
-    Path found = null;
+    List<Child> found = List.of();
     try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
       for (Path thread : threads) {
-        if (Arrays.equals(comm, readComm(thread))) {
-          if (found != null) {
-            return List.of();
-          }
-          found = thread;
+        List<Child> children =
+            Arrays.equals(comm, readComm(thread)) ? children(thread) : List.<Child>of();
+        if (!children.isEmpty() && !found.isEmpty()) {
+          return List.of();
         }
+        found = children.isEmpty() ? found : children;
       }
-      return found == null ? List.of() : children(found);
+      return found;
     } catch (IOException | RuntimeException e) {
       return List.of();
     }
@@ -77,16 +85,35 @@ public final class Proc {
     return fastest > 0 ? fastest : null;
   }
 
+  /**
+   * The children of a thread. The kernel may leave some out where one of them ends while the file
+   * is read: all that several readings show count, until a reading shows nothing new.
+   */
   private List<Child> children(Path thread) throws IOException {
-    List<Child> found = new ArrayList<>();
-    String text = Files.readString(thread.resolve("children"), StandardCharsets.US_ASCII).strip();
-    for (String pid : text.isEmpty() ? new String[0] : text.split("\\s+")) {
-      long[] stat = stat(Long.parseLong(pid));
-      if (stat != null) {
-        found.add(new Child(Long.parseLong(pid), stat[1]));
+    Map<Long, Child> found = new LinkedHashMap<>();
+    for (int reading = 0; reading < MAX_READINGS; reading++) {
+      int before = found.size();
+      for (String pid : childIds(thread)) {
+        long id = Long.parseLong(pid);
+        long[] stat = found.containsKey(id) ? null : stat(id);
+        if (stat != null) {
+          found.put(id, new Child(id, stat[1]));
+        }
+      }
+      if (reading > 0 && found.size() == before) {
+        break;
       }
     }
-    return found;
+    return List.copyOf(found.values());
+  }
+
+  private static String[] childIds(Path thread) throws IOException {
+    try {
+      String text = Files.readString(thread.resolve("children"), StandardCharsets.US_ASCII).strip();
+      return text.isEmpty() ? new String[0] : text.split("\\s+");
+    } catch (NoSuchFileException e) {
+      return new String[0]; // the thread ended meanwhile
+    }
   }
 
   /** {CPU, start} in ticks, or null where there is no such process. */

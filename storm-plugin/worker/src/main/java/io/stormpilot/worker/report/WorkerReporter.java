@@ -1,6 +1,5 @@
 package io.stormpilot.worker.report;
 
-import io.stormpilot.worker.HookConfig;
 import io.stormpilot.worker.count.TaskCounters;
 import io.stormpilot.worker.measure.WorkerReadings;
 import java.util.HashMap;
@@ -67,7 +66,7 @@ public final class WorkerReporter {
             new WorkerReporter(
                 worker,
                 HookConfig.of(conf).periodMs(),
-                () -> new ZooKeeperReports(conf, worker.topologyId()));
+                () -> ZooKeeperReports.open(conf, worker.topologyId()));
         reporter.start();
         ALL.put(key, reporter);
         several |= ALL.size() > 1;
@@ -145,8 +144,7 @@ public final class WorkerReporter {
     } catch (Exception | LinkageError e) {
       if (!failing) {
         failing = true;
-        LOG.warn(
-            "stormpilot: load reports do not reach ZooKeeper, will go on trying: {}", e.toString());
+        LOG.warn("stormpilot: load reports do not reach ZooKeeper; retrying: {}", e.toString());
       }
     }
   }

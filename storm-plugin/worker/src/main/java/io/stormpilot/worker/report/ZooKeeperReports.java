@@ -1,6 +1,5 @@
 package io.stormpilot.worker.report;
 
-import io.stormpilot.worker.HookConfig;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -36,7 +35,16 @@ final class ZooKeeperReports implements ReportStore {
   private final List<ACL> ownAcl;
   private final List<ACL> sharedAcl;
 
-  ZooKeeperReports(Map<String, Object> conf, String topologyId) {
+  private ZooKeeperReports(
+      CuratorFramework zk, String folder, List<ACL> ownAcl, List<ACL> sharedAcl) {
+    this.zk = zk;
+    this.folder = folder;
+    this.ownAcl = ownAcl;
+    this.sharedAcl = sharedAcl;
+  }
+
+  /** Connect; waits for the first connection for a while. */
+  static ZooKeeperReports open(Map<String, Object> conf, String topologyId) {
     List<String> servers = ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS));
     if (servers.isEmpty()) {
       throw new IllegalArgumentException(Config.STORM_ZOOKEEPER_SERVERS + " names no server");
@@ -45,10 +53,7 @@ final class ZooKeeperReports implements ReportStore {
     patient.put(Config.STORM_ZOOKEEPER_RETRY_TIMES, 0); // the next report is the retry
     ZookeeperAuthInfo auth = new ZookeeperAuthInfo(conf);
     boolean secure = auth.scheme != null && auth.payload != null;
-    ownAcl = secure ? acl(conf, Perms.READ) : Ids.OPEN_ACL_UNSAFE;
-    sharedAcl = secure ? acl(conf, Perms.READ | Perms.CREATE) : Ids.OPEN_ACL_UNSAFE;
-    folder = HookConfig.of(conf).zookeeperRoot() + "/v1/load/" + topologyId;
-    zk =
+    CuratorFramework zk =
         CuratorUtils.newCurator(
             patient, servers, conf.get(Config.STORM_ZOOKEEPER_PORT), auth, null);
     zk.start();
@@ -57,6 +62,11 @@ final class ZooKeeperReports implements ReportStore {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+    return new ZooKeeperReports(
+        zk,
+        HookConfig.of(conf).zookeeperRoot() + "/v1/load/" + topologyId,
+        secure ? acl(conf, Perms.READ) : Ids.OPEN_ACL_UNSAFE,
+        secure ? acl(conf, Perms.READ | Perms.CREATE) : Ids.OPEN_ACL_UNSAFE);
   }
 
   @Override

@@ -54,12 +54,13 @@ final class RouteWatch implements Supplier<Routes> {
       watch.start(conf);
       int wait = ObjectReader.getInt(conf.get(WAIT), DEFAULT_WAIT_S);
       if (!watch.first.await(wait, TimeUnit.SECONDS)) {
-        LOG.warn("{} not read within {} s: tuples go as without a table", watch.path, wait);
+        LOG.warn(
+            "routing table {} not read within {} s; routing without a table", watch.path, wait);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     } catch (RuntimeException | LinkageError e) {
-      LOG.error("{} cannot be watched: tuples go as without a table", watch.path, e);
+      LOG.error("cannot watch routing table {}; routing without a table", watch.path, e);
     }
     return watch;
   }
@@ -91,13 +92,13 @@ final class RouteWatch implements Supplier<Routes> {
       LOG.info("routes of {} are in force", routes.byComponent().keySet());
     } catch (IllegalArgumentException e) {
       routes = Routes.NONE;
-      LOG.error("{}: {}; tuples go as without a table", path, e.getMessage());
+      LOG.error("routing table {} is broken: {}; routing without a table", path, e.getMessage());
     }
   }
 
   private void forget() {
     routes = Routes.NONE;
-    LOG.info("{} is gone: tuples go as without a table", path);
+    LOG.info("routing table {} was removed; routing without a table", path);
   }
 
   @Override

@@ -156,10 +156,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
         return new Route(known, route.partitions());
       }
       LOG.error(
-          "the route of {} names {}, which are not its tasks {}: tuples go as without it",
-          component,
-          route.active(),
-          tasks);
+          "ignored the route of {}: {} are not its tasks {}", component, route.active(), tasks);
     }
     int active = Math.max(1, tasks.size() - standby());
     return new Route(tasks.subList(0, active), null);

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class WorkerReporterTest {
@@ -23,15 +24,19 @@ class WorkerReporterTest {
   private volatile boolean away;
   private volatile boolean closed;
   private final CountDownLatch answer = new CountDownLatch(1);
+  private final CountDownLatch waiting = new CountDownLatch(1);
+  private final CountDownLatch failures = new CountDownLatch(3);
   private volatile boolean hangs;
 
   private final class MemoryStore implements ReportStore {
     @Override
     public void write(String reporter, byte[] data) throws Exception {
       if (hangs) {
+        waiting.countDown();
         answer.await();
       }
       if (away) {
+        failures.countDown();
         throw new IOException("away");
       }
       znodes.put(reporter, data);
@@ -85,7 +90,7 @@ class WorkerReporterTest {
     WorkerReporter reporter = reporter(10);
     TaskCounters bolt = Samples.bolt(3, 5);
     reporter.add(bolt);
-    Thread.sleep(100); // several reports that fail
+    assertTrue(failures.await(SOON.toSeconds(), TimeUnit.SECONDS), "several reports that fail");
     bolt.executed(FakeTuples.tuple(1, "default"), null);
     away = false;
     eventually("the newest report", SOON, () -> text().contains("[[1,\"default\",6]]"));
@@ -98,7 +103,7 @@ class WorkerReporterTest {
     WorkerReporter reporter = reporter(10);
     TaskCounters bolt = Samples.bolt(3, 5);
     reporter.add(bolt);
-    Thread.sleep(50); // a write that waits
+    assertTrue(waiting.await(SOON.toSeconds(), TimeUnit.SECONDS), "a write that waits");
     TaskCounters late = Samples.bolt(4, 1);
     reporter.add(late); // as a task that is prepared meanwhile
     reporter.leave(bolt);

@@ -113,7 +113,7 @@ class RoutableTopologyTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"one", "both", "words", "nobody", "fixed"})
-  void standbyThatCannotBeIsRefusedAndChangesNothing(String component) {
+  void standbyThatCannotBeIsRejectedAndChangesNothing(String component) {
     StormTopology same = topology();
     Map<String, Object> conf =
         Map.of("stormpilot.standby.executors", Map.of("any", 1, component, 1));
@@ -123,7 +123,7 @@ class RoutableTopologyTest {
   }
 
   @Test
-  void wishesThatAreNoneAreRefused() {
+  void wishesThatAreNoneAreRejected() {
     for (Object wishes : List.of("any=1", List.of("any"), Map.of("any", 0), Map.of("any", "two"))) {
       var e =
           assertThrows(

@@ -150,7 +150,7 @@ class RoutedGroupingTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"ALL", "FIELDS", "FIELDS []", "FIELDS word", ""})
-  void groupingsThatCannotBeRoutedAreRefused(String original) {
+  void groupingsThatCannotBeRoutedAreRejected(String original) {
     assertThrows(RuntimeException.class, () -> new RoutedGrouping(original));
   }
 }

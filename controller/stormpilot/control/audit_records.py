@@ -1,0 +1,105 @@
+"""Audit records of plans and requests, as steps of the transaction in which a plan is published or a request closed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.control.situation import Situation
+from stormpilot.decide.origin import AnsweredRequest, PlanOrigin
+from stormpilot.messages.core import HistoryEntry, encode
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.model.values import Model
+from stormpilot.publish.publisher import Publisher
+from stormpilot.zookeeper.client import Append, Delete, Put, Step
+
+
+@dataclass(frozen=True)
+class AuditRecords:
+    """Writes in the name of the controller `name`; `new_id` makes unique ids."""
+
+    publisher: Publisher
+    name: str
+    new_id: Callable[[], str]
+
+    def of_plan(self, entry: HistoryEntry, origin: PlanOrigin, model: Model | None, situation: Situation) -> list[Step]:
+        """What is written with a plan: its audit record, and the end of the request that it answers."""
+        t, plan_id = entry.plan.topology_id, entry.plan.plan_id
+        published = situation.snapshot.plans.get(t)
+        before = None if published is None or published.message is None else published.message.plan_id
+        inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
+        result = f"published {plan_id}, {entry.moved_executors} executors move"
+        request = origin.request
+        if request is not None and request.verb is not None:
+            result += f" ({request.outcome.note})" if request.outcome.note else ""
+            return self.of_request(t, request, result, situation, plan_id=plan_id, before=before, inputs_hash=inputs)
+        record = AuditRecord(
+            id=f"a-{self.new_id()}",
+            at_ms=situation.now_ms,
+            who=self.name,
+            verb="publish",
+            target=_name(t, situation),
+            why=f"{entry.reason}: {entry.text}",
+            before=before,
+            after=plan_id,
+            result=result,
+            plan_id=plan_id,
+            inputs_hash=inputs,
+            carried_out_by=self.name,
+        )
+        return [*self._without_proposal(t), self._record(record)]
+
+    def of_request(
+        self,
+        topology_id: str,
+        answered: AnsweredRequest,
+        result: str,
+        situation: Situation,
+        *,
+        plan_id: str = "",
+        before: str | None = None,
+        inputs_hash: str = "",
+    ) -> list[Step]:
+        """What is written when a request is over: it goes, its hold and proposal change, and a record stays."""
+        paths, settings = self.publisher.paths, situation.snapshot.settings
+        request, outcome = answered.request, answered.outcome
+        steps: list[Step] = [Delete(paths.request(topology_id), settings.requests[topology_id].version)]
+        standing = settings.hold_versions.get(topology_id)
+        if outcome.hold is not None:
+            steps.append(Put(paths.hold(topology_id), encode(outcome.hold), standing))
+        elif outcome.lift_hold and standing is not None:
+            steps.append(Delete(paths.hold(topology_id), standing))
+        if outcome.drop_proposal or plan_id:
+            steps += self._without_proposal(topology_id)
+        record = AuditRecord(
+            id=f"a-{self.new_id()}",
+            at_ms=situation.now_ms,
+            who="" if request is None else request.by,
+            verb="unknown" if request is None else request.verb,
+            target=_name(topology_id, situation),
+            why="" if request is None else request.why,
+            before=before,
+            after=plan_id or None,
+            result=result,
+            request_id="" if request is None else request.id,
+            plan_id=plan_id,
+            inputs_hash=inputs_hash,
+            carried_out_by=self.name,
+        )
+        return [*steps, self._record(record)]
+
+    def _without_proposal(self, topology_id: str) -> list[Step]:
+        """The removal of a proposal, which is out of date once a plan is published."""
+        _, version = self.publisher.proposal(topology_id)
+        return [] if version is None else [Delete(self.publisher.paths.proposal(topology_id), version)]
+
+    def _record(self, record: AuditRecord) -> Append:
+        return Append(self.publisher.paths.audit("e-"), encode(record))
+
+
+def _name(topology_id: str, situation: Situation) -> str:
+    state = situation.topologies.get(topology_id)
+    return topology_id if state is None else state.topology.name

@@ -1,0 +1,75 @@
+"""Plans for executors that must leave: of a drained host, or against a pin, an exclusion or a site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from stormpilot.control.planner_client import PlannerClient
+from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.drain import admit_leaving, cannot_leave, decide_leaving, must_leave, wait_for, whose_move
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
+from stormpilot.model.values import Plan
+
+
+@dataclass(frozen=True)
+class DrainProposer:
+    """Plans one topology after the other; while one moves, the others wait."""
+
+    planners: PlannerClient
+
+    def propose(self, situation: Situation) -> Verdict | None:
+        """The next plan by which executors leave; before it, all that must wait."""
+        settings = situation.snapshot.settings
+        why = must_leave(situation.model, misplaced(situation.model), settings.drains)
+        states = {t: s for t, s in sorted(situation.undecided.items()) if t in why and not s.new and s.placed}
+        waiting = self._waiting(states, why, situation)
+        if waiting:
+            return Verdict.without_plan(waiting, situation.memory)
+        t = next(iter(states), None)
+        return None if t is None else self._planned(states[t], *why[t], situation)
+
+    def _waiting(
+        self, states: Mapping[str, TopologyState], why: Mapping[str, tuple[Reason, str]], situation: Situation
+    ) -> dict[str, Decision]:
+        """Topologies that may not move now, and those that wait for the one that does."""
+        decide, settings = situation.config.decide, situation.snapshot.settings
+        asked: list[DrainSetting | PinSetting | ExcludeSetting] = [*settings.drains.values()]
+        asked += [*settings.pins, *settings.exclusions]
+        waiting = {}
+        mover = _mover(situation)
+        for t, state in states.items():
+            text = why[t][1]
+            refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, asked)
+            if refusal is not None:
+                waiting[t] = replace(refusal, text=f"{refusal.text} ({text})")
+            elif mover is not None and mover != t and state.mode == "act":
+                waiting[t] = wait_for(t, situation.topologies[mover], text, decide.restart_s)
+        return waiting
+
+    def _planned(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict:
+        """A plan in which as little as possible moves beside what must leave."""
+        t = state.topology.id
+        alone = situation.part_for({t})
+        starts = {t: misplaced(alone).get(t, [])}
+        for model in (rest_stands_still(alone, starts), rest_keeps_its_nodes(alone, starts), alone):
+            plan = self.planners.plan(model)
+            if isinstance(plan, Plan):
+                break
+        if not isinstance(plan, Plan):
+            return Verdict.without_plan({t: cannot_leave(t, text, plan)}, situation.memory)
+        traffic = situation.config.planner.traffic
+        decision = decide_leaving(situation.cluster_for({t}), state, plan, reason, text, traffic)
+        return Verdict.of_one(decision, plan, situation.memory, model)
+
+
+def _mover(situation: Situation) -> str | None:
+    """The topology whose executors are leaving just now, by a plan of this cycle or of one before."""
+    for t, d in situation.decisions.items():
+        if d.action == "publish" and d.reason.row.must_leave:
+            return t
+    return whose_move(situation.undecided, situation.config.decide, situation.now_ms)

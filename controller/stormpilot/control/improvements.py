@@ -1,0 +1,188 @@
+"""Plans that make topologies run better, first plans and repairs: topologies that may be planned, in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from stormpilot.config import Config
+from stormpilot.control.fruitless_plans import FruitlessPlans
+from stormpilot.control.otd_loop import OtdLoop
+from stormpilot.control.plan_evaluation import PlanEvaluator, PlanningTask
+from stormpilot.control.planner_client import PlannerClient
+from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState, admit
+from stormpilot.decide.evaluate import Criteria, TopologyCriteria
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.model.forecast import Foreseen, foresee
+from stormpilot.model.subset import subset, with_even_headroom, with_headroom
+from stormpilot.model.values import Model, Plan
+from stormpilot.tuning.effective_thresholds import EffectiveThresholds
+from stormpilot.tuning.recommendation import Choice
+
+MORE_THAN_FITS = "the profile foretells more than fits: planned for what was measured"
+NEW_SUPERVISOR_HEADROOM_RATIO = 0.25
+"""By how much more than the mean a node may be filled when a supervisor that came is to be used."""
+States = Mapping[str, TopologyState]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan or the reason why there is none; what it was made on, and what plans by choice may fill of that."""
+
+    plan: Plan | tuple[Reason, str]
+    planned_on: Model
+    alone: Model
+    roomy: Model
+
+
+@dataclass(frozen=True)
+class ImprovementProposer:
+    """Plans a group of topologies while the rest of the cluster stands still."""
+
+    planners: PlannerClient
+    otd: OtdLoop
+    rollout_runner: RolloutRunner
+    fruitless: FruitlessPlans
+
+    def propose(self, situation: Situation) -> Verdict | None:
+        """The plan of the next group, the urgent first; before it, all that may not be planned."""
+        refusals = {t: d for t, s in situation.undecided.items() if (d := self._refusal(s, situation)) is not None}
+        if refusals:
+            return Verdict.without_plan(refusals, situation.memory)
+        groups: dict[tuple[bool, bool, str], dict[str, TopologyState]] = {}
+        for t, state in situation.undecided.items():
+            key = (state.mode != "act", not state.new, situation.choices.name(t))
+            groups.setdefault(key, {})[t] = state
+        return self._decided(groups[min(groups)], situation) if groups else None
+
+    def _refusal(self, state: TopologyState, situation: Situation) -> Decision | None:
+        if self.otd.has(state):
+            return self.otd.owned_by_otd(state)
+        refusal = admit(state, *situation.lost, situation.config.decide, situation.now_ms)
+        return refusal or self.rollout_runner.resting(state, situation)
+
+    def _decided(self, group: States, situation: Situation) -> Verdict:
+        """The verdict on the plan of a group; that of the last one where nothing changed and it won nothing."""
+        choice = situation.choices.used.get(next(iter(group)))
+        cluster = situation.cluster_for(group)
+        foreseen = _foreseen(cluster, situation, choice)
+        own = {t: own_criteria(situation.observation.in_use, situation.config, t, choice) for t in group}
+        criteria = _criteria(situation, own)
+        repeatable = not (_pressing(group, situation) or criteria.arrived or foreseen.overloaded)
+        settings = (situation.config, self.planners.current.planner, choice, own)
+        if repeatable:
+            before = self.fruitless.repeated(subset(foreseen.model, group), settings)
+            if before is not None:
+                return Verdict.without_plan(before, situation.memory)
+        verdict = self._planned_and_judged(group, situation, foreseen, choice, criteria)
+        if repeatable:
+            self.fruitless.note(subset(foreseen.model, group), settings, verdict.decisions)
+        return verdict
+
+    def _planned_and_judged(
+        self, group: States, situation: Situation, foreseen: Foreseen, choice: Choice | None, criteria: Criteria
+    ) -> Verdict:
+        expected = {t: foreseen.said[t] for t in foreseen.moved}
+        planned = self._planned(group, situation, foreseen, choice)
+        if expected and not isinstance(planned.plan, Plan) and planned.plan[0] is Reason.INFEASIBLE:
+            foreseen, expected = Foreseen(situation.cluster_for(group)), dict.fromkeys(expected, MORE_THAN_FITS)
+            planned = self._planned(group, situation, foreseen, choice)
+        if isinstance(planned.plan, Plan):
+            criteria = replace(
+                criteria,
+                room_mhz={s.id: s.limit_mhz for s in planned.roomy.supervisors},
+                coming=foreseen.overloaded,
+                measured=subset(situation.cluster_for(group), group) if foreseen.moved else None,
+            )
+            task = PlanningTask(group, planned.alone, criteria, partial(self.planners.plan, choice=choice))
+            verdict = PlanEvaluator(situation).judged(task, planned.plan)
+            if criteria.arrived and not verdict.plans and not all(s.new for s in group.values()):
+                verdict = self._filling_new(task, planned.roomy, situation) or verdict
+        else:
+            reason, text = planned.plan
+            verdict = Verdict.without_plan({t: skip(t, reason, text) for t in group}, situation.memory)
+        decisions = {t: _explained(d, expected) for t, d in verdict.decisions.items()}
+        return replace(verdict, decisions=decisions, models=dict.fromkeys(group, planned.planned_on))
+
+    def _planned(self, group: States, situation: Situation, foreseen: Foreseen, choice: Choice | None) -> _Planned:
+        alone = subset(foreseen.model, group)
+        with_room = _with_room(foreseen.model, situation.config, choice)
+        roomy = alone if with_room is foreseen.model else subset(with_room, group)
+        whole = alone if foreseen.overloaded or _pressing(group, situation) else roomy
+        first = all(s.new for s in group.values())
+        plan, planned_on = self.planners.plan_with_room(roomy, whole, first=first, choice=choice)
+        return _Planned(plan, planned_on, alone, roomy)
+
+    def _filling_new(self, task: PlanningTask, roomy: Model, situation: Situation) -> Verdict | None:
+        """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""
+        plan = task.plan(with_even_headroom(roomy, NEW_SUPERVISOR_HEADROOM_RATIO))
+        if not isinstance(plan, Plan):
+            return None
+        verdict = PlanEvaluator(situation).judged(task, plan)
+        worth_it = any(
+            d.reason is Reason.NEW_SUPERVISOR or d.reason is Reason.GAIN_NOT_SUSTAINED
+            for d in verdict.decisions.values()
+        )
+        return verdict if worth_it else None
+
+
+def _pressing(group: States, situation: Situation) -> bool:
+    """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
+    wanted = any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
+    return wanted or bool(situation.memory.overloaded_since_ms)
+
+
+def _with_room(model: Model, config: Config, choice: Choice | None) -> Model:
+    """The model with the room that plans by choice may fill; the same where that is all of B(n)."""
+    if choice is None:
+        return with_headroom(model, config.decide.fill_ratio)
+    return with_headroom(choice.limited(model), choice.rules.get("fill_ratio", config.decide.fill_ratio))
+
+
+def _foreseen(model: Model, situation: Situation, choice: Choice | None) -> Foreseen:
+    """The model for the window that comes, where that is wanted; else the one that was measured."""
+    history, observation = situation.config.history, situation.observation
+    if not (history.proactive or (choice is not None and choice.forecast)):
+        return Foreseen(model)
+    profiles, mined = observation.profiles, observation.mined
+    return foresee(model, profiles, mined, observation.at_ms, history.lead_s, history.max_forecast_error_ratio)
+
+
+def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Criteria:
+    config, period_s = situation.config, situation.config.cycle.period_s
+    refill = config.new_supervisors
+    arrived = situation.memory.arrived(situation.now_ms, refill.stable_cycles * period_s, refill.for_s)
+    return Criteria(
+        config.decide,
+        situation.now_ms,
+        period_s / 2,
+        verify=config.verify,
+        refill=refill,
+        budget=config.budget,
+        restarts=situation.restarts,
+        arrived=arrived if refill.enabled else frozenset(),
+        spent={t: m.spent for t, m in situation.moves.items()},
+        traffic=config.planner.traffic,
+        own=own,
+    )
+
+
+def _explained(decision: Decision, expected: Mapping[str, str]) -> Decision:
+    """The decision with the forecast for its topology."""
+    t = decision.topology_id
+    return replace(decision, text=f"{decision.text}; {expected[t]}") if t in expected else decision
+
+
+def own_criteria(
+    in_use: EffectiveThresholds, config: Config, topology_id: str, choice: Choice | None = None
+) -> TopologyCriteria:
+    """The sections as they hold for a topology, and where its thresholds come from."""
+    decide, sources = in_use.section(topology_id, "decide", config.decide), in_use.sources(topology_id)
+    if choice is not None:
+        decide, sources = choice.decide(decide, sources)
+    verify = in_use.section(topology_id, "verify", config.verify)
+    return TopologyCriteria(decide, verify, in_use.overload_s(topology_id), sources)

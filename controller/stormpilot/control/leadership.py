@@ -1,0 +1,243 @@
+"""The loop of one leadership: cycles and other jobs by the clock and on change, as long as the session stands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from stormpilot.api.service import Service
+from stormpilot.config import Config
+from stormpilot.control.cycle import Cycle
+from stormpilot.control.recorder import Recorder
+from stormpilot.control.schedule import Job, Schedule
+from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.observe.observer import Observation
+from stormpilot.publish.cleaner import Cleaner
+from stormpilot.publish.publisher import DeposedError
+from stormpilot.trafficlog.audit import AuditLog
+from stormpilot.zookeeper.client import ConflictError
+
+log = structlog.get_logger(__name__)
+
+ROLLOUT_PERIOD_S = 1.0
+ROLLOUT_REST = 3.0
+"""On a large cluster, where one look at rollouts takes long, the next comes after so many times that long."""
+BURST_S = 0.2
+"""Changes come in bursts: how long to wait for the rest of one."""
+
+
+@dataclass
+class Leadership:
+    """What one leadership does from election to the end of its session.
+
+    `connected` and `same_session` are about our ZooKeeper session, `wake` is set on every change there, `stopping` ends
+    the loop. `take_up_configuration` takes up a configuration that was reloaded, and says whether there was one.
+    """
+
+    cycle: Cycle
+    recorder: Recorder
+    service: Service
+    audit_log: AuditLog
+    cleaner: Cleaner
+    connected: Callable[[], bool]
+    same_session: Callable[[], bool]
+    take_up_configuration: Callable[[], bool]
+    wake: threading.Event
+    stopping: threading.Event
+    now_ms: Callable[[], int]
+    _observation: Observation | None = None
+    _changed: Observation | None = None
+    _signature: object = None
+    schedule: Schedule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.schedule = Schedule(self._jobs())
+
+    def run(self, *, once: bool = False) -> None:
+        """Do what is due until the session ends; with `once` a single cycle, after the windows are filled."""
+        work = {"cycle": self._cycle, "otd": self._otd, "rollout": self._rollout, "loads": self._poll_loads}
+        if once:
+            self._fill_windows()
+        while self._goes_on():
+            if self.connected():
+                self._guarded(lambda: self._do_what_is_due(work), once)
+            if once and self.recorder.cycles:
+                return
+            if self.wake.wait(self.schedule.wait_s(time.monotonic())):
+                self.stopping.wait(BURST_S)
+
+    def _goes_on(self) -> bool:
+        self.service.beat()
+        if self.stopping.is_set():
+            return False
+        if not self.same_session():
+            log.warning("session lost; rejoining election")
+            return False
+        if self.take_up_configuration():
+            self.schedule.use(self._jobs())
+            self.schedule.now("cycle")
+        return True
+
+    def _do_what_is_due(self, work: dict[str, Callable[[], None]]) -> None:
+        if self.wake.is_set():
+            self.wake.clear()
+            observation = self._observe()
+            if observation.signature != self._signature:
+                self._changed = observation
+                self.schedule.now("cycle")
+        for name in self.schedule.due(time.monotonic()):
+            began_s = time.monotonic()
+            self.schedule.began(name, began_s)
+            work[name]()
+            self.schedule.ended(name, began_s, time.monotonic())
+
+    def _guarded(self, work: Callable[[], None], once: bool) -> None:
+        """One turn of the loop; what lies in ZooKeeper is written by others, and must not end it."""
+        try:
+            work()
+        except UnreachableError as e:
+            log.debug("ZooKeeper connection lost during a cycle", why=e)
+            self.schedule.now("cycle")
+        except DeposedError:
+            raise
+        except Exception as e:
+            if once:
+                raise
+            if isinstance(e, StormpilotError):  # what a person can set right, such as a denied write
+                log.error("cluster could not be observed; retrying next period", why=e)
+            else:
+                log.exception("cluster could not be observed; retrying next period")
+            self._cycle_failed(e)
+            self.schedule.began("cycle", time.monotonic())
+            self.stopping.wait(self._config.cycle.period_s)
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def _jobs(self) -> list[Job]:
+        config = self._config
+        return [
+            Job("cycle", config.cycle.period_s),
+            Job("otd", config.otd.period_s, wanted=lambda: config.otd.enabled),
+            Job("rollout", ROLLOUT_PERIOD_S, ROLLOUT_REST, self._rollouts_wanted),
+            Job("loads", config.cycle.poll_s),
+        ]
+
+    def _cycle(self) -> None:
+        observation, self._changed = self._changed or self._observe(), None
+        self._signature = observation.signature
+        started_s = time.monotonic()
+        try:
+            report = self.cycle.run(observation)
+            took_ms = (time.monotonic() - started_s) * 1000
+            event, fields = report.sentence(took_ms)
+            log.info(event, **fields)
+            for e in report.events:
+                say = log.warning if e.alert else log.info
+                say(e.kind.value, topology=e.topology, text=e.text, value=e.value, threshold=e.threshold)
+            try:
+                publisher, counters = self.cycle.publisher, self.cycle.observer.counters
+                put = partial(publisher.put, publisher.paths.controller)
+                self.recorder.record(report, observation, publisher.epoch.number, counters, took_ms, put)
+            finally:
+                self.service.cycle_done(report, observation, self.recorder.state, took_ms)
+            self._keep_house(observation)
+        except (UnreachableError, DeposedError):
+            raise
+        except ConflictError as e:
+            log.warning("the controller's state was not written", why=e)
+        except StormpilotError as e:
+            log.error("cycle failed; retrying next period", why=e)
+            self._cycle_failed(e)
+        except Exception as e:
+            log.exception("cycle failed; retrying next period")
+            self._cycle_failed(e)
+        if not self._rollouts_wanted():
+            self._advance_rollouts(observation)  # tables that tasks have something to say of
+
+    def _cycle_failed(self, error: Exception) -> None:
+        """Have `status` tell why no cycle is complete, where even that may be written."""
+        self.service.cycle_failed()
+        publisher = self.cycle.publisher
+        try:
+            put = partial(publisher.put, publisher.paths.controller)
+            self.recorder.record_failure(str(error), publisher.epoch.number, put)
+        except (UnreachableError, DeposedError):
+            raise
+        except StormpilotError as e:
+            log.debug("the controller's state was not written", why=e)
+
+    def _otd(self) -> None:
+        """One step of `otd`; logged only when something moves."""
+        started_s = time.monotonic()
+        try:
+            report = self.cycle.step(self._observe())
+        except (UnreachableError, DeposedError):
+            raise
+        except StormpilotError as e:
+            log.error("step of otd failed; retrying next period", why=e)
+            return
+        except Exception:
+            log.exception("step of otd failed; retrying next period")
+            return
+        if any(d.action != "skip" for d in report.decisions.values()):
+            event, fields = report.sentence((time.monotonic() - started_s) * 1000)
+            log.info(event, **fields)
+            self.service.step_done(report)
+
+    def _rollout(self) -> None:
+        self._advance_rollouts(self._observe())
+
+    def _advance_rollouts(self, observation: Observation) -> None:
+        try:
+            self.cycle.advance_rollouts(observation)
+        except (UnreachableError, DeposedError):
+            raise
+        except StormpilotError as e:
+            log.error("a look at rollouts failed; retrying next period", why=e)
+        except Exception:
+            log.exception("a look at rollouts failed; retrying next period")
+
+    def _poll_loads(self) -> None:
+        self.cycle.observer.poll_loads(self.now_ms())
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _config(self) -> Config:
+        return self.cycle.current.config
+
+    def _rollouts_wanted(self) -> bool:
+        return self.cycle.rollout_runner.wanted(self._observation)
+
+    def _observe(self) -> Observation:
+        self._observation = observation = self.cycle.observer.look(self.now_ms())
+        return observation
+
+    def _keep_house(self, observation: Observation) -> None:
+        """Copy the audit to its file, and remove what dead topologies left."""
+        self.audit_log.keep()
+        if observation.belief is not None:
+            snapshot = observation.seen
+            alive = {*snapshot.topologies, *snapshot.unreadable_topologies}
+            self.cleaner.clean(alive, observation.at_ms)
+            oldest_ms = observation.at_ms - int(self._config.history.max_age_days * 86_400_000)
+            self.cleaner.clean_mined({i: m.mined_at_ms for i, m in snapshot.thresholds.items()}, alive, oldest_ms)
+
+    def _fill_windows(self) -> None:
+        """Measure until every topology that reports load is ready, at most one window and what a first report takes."""
+        load = self._config.load
+        deadline_s = time.monotonic() + load.settle_s + load.window_s + load.max_report_age_s
+        announced = False
+        while not self.stopping.is_set() and time.monotonic() < deadline_s:
+            readiness = self.cycle.observer.look(self.now_ms()).belief
+            if readiness is None or all(r.ready or not r.instrumented for r in readiness.readiness.values()):
+                return
+            if not announced:
+                log.info("measuring", at_most_s=round(deadline_s - time.monotonic()))
+            announced = True
+            self.stopping.wait(self._config.cycle.poll_s)

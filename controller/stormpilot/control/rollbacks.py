@@ -1,0 +1,53 @@
+"""The way back from moves that made it worse, to the placement before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stormpilot.control.move_tracker import MoveTracker
+from stormpilot.control.reservations import as_placement
+from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState, admit_rollback
+from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.messages.moves import MoveState
+from stormpilot.model.values import Plan
+from stormpilot.model.violations import AMOUNTS
+
+
+@dataclass(frozen=True)
+class RollbackProposer:
+    """Proposes former placements; one that is not possible any more is given up."""
+
+    tracker: MoveTracker
+
+    def propose(self, situation: Situation) -> Verdict | None:
+        """The next way back; before it, all that must wait."""
+        states = {t: s for t, s in situation.undecided.items() if situation.moves[t].phase == "rollback"}
+        refusals = {t: admit_rollback(s, *situation.lost, situation.config.decide) for t, s in states.items()}
+        waiting = {t: refusal for t, refusal in refusals.items() if refusal is not None}
+        if waiting:
+            return Verdict.without_plan(waiting, situation.memory)
+        t = next(iter(states), None)
+        return None if t is None else self._back(states[t], situation.moves[t], situation)
+
+    def _back(self, state: TopologyState, move: MoveState, situation: Situation) -> Verdict:
+        topology = state.topology
+        former = as_placement(topology.id, move.former)
+        plan = Plan(planner="rollback", topologies=[former])
+        problems = [v for v in situation.problems(plan) if v.constraint not in AMOUNTS]
+        if problems:
+            text = self.tracker.give_up_rollback(move, topology, situation.observation, str(problems[0]))
+            decision = skip(topology.id, Reason.BACK_OFF, text, until_ms=move.back_off_until_ms)
+            return Verdict.without_plan({topology.id: decision}, situation.memory)
+        decision = Decision(
+            topology.id,
+            "publish",
+            Reason.ROLLBACK_EFFECT,
+            f"back to the former placement: {move.text}",
+            move.measured,
+            move.before,
+            moved_executors=len(moved_executors(topology, former)),
+        )
+        return Verdict.of_one(decision, plan, situation.memory, situation.part_for({topology.id}))

@@ -1,0 +1,125 @@
+"""The situation of a cycle: what is known when the next plan is made. Frozen; every plan leads to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from stormpilot.config import Config
+from stormpilot.control.reservations import with_reservations
+from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.approval import with_approval
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.origin import AnsweredRequest, origin_of
+from stormpilot.decide.reasons import Decision
+from stormpilot.decide.report import Outcome
+from stormpilot.messages.core import Restart
+from stormpilot.messages.moves import MoveState
+from stormpilot.model.subset import subset
+from stormpilot.model.values import Model, Plan, TopologyPlan
+from stormpilot.model.violations import Violation, violations
+from stormpilot.observe.build import ModelWithReadiness
+from stormpilot.observe.observer import Observation
+from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.tuning.recommendation import Choices
+
+
+class LostSupervisors(NamedTuple):
+    """Supervisors that were there within the grace time and are not now, and how many are known at all."""
+
+    gone: list[str]
+    known: int
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The cluster as it runs, with what is decided in this cycle so far.
+
+    By topology id: `topologies` the state of each, `moves` what is being verified, `requests` of operators that are
+    open, `on_their_way` the placements of plans that are not applied yet, `decisions` those of this cycle.
+    """
+
+    observation: Observation
+    readiness: ModelWithReadiness
+    topologies: Mapping[str, TopologyState]
+    lost: LostSupervisors
+    memory: Memory
+    config: Config
+    moves: Mapping[str, MoveState] = field(default_factory=dict)
+    restarts: Sequence[Restart] = ()
+    choices: Choices = field(default_factory=Choices)
+    requests: Mapping[str, AnsweredRequest] = field(default_factory=dict)
+    on_their_way: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the observation."""
+        return self.observation.at_ms
+
+    @property
+    def snapshot(self) -> StoreSnapshot:
+        """What was read from ZooKeeper."""
+        return self.observation.seen
+
+    @property
+    def model(self) -> Model:
+        """The cluster as it runs, without reservations."""
+        return self.readiness.model
+
+    @property
+    def undecided(self) -> dict[str, TopologyState]:
+        """Topologies without a decision in this cycle."""
+        return {t: s for t, s in self.topologies.items() if t not in self.decisions}
+
+    def cluster_for(self, topology_ids: Collection[str]) -> Model:
+        """The cluster as these topologies may use it: without what plans of others that are on their way will need."""
+        others = {t: plans for t, plans in self.on_their_way.items() if t not in topology_ids}
+        return with_reservations(self.model, others)
+
+    def part_for(self, topology_ids: Collection[str]) -> Model:
+        """These topologies alone, on what others leave of the cluster."""
+        return subset(self.cluster_for(topology_ids), topology_ids)
+
+    def problems(self, plan: Plan) -> list[Violation]:
+        """What is wrong with a plan of one topology now; another topology in one of its slots before all else."""
+        (placement,) = plan.topologies
+        holders = sorted(self.slot_holders(placement).items())
+        held = [Violation("slot-one-topology", f"slot {s}:{port} is held by {name}", []) for (s, port), name in holders]
+        return held or violations(self.part_for({placement.id}), plan)
+
+    def slot_holders(self, placement: TopologyPlan) -> dict[tuple[str, int], str]:
+        """Slots of a placement that another topology has, or gets by a plan on its way, with its name."""
+        slots = {(w.supervisor, w.port) for w in placement.workers}
+        names = {t.id: t.name for t in self.model.topologies}
+        coming = {
+            (w.supervisor, w.port): f"{names[t]}, whose plan is on its way"
+            for t, plans in self.on_their_way.items()
+            if t != placement.id and t in names
+            for plan in plans
+            for w in plan.workers
+        }
+        running = {
+            (a.supervisor, a.port): t.name for t in self.model.topologies if t.id != placement.id for a in t.assignment
+        }
+        return {slot: name for slot, name in {**coming, **running}.items() if slot in slots}
+
+    def after(self, outcome: Outcome) -> Situation:
+        """The situation once a verdict is published: its topologies are decided, its placements are reserved."""
+        if not set(outcome.decisions) - set(self.decisions):
+            raise ValueError(f"a verdict decides nothing new: {sorted(outcome.decisions)}")
+        return replace(
+            self,
+            memory=outcome.memory,
+            moves={**self.moves, **outcome.moves},
+            on_their_way={**self.on_their_way, **{t: (plan,) for t, plan in outcome.placements.items()}},
+            decisions={**self.decisions, **outcome.decisions},
+        )
+
+
+def approved(verdict: Verdict, situation: Situation) -> Verdict:
+    """The verdict as it may go out: without approval a plan is a proposal, and every plan has its origin."""
+    origins = {t: origin_of(situation.requests.get(t)) for t in verdict.plans}
+    return replace(with_approval(verdict, situation.topologies), origins=origins)

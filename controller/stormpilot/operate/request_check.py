@@ -1,0 +1,65 @@
+"""The checks of a request before it is made: those that the leading controller will make, so that nobody asks in vain.
+
+CPU is not measured here. A plan that is refused for CPU alone is refused by the leading controller.
+"""
+
+from __future__ import annotations
+
+from stormpilot.config import DecideSection, LoadSection, Mode
+from stormpilot.decide.admit import TopologyState, forbidden
+from stormpilot.decide.reasons import Reason
+from stormpilot.decide.requests import refusal, unfit
+from stormpilot.errors import RefusedError
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot, TopologyView
+from stormpilot.messages.settings import ALL, Verb, setting_key
+from stormpilot.observe.observer import Observer
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.operate.operator import Operator
+
+CPU_LIMIT_RATIO = 1.0
+"""B(n) / CPU(n) of the model: any, since CPU is not checked."""
+
+
+def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: HistoryEntry) -> None:
+    """`RefusedError` with the reason for which the leading controller would refuse the plan of `entry`."""
+    observation = Observer(Reader(operator.zookeeper, operator.paths), LoadSection(), CPU_LIMIT_RATIO).look(
+        operator.now_ms
+    )
+    seen, name = observation.seen, snapshot.name
+    if observation.belief is None:
+        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+    model = observation.belief.model
+    topology = next((t for t in model.topologies if t.id == snapshot.id), None)
+    if topology is None:
+        raise RefusedError(f"{name} does not run any more")
+    view = (
+        None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == snapshot.id), None)
+    )
+    published = seen.plans.get(snapshot.id)
+    subject = TopologyState(
+        topology=topology,
+        mode=_mode(seen, name, view),
+        paused=seen.is_paused(name),
+        frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
+        plan=None if published is None else published.message,
+    )
+    closed = forbidden(subject, [], 0, DecideSection())
+    if closed is not None:
+        raise RefusedError(f"{name}: {closed.reason}: {closed.text}")
+    if view is not None and (view.reason == Reason.EXCLUDED or view.reason == Reason.MASS_FAILURE):
+        raise RefusedError(f"{name}: {view.sentence}")  # only the leading controller knows
+    max_age_s = None if seen.controller is None else seen.controller.approval_max_age_s
+    problems = unfit(entry, subject, model)
+    rollout = seen.rollouts.get(snapshot.id)
+    moving = rollout is not None and rollout.message is not None and rollout.message.running
+    why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False, moving=moving)
+    if why:
+        raise RefusedError(f"{name}: {why}")
+
+
+def _mode(seen: StoreSnapshot, name: str, view: TopologyView | None) -> Mode:
+    """The mode as it is set now, else as the leading controller saw it."""
+    setting = seen.mode_setting(name) or seen.modes.get(ALL)
+    if setting is not None:
+        return setting.mode
+    return "act" if view is None else view.mode

@@ -1,1 +1,0 @@
-"""What turns the repository into something that runs elsewhere."""

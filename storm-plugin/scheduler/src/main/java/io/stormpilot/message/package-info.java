@@ -1,6 +1,0 @@
-/**
- * What passes through ZooKeeper: values, their JSON, and the limits of a znode. The Python twin of
- * these messages is {@code controller/stormpilot/model/messages.py}; {@code tests/contract/*.json}
- * is read by both.
- */
-package io.stormpilot.message;

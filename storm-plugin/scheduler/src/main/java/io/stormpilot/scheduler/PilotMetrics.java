@@ -1,0 +1,49 @@
+package io.stormpilot.scheduler;
+
+import com.codahale.metrics.Gauge;
+import io.stormpilot.scheduler.round.RoundOutcome;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.storm.metric.StormMetricsRegistry;
+
+/**
+ * Our gauges among those of Nimbus: the last round's time, and counts since this Nimbus started.
+ */
+public final class PilotMetrics {
+
+  private final AtomicLong scheduleTimeMs = new AtomicLong();
+  private final AtomicLong plansApplied = new AtomicLong();
+  private final AtomicLong plansRejected = new AtomicLong();
+  private final AtomicLong workersMoved = new AtomicLong();
+  private final AtomicLong failedRounds = new AtomicLong();
+
+  /** Show them among Nimbus's metrics. */
+  public void register(StormMetricsRegistry registry) {
+    register(registry, "stormpilot:schedule-time-ms", scheduleTimeMs);
+    register(registry, "stormpilot:plans-applied", plansApplied);
+    register(registry, "stormpilot:plans-rejected", plansRejected);
+    register(registry, "stormpilot:workers-moved", workersMoved);
+    register(registry, "stormpilot:failed-rounds", failedRounds);
+  }
+
+  private static void register(StormMetricsRegistry registry, String name, AtomicLong value) {
+    Gauge<Long> gauge = value::get;
+    registry.registerGauge(name, gauge);
+  }
+
+  /** Count what a round did. */
+  public void count(RoundOutcome round) {
+    plansApplied.addAndGet(round.plansApplied());
+    plansRejected.addAndGet(round.plansRejected());
+    workersMoved.addAndGet(round.workersMoved());
+  }
+
+  /** A round failed. */
+  public void failed() {
+    failedRounds.incrementAndGet();
+  }
+
+  /** How long the last round took. */
+  public void took(long millis) {
+    scheduleTimeMs.set(millis);
+  }
+}

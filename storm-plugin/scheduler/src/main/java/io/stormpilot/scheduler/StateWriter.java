@@ -1,0 +1,121 @@
+package io.stormpilot.scheduler;
+
+import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.round.Memory;
+import io.stormpilot.scheduler.round.RoundOutcome;
+import io.stormpilot.scheduler.round.StatusBoard;
+import io.stormpilot.scheduler.state.ClusterSnapshot;
+import io.stormpilot.scheduler.state.TopologySnapshot;
+import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.Cleaner;
+import io.stormpilot.scheduler.zookeeper.Outbox;
+import io.stormpilot.scheduler.zookeeper.Paths;
+import io.stormpilot.scheduler.zookeeper.SnapshotWriter;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.cluster.ClusterUtils;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
+import org.apache.storm.utils.Time;
+
+/**
+ * Hands the statuses and snapshots of a round to the outbox: only those that changed, and without
+ * any I/O here.
+ */
+public final class StateWriter {
+
+  private static final long CLEAN_EVERY_MS = 10_000;
+
+  private final Paths paths;
+  private final Outbox outbox;
+  private final SnapshotWriter writer;
+  private final Cleaner cleaner;
+  private final StatusBoard board = new StatusBoard();
+  private final Map<String, TopologySnapshot> lastTopologies = new HashMap<>();
+  private ClusterSnapshot lastCluster;
+  private long cleanedAtMs;
+
+  public StateWriter(Paths paths, Outbox outbox) {
+    this.paths = paths;
+    this.outbox = outbox;
+    this.writer = new SnapshotWriter(paths, Time::currentTimeMillis);
+    this.cleaner = new Cleaner(paths);
+  }
+
+  /** Another Nimbus may have written in between. */
+  public void forget() {
+    board.forget();
+    lastTopologies.clear();
+    lastCluster = null;
+    outbox.leading();
+    outbox.offer(paths.base(), store -> writer.forget());
+  }
+
+  /** Write what is new after a round; returns at once. */
+  public void write(
+      RoundOutcome round,
+      ClusterSnapshot.Shim shim,
+      Memory memory,
+      Cluster cluster,
+      View view,
+      long now) {
+    outbox.leading();
+    StatusBoard.show(round.statuses(), cluster);
+    for (Status status : board.news(round.statuses(), view.statuses(), now)) {
+      String path = paths.status(status.topologyId());
+      outbox.offer(path, store -> store.write(path, status.json()));
+    }
+    writeCluster(ClusterSnapshot.of(shim.withEpoch(view.epoch()), cluster, memory.knownPorts()));
+    writeTopologies(round.snapshots());
+    if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
+      cleanedAtMs = now;
+      Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
+      outbox.offer(
+          paths.topologies(), store -> cleaner.clean(alive, Time.currentTimeMillis(), store));
+    }
+  }
+
+  private void writeCluster(ClusterSnapshot snapshot) {
+    if (!snapshot.equals(lastCluster)) {
+      lastCluster = snapshot;
+      outbox.offer(paths.cluster(), store -> writer.write(snapshot, store));
+    }
+  }
+
+  private void writeTopologies(List<TopologySnapshot> snapshots) {
+    Map<String, TopologySnapshot> written = new HashMap<>();
+    for (TopologySnapshot snapshot : snapshots) {
+      String id = snapshot.topology().getId();
+      TopologySnapshot before = lastTopologies.get(id);
+      if (snapshot.sameContent(before)) {
+        written.put(id, before);
+        continue;
+      }
+      written.put(id, snapshot);
+      outbox.offer(paths.topology(id), store -> writer.write(snapshot, store));
+      if (before == null) {
+        makeWorkersNodes(snapshot.topology());
+      }
+    }
+    lastTopologies.clear();
+    lastTopologies.putAll(written);
+  }
+
+  /**
+   * With ZooKeeper authentication the workers of a topology have an account of their own, which may
+   * not create nodes in ours: so we make the nodes for their reports and for state that they hand
+   * over and let them in, as Storm does for their heartbeats.
+   */
+  private void makeWorkersNodes(TopologyDetails topology) {
+    List<ACL> acls = ClusterUtils.mkTopoReadWriteAcls(topology.getConf());
+    if (acls != null) {
+      for (String path :
+          List.of(paths.load(topology.getId()), paths.keyedState(topology.getId()))) {
+        outbox.offer(path, store -> store.make(path, acls));
+      }
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package io.stormpilot.scheduler.message;
+
+/** Why a topology is in the state it is in: the {@code code} of a status message. */
+public enum Reason {
+  /** The plan is in force. */
+  OK,
+  /** There is no plan for this topology. */
+  NO_PLAN,
+  /** Paused by an operator, this topology or all. */
+  PAUSED,
+  /** The mode of this topology is {@code off}. */
+  MODE_OFF,
+  /** A new topology waits for its first plan. */
+  WAITING_FOR_PLAN,
+  /** What ZooKeeper holds is not known yet. */
+  VIEW_NOT_LOADED,
+  /** A supervisor of the plan is not alive. */
+  SUPERVISOR_GONE(Rejects.UNTIL_IT_FITS),
+  /** A supervisor of the plan is on Storm's blacklist. */
+  SUPERVISOR_BLACKLISTED(Rejects.UNTIL_IT_FITS),
+  /** A supervisor of the plan has no such port. */
+  PORT_UNKNOWN(Rejects.UNTIL_IT_FITS),
+  /** A slot of the plan is held by a topology that is not part of the plan's set. */
+  SLOT_OCCUPIED(Rejects.UNTIL_IT_FITS),
+  /** A supervisor has no free slot for the work that waits. */
+  NO_FREE_SLOT,
+  /** The plan leaves out an executor of the topology. */
+  EXECUTOR_MISSING(Rejects.FOR_GOOD),
+  /** The plan names an executor twice. */
+  EXECUTOR_TWICE(Rejects.FOR_GOOD),
+  /** The plan names an executor that the topology does not have. */
+  EXECUTOR_UNKNOWN(Rejects.FOR_GOOD),
+  /** The plan's epoch is older than the newest seen: its controller has been deposed. */
+  EPOCH_OLD(Rejects.FOR_GOOD),
+  /** The checksum does not match the placement. */
+  CHECKSUM(Rejects.FOR_GOOD),
+  /** The message's schema is newer than this plug-in reads. */
+  SCHEMA_NEWER(Rejects.FOR_GOOD),
+  /** Not a plan: not JSON, a field missing or of the wrong kind. */
+  MALFORMED(Rejects.FOR_GOOD),
+  /** Another topology of the same plan set has no applicable plan. */
+  PLAN_SET_INCOMPLETE(Rejects.UNTIL_IT_FITS),
+  /** The number of workers wanted was changed by a user after the plan was made. */
+  WORKERS_CHANGED(Rejects.FOR_GOOD),
+  /** Executors of the topology were added or removed by a user after the plan was made. */
+  EXECUTORS_CHANGED,
+  /** Executors were lost with their supervisor or worker and placed anew. */
+  SUPERVISOR_LOST,
+  /** The placement differs from the plan in force, and not by our doing. */
+  ASSIGNMENT_DIFFERS,
+  /** Workers that share executors have to move together and are more than the limit per round. */
+  GROUP_OVER_LIMIT,
+  /** More workers are to move than the limit per round allows. */
+  MOVE_LIMIT,
+  /** Workers that are to be moved have only just been started. */
+  WORKERS_SETTLING,
+  /** The fallback scheduler failed. */
+  FALLBACK_FAILED;
+
+  private enum Rejects {
+    NOTHING,
+    UNTIL_IT_FITS,
+    FOR_GOOD
+  }
+
+  private final Rejects rejects;
+
+  Reason() {
+    this(Rejects.NOTHING);
+  }
+
+  Reason(Rejects rejects) {
+    this.rejects = rejects;
+  }
+
+  /** A plan can be rejected with this reason. */
+  public boolean rejects() {
+    return rejects != Rejects.NOTHING;
+  }
+
+  /** A plan that is rejected with this reason is not checked again: it can never fit. */
+  public boolean isFinal() {
+    return rejects == Rejects.FOR_GOOD;
+  }
+}

@@ -1,0 +1,116 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.state.Placement;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * The cluster as the fallback scheduler sees it: a copy in which only the topologies that are left
+ * to it exist, while the slots of all others stay occupied.
+ *
+ * <p>Storm's schedulers ignore the {@code Topologies} that they are handed and ask the cluster
+ * which ones need work, and the ResourceAwareScheduler evicts whichever topology it can see: hence
+ * {@link #getTopologies} is narrowed too. What the fallback did is carried over for its own
+ * topologies only, so that even a scheduler that gets around all this cannot touch another
+ * topology's assignment.
+ */
+public final class FallbackCluster extends Cluster {
+
+  private final Topologies delegated;
+
+  /**
+   * Copy the cluster.
+   *
+   * @param delegated topologies that the fallback may schedule
+   */
+  public FallbackCluster(Cluster cluster, List<TopologyDetails> delegated) {
+    super(cluster);
+    this.delegated = new Topologies(delegated.toArray(new TopologyDetails[0]));
+  }
+
+  @Override
+  public Topologies getTopologies() {
+    return delegated == null ? super.getTopologies() : delegated;
+  }
+
+  @Override
+  public List<TopologyDetails> needsSchedulingTopologies() {
+    List<TopologyDetails> needy = new ArrayList<>();
+    for (TopologyDetails topology : delegated.getTopologies()) {
+      if (needsScheduling(topology)) {
+        needy.add(topology);
+      }
+    }
+    return needy;
+  }
+
+  @Override
+  public boolean needsScheduling(TopologyDetails topology) {
+    return isDelegated(topology.getId()) && super.needsScheduling(topology);
+  }
+
+  @Override
+  public boolean needsSchedulingRas(TopologyDetails topology) {
+    return isDelegated(topology.getId()) && super.needsSchedulingRas(topology);
+  }
+
+  @Override
+  public void freeSlot(WorkerSlot slot) {
+    if (!isProtected(slot)) {
+      super.freeSlot(slot);
+    }
+  }
+
+  private boolean isDelegated(String topologyId) {
+    return delegated != null && delegated.getById(topologyId) != null;
+  }
+
+  private boolean isProtected(WorkerSlot slot) {
+    return getAssignments().values().stream()
+        .anyMatch(a -> !isDelegated(a.getTopologyId()) && a.isSlotOccupied(slot));
+  }
+
+  /**
+   * What the fallback did to its topologies, to be carried over to the cluster that it is a copy
+   * of.
+   */
+  public List<Change> changes(Cluster original) {
+    List<Change> changes = new ArrayList<>();
+    for (TopologyDetails topology : delegated.getTopologies()) {
+      String id = topology.getId();
+      Map<WorkerSlot, Set<ExecutorDetails>> before =
+          Placement.of(original.getAssignmentById(id)).workers();
+      Map<WorkerSlot, Set<ExecutorDetails>> after = Placement.of(getAssignmentById(id)).workers();
+      List<WorkerSlot> freed = missingOrOther(before, after);
+      Map<WorkerSlot, Set<ExecutorDetails>> started = new HashMap<>();
+      missingOrOther(after, before).forEach(slot -> started.put(slot, after.get(slot)));
+      if (!freed.isEmpty() || !started.isEmpty()) {
+        changes.add(new Change(id, freed, started));
+      }
+    }
+    return changes;
+  }
+
+  private static List<WorkerSlot> missingOrOther(
+      Map<WorkerSlot, Set<ExecutorDetails>> of, Map<WorkerSlot, Set<ExecutorDetails>> in) {
+    List<WorkerSlot> slots = new ArrayList<>();
+    of.forEach(
+        (slot, executors) -> {
+          Collection<ExecutorDetails> there = in.get(slot);
+          if (there == null || !new HashSet<>(there).equals(executors)) {
+            slots.add(slot);
+          }
+        });
+    return slots;
+  }
+}

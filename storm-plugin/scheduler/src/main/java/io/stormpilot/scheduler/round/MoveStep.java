@@ -1,0 +1,171 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
+import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.Placement;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The part of a round that carries out accepted plans, or as much of them as may be done at once.
+ */
+final class MoveStep {
+
+  private static final Logger LOG = LoggerFactory.getLogger(MoveStep.class);
+
+  private final Map<String, TopologyContext> topologies;
+  private final Slots slots;
+  private final Cluster cluster;
+  private final PilotConfig config;
+  private final long now;
+
+  MoveStep(
+      Map<String, TopologyContext> topologies,
+      Slots slots,
+      Cluster cluster,
+      PilotConfig config,
+      long now) {
+    this.topologies = topologies;
+    this.slots = slots;
+    this.cluster = cluster;
+    this.config = config;
+    this.now = now;
+  }
+
+  /**
+   * What was carried out.
+   *
+   * @param intents by topology id, what is left to do for those that moved
+   */
+  record Result(Map<String, Moves> moves, Map<String, Intent> intents, int workersMoved) {}
+
+  /** Carry out what is possible of the plans in force of these topologies. */
+  Result run(List<TopologyContext> moving) {
+    Map<String, List<MoveUnit>> units = new HashMap<>();
+    Set<String> settling = new HashSet<>();
+    List<MoveUnit> allPossible = new ArrayList<>();
+    for (TopologyContext topology : moving) {
+      List<MoveUnit> all = MoveUnit.between(topology.current(), topology.memory().inForce());
+      units.put(topology.id(), all);
+      List<MoveUnit> possible = new ArrayList<>(unitsToCarryOut(topology, all));
+      if (possible.removeIf(unit -> isSettling(topology, unit))) {
+        settling.add(topology.id());
+      }
+      allPossible.addAll(possible);
+    }
+    PlanApplier.Outcome outcome =
+        new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot).apply(allPossible);
+    boolean done = ClusterEdit.carryOut(cluster, outcome.changes());
+    Map<String, List<Change>> changes = new HashMap<>();
+    if (done) {
+      outcome
+          .changes()
+          .forEach(c -> changes.computeIfAbsent(c.topologyId(), id -> new ArrayList<>()).add(c));
+    }
+    Map<String, Moves> moves = new HashMap<>();
+    Map<String, Intent> intents = new HashMap<>();
+    int workersMoved = 0;
+    for (TopologyContext topology : moving) {
+      String id = topology.id();
+      List<Change> own = changes.getOrDefault(id, List.of());
+      int started = own.stream().mapToInt(c -> c.started().size()).sum();
+      int moved = own.stream().mapToInt(this::movedWorkers).sum();
+      int pending = units.get(id).stream().mapToInt(MoveUnit::size).sum() - started;
+      boolean overLimit = done && outcome.overLimit().contains(id);
+      moves.put(id, new Moves(pending, overLimit, settling.contains(id)));
+      intents.put(id, next(topology));
+      count(topology, moved, pending);
+      workersMoved += moved;
+    }
+    return new Result(moves, intents, workersMoved);
+  }
+
+  private static void count(TopologyContext topology, int moved, int pending) {
+    topology.memory().moved(moved);
+    if (moved > 0) {
+      LOG.info(
+          "moving workers: topology={} plan={} moved={} pending={}",
+          topology.id(),
+          topology.memory().inForcePlanId(),
+          moved,
+          pending);
+    }
+  }
+
+  private Intent next(TopologyContext topology) {
+    if (!isWhole(topology)) {
+      return Intent.REPAIR;
+    }
+    return topology.memory().broken() != null ? Intent.STILL : Intent.MOVE;
+  }
+
+  /** Workers that have to start; after a rebalance those that get their own slot back run on. */
+  private int movedWorkers(Change change) {
+    int moved = 0;
+    for (Map.Entry<WorkerSlot, Set<ExecutorDetails>> worker : change.started().entrySet()) {
+      if (!worker.getKey().equals(lastSlot(change.topologyId(), worker.getValue()))) {
+        moved++;
+      }
+    }
+    return moved;
+  }
+
+  private boolean isWhole(TopologyContext topology) {
+    return Placement.of(cluster.getAssignmentById(topology.id()))
+        .unassigned(topology.details().getExecutors())
+        .isEmpty();
+  }
+
+  /**
+   * All of them; when a supervisor of the rest of the plan is gone, only those for executors that
+   * run nowhere.
+   */
+  private List<MoveUnit> unitsToCarryOut(TopologyContext topology, List<MoveUnit> units) {
+    Rejection gone =
+        units.stream()
+            .flatMap(unit -> unit.arriving().stream())
+            .map(worker -> PlanValidator.checkSupervisor(worker.supervisor(), slots))
+            .filter(Objects::nonNull)
+            .findFirst()
+            .orElse(null);
+    if (gone == null) {
+      return units;
+    }
+    topology.memory().broke(gone);
+    return units.stream().filter(MoveUnit::urgent).toList();
+  }
+
+  /**
+   * Whether a worker of the unit was started only just now. A supervisor whose worker is taken away
+   * while it still fetches the topology's files ends (it looks for the configuration that it has
+   * not got yet), so workers come to rest first.
+   */
+  private boolean isSettling(TopologyContext topology, MoveUnit unit) {
+    return unit.leaving().stream()
+        .anyMatch(slot -> now - topology.memory().startedMs(slot) < config.workerSettleMs());
+  }
+
+  /**
+   * Where the executors ran as one worker when the topology was last whole, if it runs nowhere now.
+   */
+  private WorkerSlot lastSlot(String topologyId, Set<ExecutorDetails> executors) {
+    TopologyContext topology = topologies.get(topologyId);
+    if (!topology.current().isEmpty()) {
+      return null;
+    }
+    Placement last = topology.memory().lastWhole();
+    WorkerSlot slot = last.slots().get(executors.iterator().next());
+    return slot == null ? null : last.slotOf(slot.getNodeId(), executors);
+  }
+}

@@ -1,0 +1,235 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.PlannedWorker;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiFunction;
+import java.util.function.Predicate;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * Which units of the accepted plans are carried out this round, and on which ports.
+ *
+ * <p>Units of several topologies are looked at together: the slots that one leaves are free for
+ * another in the same round, which is how topologies trade slots. A unit for which a supervisor has
+ * no slot left waits for the next round.
+ *
+ * <p>With a limit on moved workers, units are taken in order while they fit. Where not even one
+ * fits, because its workers share executors and are more than the limit, the smallest is carried
+ * out as a whole; where units can only go together because each needs the slot of another, they go
+ * together. Units with executors that run nowhere do not count.
+ */
+public final class PlanApplier {
+
+  private final Slots slots;
+  private final int limit;
+  private final BiFunction<String, Set<ExecutorDetails>, WorkerSlot> lastSlot;
+
+  /**
+   * What a round does.
+   *
+   * @param overLimit topologies of which more workers than the limit had to move at once
+   */
+  public record Outcome(List<Change> changes, Set<String> overLimit) {}
+
+  /**
+   * Make an applier for one round.
+   *
+   * @param limit workers that may be moved in a round, 0 = any number
+   * @param lastSlot where a topology's set of executors last ran as one worker, or null: after
+   *     {@code storm rebalance} it is still running there, and stays so if it gets the same slot
+   *     again
+   */
+  public PlanApplier(
+      Slots slots, int limit, BiFunction<String, Set<ExecutorDetails>, WorkerSlot> lastSlot) {
+    this.slots = slots;
+    this.limit = limit;
+    this.lastSlot = lastSlot;
+  }
+
+  /** Choose among the units, update the slots, and return what changes. */
+  public Outcome apply(List<MoveUnit> units) {
+    List<MoveUnit> ordered = new ArrayList<>(units);
+    ordered.sort(Comparator.comparing(u -> !u.urgent()));
+    Set<MoveUnit> chosen = largestThatFits(ordered);
+    Set<String> overLimit = new LinkedHashSet<>();
+    if (limit > 0 && counted(chosen) > limit) {
+      List<MoveUnit> fitting = new ArrayList<>(chosen);
+      chosen = withinLimit(fitting);
+      if (counted(chosen) == 0) {
+        Set<MoveUnit> whole = smallestAlone(fitting, chosen);
+        whole.forEach(u -> overLimit.add(u.topologyId()));
+        chosen.addAll(whole);
+      }
+    }
+    return new Outcome(carryOut(chosen), overLimit);
+  }
+
+  /** Start from all and leave out, last first, what arrives where no slot is left. */
+  private Set<MoveUnit> largestThatFits(List<MoveUnit> units) {
+    Set<MoveUnit> chosen = new LinkedHashSet<>(units);
+    Map<String, Integer> spare = new HashMap<>();
+    for (MoveUnit unit : units) {
+      add(spare, unit, 1);
+    }
+    while (true) {
+      MoveUnit tooMany = null;
+      for (MoveUnit unit : chosen) {
+        if (lacks(spare, unit)) {
+          tooMany = unit;
+        }
+      }
+      if (tooMany == null) {
+        return chosen;
+      }
+      chosen.remove(tooMany);
+      add(spare, tooMany, -1);
+    }
+  }
+
+  private Set<MoveUnit> withinLimit(List<MoveUnit> units) {
+    Set<MoveUnit> chosen = new LinkedHashSet<>();
+    Map<String, Integer> spare = new HashMap<>();
+    int moved = 0;
+    boolean progress = true;
+    while (progress) {
+      progress = false;
+      for (MoveUnit unit : units) {
+        int cost = unit.urgent() ? 0 : unit.size();
+        if (chosen.contains(unit) || moved + cost > limit) {
+          continue;
+        }
+        add(spare, unit, 1);
+        if (lacks(spare, unit)) {
+          add(spare, unit, -1);
+        } else {
+          chosen.add(unit);
+          moved += cost;
+          progress = true;
+        }
+      }
+    }
+    return chosen;
+  }
+
+  private Set<MoveUnit> smallestAlone(List<MoveUnit> units, Set<MoveUnit> besides) {
+    List<MoveUnit> bySize = new ArrayList<>(units);
+    bySize.removeAll(besides);
+    bySize.sort(Comparator.comparingInt(MoveUnit::size));
+    for (MoveUnit unit : bySize) {
+      Map<String, Integer> spare = new HashMap<>();
+      besides.forEach(u -> add(spare, u, 1));
+      add(spare, unit, 1);
+      if (!lacks(spare, unit)) {
+        return Set.of(unit);
+      }
+    }
+    return new LinkedHashSet<>(bySize);
+  }
+
+  private static int counted(Set<MoveUnit> units) {
+    return units.stream().filter(u -> !u.urgent()).mapToInt(MoveUnit::size).sum();
+  }
+
+  /**
+   * Count a unit into the slots that would be left per supervisor ({@code sign} 1), or out of them
+   * (-1).
+   */
+  private void add(Map<String, Integer> spare, MoveUnit unit, int sign) {
+    for (PlannedWorker worker : unit.arriving()) {
+      spare.merge(worker.supervisor(), -sign, Integer::sum);
+    }
+    for (WorkerSlot slot : unit.leaving()) {
+      if (slots.isVisible(slot)) {
+        spare.merge(slot.getNodeId(), sign, Integer::sum);
+      }
+    }
+  }
+
+  private boolean lacks(Map<String, Integer> spare, MoveUnit unit) {
+    for (PlannedWorker worker : unit.arriving()) {
+      String supervisor = worker.supervisor();
+      if (!slots.isUsable(supervisor)
+          || slots.available(supervisor).size() + spare.get(supervisor) < 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private List<Change> carryOut(Set<MoveUnit> units) {
+    for (MoveUnit unit : units) {
+      unit.leaving().forEach(slots::free);
+    }
+    Map<Arrival, WorkerSlot> placed = choosePorts(units);
+    List<Change> changes = new ArrayList<>();
+    for (MoveUnit unit : units) {
+      Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
+      for (PlannedWorker worker : unit.arriving()) {
+        started.put(placed.get(new Arrival(unit.topologyId(), worker)), worker.executors());
+      }
+      changes.add(new Change(unit.topologyId(), unit.leaving(), started));
+    }
+    return changes;
+  }
+
+  private record Arrival(String topologyId, PlannedWorker worker) {
+    String supervisor() {
+      return worker.supervisor();
+    }
+  }
+
+  /**
+   * The slot where the same set still runs; else the planned port if it is fresh; else another
+   * fresh one; else the planned one if it is free; else any. Each wish is granted to all before the
+   * next is looked at.
+   */
+  private Map<Arrival, WorkerSlot> choosePorts(Set<MoveUnit> units) {
+    List<Arrival> arrivals = new ArrayList<>();
+    for (MoveUnit unit : units) {
+      unit.arriving().forEach(w -> arrivals.add(new Arrival(unit.topologyId(), w)));
+    }
+    Map<Arrival, WorkerSlot> placed = new HashMap<>();
+    grant(arrivals, placed, a -> lastSlot.apply(a.topologyId(), a.worker().executors()), s -> true);
+    grant(arrivals, placed, a -> a.worker().slot(), slots::isFresh);
+    grant(arrivals, placed, a -> first(slots.available(a.supervisor())), slots::isFresh);
+    grant(arrivals, placed, a -> a.worker().slot(), s -> true);
+    grant(arrivals, placed, a -> first(slots.available(a.supervisor())), s -> true);
+    return placed;
+  }
+
+  private interface Wish {
+    WorkerSlot of(Arrival arrival);
+  }
+
+  private void grant(
+      List<Arrival> arrivals,
+      Map<Arrival, WorkerSlot> placed,
+      Wish wish,
+      Predicate<WorkerSlot> acceptable) {
+    for (Arrival arrival : arrivals) {
+      if (placed.containsKey(arrival)) {
+        continue;
+      }
+      WorkerSlot slot = wish.of(arrival);
+      if (slot != null
+          && slot.getNodeId().equals(arrival.supervisor())
+          && slots.isFree(slot)
+          && acceptable.test(slot)) {
+        slots.take(slot, arrival.topologyId());
+        placed.put(arrival, slot);
+      }
+    }
+  }
+
+  private static WorkerSlot first(List<WorkerSlot> available) {
+    return available.isEmpty() ? null : available.get(0);
+  }
+}

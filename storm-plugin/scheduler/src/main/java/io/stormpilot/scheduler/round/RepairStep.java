@@ -1,0 +1,150 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.PlannedWorker;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.Placement;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The part of a round that places lost executors, and decides whether the plan still holds. */
+final class RepairStep {
+
+  private static final Logger LOG = LoggerFactory.getLogger(RepairStep.class);
+
+  private final Slots slots;
+  private final Cluster cluster;
+  private final boolean justLeads;
+  private final Set<String> silent;
+
+  /**
+   * Make one for a round.
+   *
+   * @param justLeads this Nimbus began to lead a moment ago: executors that it takes for dead may
+   *     live, their heartbeats have not arrived yet
+   */
+  RepairStep(
+      Collection<TopologyContext> topologies, Slots slots, Cluster cluster, boolean justLeads) {
+    this.slots = slots;
+    this.cluster = cluster;
+    this.justLeads = justLeads;
+    this.silent = silent(topologies, cluster);
+  }
+
+  /**
+   * Supervisors that lost two workers or more at once, and have none left: their host is gone, and
+   * Nimbus will notice in a moment.
+   */
+  private static Set<String> silent(Collection<TopologyContext> topologies, Cluster cluster) {
+    Map<String, Integer> lost = new HashMap<>();
+    for (TopologyContext topology : topologies) {
+      for (WorkerSlot slot : topology.memory().lastWhole().workers().keySet()) {
+        lost.merge(slot.getNodeId(), 1, Integer::sum);
+      }
+    }
+    lost.values().removeIf(workers -> workers < 2);
+    for (WorkerSlot slot : cluster.getUsedSlots()) {
+      lost.remove(slot.getNodeId());
+    }
+    return lost.keySet();
+  }
+
+  void run(TopologyContext topology) {
+    Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
+    Set<ExecutorDetails> lost = current.unassigned(topology.details().getExecutors());
+    if (justLeads && topology.memory().owns()) {
+      putBack(topology, lost);
+      current = Placement.of(cluster.getAssignmentById(topology.id()));
+      lost = current.unassigned(topology.details().getExecutors());
+      if (lost.isEmpty()) {
+        return;
+      }
+    }
+    Repair repair =
+        new Repair(
+            slots,
+            silent,
+            id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
+            e -> orZero(topology.details().getTotalCpuReqTask(e)));
+    Repair.Outcome outcome = repair.place(topology.id(), lost, workersBefore(topology), current);
+    if (outcome.change() != null && !ClusterEdit.carryOut(cluster, List.of(outcome.change()))) {
+      return;
+    }
+    if (topology.memory().owns()) {
+      judge(topology, outcome, lost.size());
+    }
+    LOG.warn(
+        "repaired: topology={} plan={} lost_executors={} restarted_workers={} homeless={}",
+        topology.id(),
+        topology.memory().inForcePlanId(),
+        lost.size(),
+        outcome.joinedLiving(),
+        outcome.homeless().size());
+  }
+
+  /**
+   * Give executors the very slots in which they ran when the topology was last whole: a worker that
+   * lives runs on there, and one that does not is started there by its supervisor.
+   */
+  private void putBack(TopologyContext topology, Set<ExecutorDetails> lost) {
+    Map<WorkerSlot, Set<ExecutorDetails>> back = new LinkedHashMap<>();
+    topology
+        .memory()
+        .lastWhole()
+        .workers()
+        .forEach(
+            (slot, executors) -> {
+              if (lost.containsAll(executors) && slots.isFree(slot)) {
+                back.put(slot, executors);
+              }
+            });
+    Change change = new Change(topology.id(), List.of(), back);
+    if (back.isEmpty() || !ClusterEdit.carryOut(cluster, List.of(change))) {
+      return;
+    }
+    back.keySet().forEach(slot -> slots.take(slot, topology.id()));
+    LOG.warn(
+        "put back: topology={} plan={} workers={} reason=no heartbeat since this Nimbus leads",
+        topology.id(),
+        topology.memory().inForcePlanId(),
+        back.size());
+  }
+
+  private void judge(TopologyContext topology, Repair.Outcome outcome, int lost) {
+    TopologyMemory m = topology.memory();
+    Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
+    if (!outcome.homeless().isEmpty()) {
+      String text = outcome.homeless().size() + " executors have no free slot";
+      m.broke(new Rejection(Reason.NO_FREE_SLOT, text));
+    } else if (m.inForce() == null || !after.follows(m.inForce())) {
+      String joined =
+          outcome.joinedLiving() == 0 ? "" : "; no slot was free, so they joined running workers";
+      String text = lost + " executors were lost with their worker and placed anew" + joined;
+      m.broke(new Rejection(Reason.SUPERVISOR_LOST, text));
+    }
+  }
+
+  private static double orZero(Double value) {
+    return value == null ? 0 : value;
+  }
+
+  private static Map<WorkerSlot, Set<ExecutorDetails>> workersBefore(TopologyContext topology) {
+    Map<WorkerSlot, Set<ExecutorDetails>> before =
+        new LinkedHashMap<>(topology.memory().lastWhole().workers());
+    if (before.isEmpty() && topology.memory().inForce() != null) {
+      for (PlannedWorker worker : topology.memory().inForce().workers()) {
+        before.put(worker.slot(), worker.executors());
+      }
+    }
+    return before;
+  }
+}

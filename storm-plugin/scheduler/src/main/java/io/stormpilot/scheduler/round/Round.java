@@ -1,0 +1,279 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.State;
+import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
+import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
+import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.TopologySnapshot;
+import io.stormpilot.scheduler.state.View;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One scheduling round. In this order: decide on new plans, carry out accepted ones, find places
+ * for lost executors, let the fallback scheduler do the rest.
+ *
+ * <p>A plan that was accepted stays in force, whatever happens to the controller or to ZooKeeper,
+ * until
+ *
+ * <ul>
+ *   <li>another plan is accepted, or the plan is removed from ZooKeeper: then the fallback
+ *       scheduler has the topology;
+ *   <li>a user changes the number of workers or the parallelism with {@code storm rebalance}: the
+ *       plan is set aside, also if the same executors could be placed by it, because it was made
+ *       for another number of workers. The fallback scheduler does what the user asked for, until a
+ *       plan that was made later arrives. A rebalance that changes neither carries the plan out
+ *       again, and workers that still run in the right place keep running;
+ *   <li>executors are lost and cannot be placed on the supervisor of the plan: the rest stays
+ *       still, the topology is {@code degraded}. When the supervisor comes back nothing is moved
+ *       back: that would restart workers a second time for a plan whose load is past. The
+ *       controller sees the state and makes a new plan.
+ * </ul>
+ */
+public final class Round {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Round.class);
+
+  private final PilotConfig config;
+  private final Memory memory;
+  private final Fallback fallback;
+  private final Topologies all;
+  private final Cluster cluster;
+  private final View view;
+  private final long now;
+  private int plansApplied;
+
+  /**
+   * Make a round; {@link #run} runs it, once.
+   *
+   * @param view what is known of ZooKeeper; {@code loaded} false makes the round leave everything
+   *     still that is placed
+   */
+  public Round(
+      PilotConfig config,
+      Memory memory,
+      Fallback fallback,
+      Topologies all,
+      Cluster cluster,
+      View view,
+      long now) {
+    this.config = config;
+    this.memory = memory;
+    this.fallback = fallback;
+    this.all = all;
+    this.cluster = cluster;
+    this.view = view;
+    this.now = now;
+  }
+
+  /** Run it: afterwards the cluster is as it should be. */
+  public RoundOutcome run() {
+    memory.observe(cluster, all, now);
+    Slots slots = new Slots(cluster, memory.knownPorts(), memory.portRest(), now);
+    Map<String, TopologyContext> topologies = contexts();
+    Admission.Decisions decisions = Admission.Decisions.NONE;
+    if (view.loaded()) {
+      topologies.values().forEach(this::catchUp);
+      decisions =
+          new Admission(topologies, slots, view.epoch(), config.planRetryMs(), now).decide();
+    }
+    Map<String, Intent> intents = new TreeMap<>();
+    topologies.forEach((id, topology) -> intents.put(id, intend(topology)));
+    MoveStep.Result moved =
+        new MoveStep(topologies, slots, cluster, config, now)
+            .run(with(Intent.MOVE, topologies, intents));
+    intents.putAll(moved.intents());
+    boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
+    RepairStep repair = new RepairStep(topologies.values(), slots, cluster, justLeads);
+    with(Intent.REPAIR, topologies, intents).forEach(repair::run);
+    String failure = delegate(with(Intent.FALLBACK, topologies, intents));
+    topologies.values().forEach(this::remember);
+    memory.portRest().observe(cluster.getUsedSlots(), now);
+
+    List<TopologyOutcome> outcomes = new ArrayList<>();
+    for (TopologyContext topology : topologies.values()) {
+      String id = topology.id();
+      StatusText status = decisions.waiting().get(id);
+      if (failure != null && intents.get(id) == Intent.FALLBACK) {
+        status = failed(failure, status);
+      }
+      Moves moves = moved.moves().getOrDefault(id, Moves.NONE);
+      outcomes.add(new TopologyOutcome(topology, intents.get(id), moves, status));
+    }
+    return new RoundOutcome(
+        statuses(outcomes),
+        topologies.values().stream().map(Round::snapshot).toList(),
+        plansApplied,
+        decisions.newlyRejected(),
+        moved.workersMoved());
+  }
+
+  private Map<String, TopologyContext> contexts() {
+    Map<String, TopologyContext> topologies = new TreeMap<>();
+    for (TopologyDetails details : all.getTopologies()) {
+      TopologyMemory remembered = memory.of(details, now);
+      Placement current = observe(details, remembered);
+      PlanEntry entry = view.plans().get(details.getId());
+      topologies.put(
+          details.getId(),
+          TopologyContext.of(details, remembered, entry, held(details.getName()), current));
+    }
+    return topologies;
+  }
+
+  private Placement observe(TopologyDetails details, TopologyMemory remembered) {
+    return remembered.observe(
+        cluster.getAssignmentById(details.getId()), details.getExecutors().size(), now);
+  }
+
+  private void remember(TopologyContext topology) {
+    observe(topology.details(), topology.memory());
+  }
+
+  private Reason held(String topologyName) {
+    if (view.paused(topologyName)) {
+      return Reason.PAUSED;
+    }
+    return view.off(topologyName) ? Reason.MODE_OFF : null;
+  }
+
+  private static List<TopologyContext> with(
+      Intent intent, Map<String, TopologyContext> topologies, Map<String, Intent> intents) {
+    return topologies.values().stream().filter(t -> intents.get(t.id()) == intent).toList();
+  }
+
+  /**
+   * What happened since the last round: a new leader learns, users change topologies, plans are
+   * taken away.
+   */
+  private void catchUp(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    m.learn(
+        topology.entry(),
+        view.statuses().get(topology.id()),
+        topology.current(),
+        view.placements().get(topology.id()));
+    int workers = topology.details().getNumWorkers();
+    if (m.wantWorkers(workers, now) && m.owns()) {
+      m.setAside(
+          Reason.WORKERS_CHANGED, "the number of workers was changed to " + workers + " by a user");
+    }
+    Plan inForce = m.inForce();
+    if (inForce != null
+        && PlanValidator.checkExecutors(inForce, topology.details().getExecutors()) != null) {
+      m.setAside(Reason.EXECUTORS_CHANGED, "the executors of the topology were changed by a user");
+    }
+    if (topology.entry() == null) {
+      m.release();
+    }
+  }
+
+  private Intent intend(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    Intent intent = intendUnlessHeld(topology, m);
+    return intent == Intent.MOVE && topology.held() != null ? Intent.STILL : intent;
+  }
+
+  private Intent intendUnlessHeld(TopologyContext topology, TopologyMemory m) {
+    boolean nowhere = topology.current().isEmpty();
+    boolean whole = topology.unassigned().isEmpty();
+    if (!view.loaded()) {
+      return nowhere ? Intent.FALLBACK : whole ? Intent.STILL : Intent.REPAIR;
+    }
+    if (!m.owns()) {
+      return waitsForFirstPlan(topology) ? Intent.WAIT : Intent.FALLBACK;
+    }
+    boolean goesOn = m.inForce() != null && !m.complete() && m.broken() == null;
+    if (whole) {
+      if (m.inForce() != null && topology.current().follows(m.inForce())) {
+        complete(topology);
+        return Intent.STILL;
+      }
+      return goesOn ? Intent.MOVE : Intent.STILL;
+    }
+    if (!nowhere) {
+      return goesOn && topology.held() == null ? Intent.MOVE : Intent.REPAIR;
+    }
+    if (topology.held() != null) {
+      m.setAside(topology.held(), "the topology was placed anew while no plans are applied");
+      return Intent.FALLBACK;
+    }
+    if (m.inForce() == null) {
+      m.release();
+      return Intent.FALLBACK;
+    }
+    m.again();
+    return Intent.MOVE;
+  }
+
+  private void complete(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    if (!m.complete()) {
+      plansApplied++;
+      LOG.info(
+          "applied plan: topology={} plan={} moved_workers={}",
+          topology.id(),
+          m.inForcePlanId(),
+          m.movedWorkers());
+    }
+    m.completed();
+  }
+
+  private boolean waitsForFirstPlan(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    long launchedMs = topology.details().getLaunchTime() * 1000L;
+    boolean isNew =
+        topology.current().isEmpty()
+            && !m.everAssigned()
+            && now - m.firstSeenMs() < config.initialPlanWaitMs()
+            && now - launchedMs < config.initialPlanWaitMs() + 3 * config.monitorFreqMs();
+    boolean rejected =
+        topology.entry() != null && m.isRejectedForGood(TopologyMemory.key(topology.entry()));
+    return isNew
+        && view.controllerUp()
+        && topology.held() == null
+        && m.setAside() == null
+        && !rejected;
+  }
+
+  /** Returns what went wrong, or null. */
+  private String delegate(List<TopologyContext> topologies) {
+    return fallback.schedule(cluster, topologies.stream().map(TopologyContext::details).toList());
+  }
+
+  private static StatusText failed(String failure, StatusText waiting) {
+    return new StatusText(
+        State.FALLBACK,
+        Reason.FALLBACK_FAILED,
+        failure,
+        waiting == null ? null : waiting.planId(),
+        waiting == null ? null : waiting.planSet());
+  }
+
+  private List<Status> statuses(List<TopologyOutcome> outcomes) {
+    if (!view.loaded()) {
+      return List.of();
+    }
+    StatusReport report =
+        new StatusReport(fallback.name(), config.maxMovedWorkers(), config.initialPlanWaitMs());
+    return outcomes.stream().map(report::of).toList();
+  }
+
+  private static TopologySnapshot snapshot(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    return new TopologySnapshot(
+        topology.details(), m.placement(), m.placedSinceMs(), m.sawItBegin());
+  }
+}

@@ -1,0 +1,125 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.state.KnownPorts;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * Who holds which slot, in the middle of a round: starts as the cluster is and follows what the
+ * round decides. The cluster itself is changed once, at the end.
+ */
+public final class Slots {
+
+  private final Map<String, SupervisorDetails> supervisors;
+  private final Set<String> blacklisted = new HashSet<>();
+  private final Map<WorkerSlot, String> holders = new HashMap<>();
+  private final Set<WorkerSlot> usedThisRound = new HashSet<>();
+  private final KnownPorts knownPorts;
+  private final PortRest rest;
+  private final long now;
+
+  public Slots(Cluster cluster, KnownPorts knownPorts, PortRest rest, long now) {
+    this.supervisors = cluster.getSupervisors();
+    this.knownPorts = knownPorts;
+    this.rest = rest;
+    this.now = now;
+    for (String id : supervisors.keySet()) {
+      if (cluster.isBlackListed(id)) {
+        blacklisted.add(id);
+      }
+    }
+    for (SchedulerAssignment assignment : cluster.getAssignments().values()) {
+      for (WorkerSlot slot : assignment.getSlotToExecutors().keySet()) {
+        take(slot, assignment.getTopologyId());
+      }
+    }
+  }
+
+  public boolean isAlive(String supervisor) {
+    return supervisors.containsKey(supervisor);
+  }
+
+  public boolean isBlacklisted(String supervisor) {
+    return blacklisted.contains(supervisor);
+  }
+
+  /** Alive and not blacklisted: new work may go there. */
+  public boolean isUsable(String supervisor) {
+    return isAlive(supervisor) && !isBlacklisted(supervisor);
+  }
+
+  /** Whether the supervisor has this port, be it hidden this round. */
+  public boolean isPort(WorkerSlot slot) {
+    SupervisorDetails supervisor = supervisors.get(slot.getNodeId());
+    return supervisor != null
+        && (supervisor.getAllPorts().contains(slot.getPort())
+            || knownPorts.of(slot.getNodeId()).contains(slot.getPort()));
+  }
+
+  /** A port that is offered this round, on a supervisor that may be given work. */
+  public boolean isVisible(WorkerSlot slot) {
+    return isUsable(slot.getNodeId())
+        && supervisors.get(slot.getNodeId()).getAllPorts().contains(slot.getPort());
+  }
+
+  /** New work can take this slot now. */
+  public boolean isFree(WorkerSlot slot) {
+    return isVisible(slot) && !holders.containsKey(slot);
+  }
+
+  /** The topology in this slot, or null. */
+  public String holder(WorkerSlot slot) {
+    return holders.get(slot);
+  }
+
+  public void take(WorkerSlot slot, String topologyId) {
+    holders.put(slot, topologyId);
+    usedThisRound.add(slot);
+  }
+
+  public void free(WorkerSlot slot) {
+    holders.remove(slot);
+  }
+
+  /** Empty now, empty when the round began, and rested. */
+  public boolean isFresh(WorkerSlot slot) {
+    return !usedThisRound.contains(slot) && rest.isFresh(slot, now);
+  }
+
+  /** Slots of a supervisor that new work can take now: the fresh ones first, then by port. */
+  public List<WorkerSlot> available(String supervisor) {
+    List<WorkerSlot> free = new ArrayList<>();
+    if (isUsable(supervisor)) {
+      for (Integer port : supervisors.get(supervisor).getAllPorts()) {
+        WorkerSlot slot = new WorkerSlot(supervisor, port);
+        if (!holders.containsKey(slot)) {
+          free.add(slot);
+        }
+      }
+      free.sort(
+          Comparator.comparing((WorkerSlot s) -> !isFresh(s))
+              .thenComparingInt(WorkerSlot::getPort));
+    }
+    return free;
+  }
+
+  public Collection<SupervisorDetails> supervisors() {
+    return supervisors.values();
+  }
+
+  /** CPU of a supervisor in Storm's points (100 = one core). */
+  public double cpu(String supervisor) {
+    SupervisorDetails details = supervisors.get(supervisor);
+    return details == null ? 0 : details.getTotalCpu();
+  }
+}

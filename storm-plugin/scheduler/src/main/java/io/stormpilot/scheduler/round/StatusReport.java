@@ -1,0 +1,168 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.message.State;
+import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
+import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
+
+/** Makes the status of a topology from what a round did: state, code, and a sentence for people. */
+final class StatusReport {
+
+  private final String fallbackName;
+  private final int limit;
+  private final long planWaitMs;
+
+  StatusReport(String fallbackName, int limit, long planWaitMs) {
+    this.fallbackName = fallbackName.substring(fallbackName.lastIndexOf('.') + 1);
+    this.limit = limit;
+    this.planWaitMs = planWaitMs;
+  }
+
+  Status of(TopologyOutcome outcome) {
+    TopologyMemory m = outcome.context().memory();
+    StatusText status = outcome.hasStatus() ? outcome.status() : text(outcome);
+    return new Status(
+        outcome.context().id(),
+        status.planId(),
+        status.planSet(),
+        status.state(),
+        status.code(),
+        status.text(),
+        0,
+        0,
+        status.planId() != null && status.planId().equals(m.inForcePlanId()) ? m.movedWorkers() : 0,
+        pendingWorkers(outcome, status),
+        m.inForcePlanId(),
+        m.workersWanted());
+  }
+
+  private StatusText text(TopologyOutcome outcome) {
+    TopologyContext topology = outcome.context();
+    TopologyMemory m = topology.memory();
+    boolean rejected =
+        topology.entry() != null
+            && m.rejected() != null
+            && TopologyMemory.key(topology.entry()).equals(m.rejectedKey());
+    if (rejected) {
+      return rejected(topology);
+    }
+    return switch (outcome.intent()) {
+      case WAIT ->
+          new StatusText(
+              State.WAITING,
+              Reason.WAITING_FOR_PLAN,
+              "waits up to " + planWaitMs / 1000.0 + " s for its first plan",
+              null,
+              null);
+      case FALLBACK -> fallback(topology);
+      case MOVE -> moving(topology, outcome.moves());
+      default -> inForce(topology, outcome.intent());
+    };
+  }
+
+  private StatusText rejected(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    Rejection rejection = m.rejected();
+    String otherwise;
+    if (!m.owns()) {
+      otherwise = "; " + fallbackName + " schedules the topology";
+    } else if (m.broken() != null) {
+      otherwise = "; plan " + m.inForcePlanId() + " stays in force, degraded: " + m.broken().text();
+    } else {
+      otherwise = "; plan " + m.inForcePlanId() + " stays in force";
+    }
+    return new StatusText(
+        State.REJECTED,
+        rejection.reason(),
+        rejection.text() + otherwise,
+        topology.entry().planId(),
+        topology.entry().planSet());
+  }
+
+  private StatusText fallback(TopologyContext topology) {
+    Rejection aside = topology.memory().setAside();
+    String who = fallbackName + " schedules the topology";
+    if (aside != null) {
+      String planId = topology.memory().setAsidePlanId();
+      return new StatusText(
+          State.FALLBACK, aside.reason(), aside.text() + "; " + who, planId, null);
+    }
+    if (topology.held() == Reason.PAUSED) {
+      return new StatusText(State.FALLBACK, Reason.PAUSED, "paused; " + who, null, null);
+    }
+    if (topology.held() == Reason.MODE_OFF) {
+      return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off; " + who, null, null);
+    }
+    return new StatusText(State.FALLBACK, Reason.NO_PLAN, "no plan; " + who, null, null);
+  }
+
+  private StatusText moving(TopologyContext topology, Moves moves) {
+    int moved = topology.memory().movedWorkers();
+    int pending = moves.pendingWorkers();
+    String text = moved + " of " + (moved + pending) + " workers started at their new place";
+    if (moves.groupOverLimit()) {
+      String together = "; they share executors and went together, over the limit of ";
+      return ofPlanInForce(
+          topology, State.MOVING, Reason.GROUP_OVER_LIMIT, text + together + limit + " per round");
+    }
+    if (pending == 0) {
+      return ofPlanInForce(topology, State.MOVING, Reason.OK, text);
+    }
+    if (moves.settling()) {
+      String rest = "; the rest was started only just now";
+      return ofPlanInForce(topology, State.MOVING, Reason.WORKERS_SETTLING, text + rest);
+    }
+    if (limit > 0) {
+      String rest = "; at most " + limit + " are moved per round";
+      return ofPlanInForce(topology, State.MOVING, Reason.MOVE_LIMIT, text + rest);
+    }
+    String rest = "; the rest waits for free slots";
+    return ofPlanInForce(topology, State.MOVING, Reason.NO_FREE_SLOT, text + rest);
+  }
+
+  private StatusText inForce(TopologyContext topology, Intent intent) {
+    TopologyMemory m = topology.memory();
+    if (m.broken() != null) {
+      return ofPlanInForce(topology, State.DEGRADED, m.broken().reason(), m.broken().text());
+    }
+    if (m.inForce() != null && topology.current().follows(m.inForce())) {
+      String held =
+          topology.held() == null ? "" : "; new plans are not applied: " + topology.held();
+      return ofPlanInForce(topology, State.APPLIED, Reason.OK, "the placement is the plan" + held);
+    }
+    if (topology.held() != null && m.inForce() != null && !m.complete()) {
+      String text = "stopped half way by an operator";
+      return ofPlanInForce(topology, State.MOVING, topology.held(), text);
+    }
+    if (intent == Intent.REPAIR) {
+      String text = "lost workers start again on another port of their supervisor";
+      return ofPlanInForce(topology, State.MOVING, Reason.OK, text);
+    }
+    return ofPlanInForce(
+        topology,
+        State.DEGRADED,
+        Reason.ASSIGNMENT_DIFFERS,
+        "the placement no longer follows the plan");
+  }
+
+  private static int pendingWorkers(TopologyOutcome outcome, StatusText status) {
+    TopologyContext topology = outcome.context();
+    boolean stopped = status.state() == State.MOVING && status.code() == topology.held();
+    if (stopped) {
+      return MoveUnit.between(topology.current(), topology.memory().inForce()).stream()
+          .mapToInt(MoveUnit::size)
+          .sum();
+    }
+    return outcome.moves().pendingWorkers();
+  }
+
+  private static StatusText ofPlanInForce(
+      TopologyContext topology, State state, Reason code, String text) {
+    Plan plan = topology.memory().inForce();
+    String planSet = plan == null ? null : plan.planSet();
+    return new StatusText(state, code, text, topology.memory().inForcePlanId(), planSet);
+  }
+}

@@ -1,0 +1,52 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.state.Placement;
+import java.util.Set;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.TopologyDetails;
+
+/**
+ * What a round knows of one topology when it begins.
+ *
+ * @param memory what this Nimbus remembers of it from earlier rounds
+ * @param entry what {@code plans/<topology-id>} holds, or null
+ * @param held why new plans are not applied: PAUSED, MODE_OFF or null
+ * @param current where the executors are
+ * @param unassigned executors that are nowhere
+ */
+record TopologyContext(
+    TopologyDetails details,
+    TopologyMemory memory,
+    PlanEntry entry,
+    Reason held,
+    Placement current,
+    Set<ExecutorDetails> unassigned) {
+
+  static TopologyContext of(
+      TopologyDetails details,
+      TopologyMemory memory,
+      PlanEntry entry,
+      Reason held,
+      Placement current) {
+    Set<ExecutorDetails> unassigned = current.unassigned(details.getExecutors());
+    return new TopologyContext(details, memory, entry, held, current, unassigned);
+  }
+
+  String id() {
+    return details.getId();
+  }
+
+  /** A plan that is in ZooKeeper, can be read, and has not been decided upon; else null. */
+  Plan candidate() {
+    if (entry == null || entry.plan() == null) {
+      return null;
+    }
+    String key = entry.plan().key();
+    boolean decided =
+        memory.isInForce(key) || memory.isSetAside(key) || memory.isRejectedForGood(key);
+    return decided ? null : entry.plan();
+  }
+}

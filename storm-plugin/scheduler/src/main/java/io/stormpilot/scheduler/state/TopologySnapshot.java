@@ -1,0 +1,136 @@
+package io.stormpilot.scheduler.state;
+
+import com.google.gson.Gson;
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Payload;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.Config;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.utils.ObjectReader;
+
+/**
+ * The content of {@code topologies/<topology-id>}, in the cheap form that a round hands over: the
+ * thread that writes builds the JSON.
+ *
+ * @param placement where the executors are after the round
+ * @param placedSinceMs when this placement was first seen
+ * @param sawItBegin false when it was there before this Nimbus led: then an earlier leader knows
+ *     better since when
+ */
+public record TopologySnapshot(
+    TopologyDetails topology, Placement placement, long placedSinceMs, boolean sawItBegin) {
+
+  private static final Gson GSON = new Gson();
+  private static final int DEFAULT_PRIORITY = 29;
+
+  /**
+   * Keys of a topology's configuration that matter for placement or load; none of them is a secret.
+   */
+  private static final Set<String> KEYS_THAT_MATTER =
+      Set.of(
+          Config.TOPOLOGY_ACKER_EXECUTORS,
+          Config.TOPOLOGY_DISABLE_LOADAWARE_MESSAGING,
+          Config.TOPOLOGY_LOCALITYAWARE_HIGHER_BOUND,
+          Config.TOPOLOGY_LOCALITYAWARE_LOWER_BOUND,
+          Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS,
+          Config.TOPOLOGY_MAX_SPOUT_PENDING);
+
+  /** Whether both snapshots have the same content; cheap, for it compares references first. */
+  public boolean sameContent(TopologySnapshot other) {
+    if (other == null || placement != other.placement) {
+      return false;
+    }
+    TopologyDetails a = topology;
+    TopologyDetails b = other.topology;
+    return a.getNumWorkers() == b.getNumWorkers()
+        && a.getLaunchTime() == b.getLaunchTime()
+        && same(a.getConf(), b.getConf())
+        && same(a.getTopology(), b.getTopology())
+        && same(a.getExecutorToComponent(), b.getExecutorToComponent());
+  }
+
+  private static boolean same(Object a, Object b) {
+    return a == b || (a != null && a.equals(b));
+  }
+
+  /** The message. */
+  public JsonObject json(long version, long writtenAtMs, long assignedSinceMs) {
+    JsonObject o = new JsonObject();
+    o.addProperty("schema", Payload.SCHEMA);
+    o.addProperty("version", version);
+    o.addProperty("writtenAtMs", writtenAtMs);
+    o.addProperty("id", topology.getId());
+    o.addProperty("name", topology.getName());
+    o.addProperty(
+        "owner", topology.getTopologySubmitter() == null ? "" : topology.getTopologySubmitter());
+    o.addProperty("priority", priority());
+    o.addProperty("workers", topology.getNumWorkers());
+    o.addProperty("launchedAtMs", topology.getLaunchTime() * 1000L);
+    o.addProperty("assignedSinceMs", assignedSinceMs);
+    o.add("config", config());
+    o.add("components", new ComponentDetails(topology).json());
+    o.add("executors", executors());
+    return o;
+  }
+
+  /** Where the executors are by a snapshot that was written before; null if it cannot be read. */
+  public static Placement readPlacement(byte[] data) {
+    try {
+      Map<ExecutorDetails, WorkerSlot> slots = new HashMap<>();
+      for (JsonElement element : Payload.decode(data).getAsJsonArray("executors")) {
+        JsonObject o = element.getAsJsonObject();
+        if (!o.get("supervisor").isJsonNull() && !o.get("port").isJsonNull()) {
+          slots.put(
+              new ExecutorDetails(o.get("start").getAsInt(), o.get("end").getAsInt()),
+              new WorkerSlot(o.get("supervisor").getAsString(), o.get("port").getAsInt()));
+        }
+      }
+      return Placement.of(slots);
+    } catch (Payload.MessageException | RuntimeException e) {
+      return null; // it is a help, not a promise
+    }
+  }
+
+  private int priority() {
+    return ObjectReader.getInt(topology.getConf().get(Config.TOPOLOGY_PRIORITY), DEFAULT_PRIORITY);
+  }
+
+  private JsonObject config() {
+    JsonObject config = new JsonObject();
+    List<String> keys = new ArrayList<>(topology.getConf().keySet());
+    keys.removeIf(key -> !KEYS_THAT_MATTER.contains(key) && !key.startsWith("stormpilot."));
+    keys.sort(Comparator.naturalOrder());
+    for (String key : keys) {
+      JsonElement value = GSON.toJsonTree(topology.getConf().get(key));
+      config.add(key, value);
+    }
+    return config;
+  }
+
+  private JsonArray executors() {
+    List<Map.Entry<ExecutorDetails, String>> sorted =
+        new ArrayList<>(topology.getExecutorToComponent().entrySet());
+    sorted.sort(Comparator.comparingInt(e -> e.getKey().getStartTask()));
+    JsonArray list = new JsonArray(sorted.size());
+    for (Map.Entry<ExecutorDetails, String> executor : sorted) {
+      WorkerSlot slot = placement.slots().get(executor.getKey());
+      JsonObject o = new JsonObject();
+      o.addProperty("start", executor.getKey().getStartTask());
+      o.addProperty("end", executor.getKey().getEndTask());
+      o.addProperty("component", executor.getValue());
+      o.addProperty("supervisor", slot == null ? null : slot.getNodeId());
+      o.addProperty("port", slot == null ? null : slot.getPort());
+      list.add(o);
+    }
+    return list;
+  }
+}

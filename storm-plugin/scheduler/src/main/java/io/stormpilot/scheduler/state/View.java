@@ -1,0 +1,52 @@
+package io.stormpilot.scheduler.state;
+
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Status;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * What ZooKeeper held when it was last read; immutable.
+ *
+ * @param loaded everything has been read at least once
+ * @param plans by topology id, what stands in {@code plans/}
+ * @param paused names of paused topologies; {@code _all} stands for every one
+ * @param off names of topologies whose mode is {@code off}
+ * @param controllerUp a controller is running (the election has candidates)
+ * @param epoch the newest epoch seen, in {@code epoch} or in a plan whose checksum is right
+ * @param statuses by topology id, what this or an earlier leading Nimbus wrote
+ * @param placements by topology id, where its executors were by the last leader's snapshot
+ */
+public record View(
+    boolean loaded,
+    Map<String, PlanEntry> plans,
+    Set<String> paused,
+    Set<String> off,
+    boolean controllerUp,
+    long epoch,
+    Map<String, Status> statuses,
+    Map<String, Placement> placements) {
+
+  public static final String ALL = "_all";
+
+  /** Nothing is known. */
+  public static final View UNKNOWN =
+      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of());
+
+  public View {
+    plans = Map.copyOf(plans);
+    paused = Set.copyOf(paused);
+    off = Set.copyOf(off);
+    statuses = Map.copyOf(statuses);
+    placements = Map.copyOf(placements);
+  }
+
+  /** New plans of this topology are not applied, by order of an operator. */
+  public boolean paused(String topologyName) {
+    return paused.contains(ALL) || paused.contains(topologyName);
+  }
+
+  public boolean off(String topologyName) {
+    return off.contains(topologyName);
+  }
+}

@@ -1,0 +1,65 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes what dead topologies left in ZooKeeper: snapshot and status soon, plan, load reports and
+ * keyed state after a while, since a controller or a dying worker may still write there. Used by
+ * the outbox's thread only.
+ */
+public final class Cleaner {
+
+  static final long OURS_AFTER_MS = 10_000;
+  static final long OTHERS_AFTER_MS = 600_000;
+
+  private static final Logger LOG = LoggerFactory.getLogger(Cleaner.class);
+
+  private final Paths paths;
+  private final Map<String, Long> deadSinceMs = new HashMap<>();
+
+  public Cleaner(Paths paths) {
+    this.paths = paths;
+  }
+
+  /** Look at what is there; {@code alive} are the topologies that Nimbus has now. */
+  public void clean(Set<String> alive, long now, ZnodeStore store) throws Exception {
+    Set<String> found = new HashSet<>();
+    remove(List.of(paths.topologies(), paths.statuses()), OURS_AFTER_MS, alive, now, found, store);
+    remove(
+        List.of(paths.plans(), paths.loads(), paths.moves(), paths.keyedStates()),
+        OTHERS_AFTER_MS,
+        alive,
+        now,
+        found,
+        store);
+    deadSinceMs.keySet().retainAll(found);
+  }
+
+  private void remove(
+      List<String> parents,
+      long afterMs,
+      Set<String> alive,
+      long now,
+      Set<String> found,
+      ZnodeStore store)
+      throws Exception {
+    for (String parent : parents) {
+      for (String id : store.children(parent)) {
+        if (alive.contains(id)) {
+          continue;
+        }
+        found.add(id);
+        if (now - deadSinceMs.computeIfAbsent(id, dead -> now) >= afterMs) {
+          store.delete(parent + "/" + id);
+          LOG.info("removed {}/{}: the topology is gone", parent, id);
+        }
+      }
+    }
+  }
+}

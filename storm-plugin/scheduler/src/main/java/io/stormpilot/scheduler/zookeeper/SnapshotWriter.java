@@ -1,0 +1,110 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Payload.MessageException;
+import io.stormpilot.scheduler.message.Sha256;
+import io.stormpilot.scheduler.state.ClusterSnapshot;
+import io.stormpilot.scheduler.state.TopologySnapshot;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.LongSupplier;
+
+/**
+ * Writes snapshots where they differ from what stands in ZooKeeper. Versions go on from there, so
+ * that they grow over a fail-over; since when a placement stands is taken over from an earlier
+ * leader. Used by the outbox's thread only.
+ */
+public final class SnapshotWriter {
+
+  private final Paths paths;
+  private final LongSupplier clockMs;
+  private final Map<String, Written> known = new HashMap<>();
+
+  /** What stands in a znode, short: a snapshot of a large topology is megabytes as objects. */
+  private record Written(long version, String content, String executors, long assignedSinceMs) {
+
+    static final Written NOTHING = new Written(0, "", "", 0);
+
+    static Written of(JsonObject message) {
+      return new Written(
+          number(message, "version"),
+          content(message),
+          message.has("executors") ? Sha256.hex(message.get("executors").toString()) : "",
+          number(message, "assignedSinceMs"));
+    }
+
+    private static String content(JsonObject message) {
+      JsonObject content = new JsonObject();
+      message.asMap().forEach(content::add);
+      content.remove("version");
+      content.remove("writtenAtMs");
+      return Sha256.hex(content.toString());
+    }
+
+    private static long number(JsonObject message, String key) {
+      try {
+        return message.get(key).getAsLong();
+      } catch (RuntimeException e) {
+        return 0;
+      }
+    }
+  }
+
+  public SnapshotWriter(Paths paths, LongSupplier clockMs) {
+    this.paths = paths;
+    this.clockMs = clockMs;
+  }
+
+  /** Write {@code cluster}. */
+  public void write(ClusterSnapshot snapshot, ZnodeStore store) throws Exception {
+    Written before = before(paths.cluster(), store);
+    put(paths.cluster(), before, snapshot.json(before.version() + 1, clockMs.getAsLong()), store);
+  }
+
+  /** Write {@code topologies/<topology-id>}. */
+  public void write(TopologySnapshot snapshot, ZnodeStore store) throws Exception {
+    String path = paths.topology(snapshot.topology().getId());
+    Written before = before(path, store);
+    JsonObject after =
+        snapshot.json(before.version() + 1, clockMs.getAsLong(), snapshot.placedSinceMs());
+    boolean stands = Written.of(after).executors().equals(before.executors());
+    if (!snapshot.sawItBegin() && stands && before.assignedSinceMs() > 0) {
+      after.addProperty("assignedSinceMs", before.assignedSinceMs());
+    }
+    put(path, before, after, store);
+  }
+
+  /** Another Nimbus may have written since. */
+  public void forget() {
+    known.clear();
+  }
+
+  private void put(String path, Written before, JsonObject after, ZnodeStore store)
+      throws Exception {
+    Written written = Written.of(after);
+    if (!written.content().equals(before.content())) {
+      known.remove(path);
+      store.write(path, after);
+      known.put(path, written);
+    } else {
+      known.put(path, before);
+    }
+  }
+
+  private Written before(String path, ZnodeStore store) throws Exception {
+    Written written = known.get(path);
+    if (written != null) {
+      return written;
+    }
+    byte[] data = store.read(path);
+    if (data == null) {
+      return Written.NOTHING;
+    }
+    try {
+      return Written.of(Payload.decode(data));
+    } catch (MessageException e) {
+      return Written.NOTHING;
+    }
+  }
+}

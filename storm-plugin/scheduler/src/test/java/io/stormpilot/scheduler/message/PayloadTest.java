@@ -1,0 +1,76 @@
+package io.stormpilot.scheduler.message;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.Contract;
+import io.stormpilot.scheduler.message.Payload.MessageException;
+import io.stormpilot.scheduler.message.Payload.TooLargeException;
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Random;
+import java.util.zip.GZIPOutputStream;
+import org.junit.jupiter.api.Test;
+
+/** The bytes of messages. */
+class PayloadTest {
+
+  private static JsonObject ofSize(int bytes, boolean random) {
+    StringBuilder text = new StringBuilder(bytes);
+    Random chance = new Random(1);
+    while (text.length() < bytes) {
+      text.append(random ? Integer.toHexString(chance.nextInt()) : "x");
+    }
+    JsonObject message = new JsonObject();
+    message.addProperty("schema", 1);
+    message.addProperty("text", text.toString());
+    return message;
+  }
+
+  private static boolean isGzip(byte[] data) {
+    return data[0] == 0x1f && (data[1] & 0xff) == 0x8b;
+  }
+
+  @Test
+  void packsWhatIsLargeAndReadsItBack() throws Exception {
+    JsonObject small = ofSize(1_000, false);
+    JsonObject large = ofSize(100_000, false);
+
+    assertTrue(!isGzip(Payload.encode(small)));
+    assertTrue(isGzip(Payload.encode(large)));
+    assertEquals(small, Payload.decode(Payload.encode(small)));
+    assertEquals(large, Payload.decode(Payload.encode(large)));
+  }
+
+  @Test
+  void rejectsToWriteWhatDoesNotFitIntoAZnode() {
+    TooLargeException e =
+        assertThrows(TooLargeException.class, () -> Payload.encode(ofSize(3_000_000, true)));
+    assertTrue(e.getMessage().contains("over the limit of 921600 bytes"), e.getMessage());
+  }
+
+  @Test
+  void rejectsToUnpackABomb() throws Exception {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    try (GZIPOutputStream gzip = new GZIPOutputStream(out)) {
+      byte[] zeros = new byte[1 << 20];
+      for (int i = 0; i < 80; i++) {
+        gzip.write(zeros);
+      }
+    }
+    MessageException e =
+        assertThrows(MessageException.class, () -> Payload.decode(out.toByteArray()));
+    assertTrue(e.getMessage().contains("unpacks to more than"), e.getMessage());
+  }
+
+  @Test
+  void readsTheSettingsOfTheContract() {
+    assertEquals(false, Settings.isOff("mode", Contract.bytes("mode.json")));
+    JsonObject off = Contract.json("mode.json");
+    off.addProperty("mode", "off");
+    assertEquals(true, Settings.isOff("mode", off.toString().getBytes(StandardCharsets.UTF_8)));
+    assertEquals(false, Settings.isOff("mode", new byte[] {1}));
+  }
+}

@@ -1,0 +1,205 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.PilotConfig;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+
+/** Another Nimbus takes over: nobody is restarted, nothing is undone. */
+class FailOverTest {
+
+  @Test
+  void failOverRestartsNobody() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.epoch(9);
+    RoundOutcome first = story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals(0, first.workersMoved());
+    assertEquals(1, story.status("t").movedWorkers(), "what the last leader did");
+  }
+
+  @Test
+  void failOverInTheMiddleOfAMoveGoesOn() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    assertEquals("moving/MOVE_LIMIT", story.state("t"));
+
+    story.failOver();
+    story.round();
+
+    story.slotOf("t", "3-4");
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals(2, story.status("t").movedWorkers());
+  }
+
+  @Test
+  void failOverDoesNotApplyAPlanThatWasSetAside() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.rebalance("t", 4, 4);
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+  }
+
+  @Test
+  void failOverDoesNotUndoARepair() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+    story.supervisor("sup-2", 4);
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void failOverKeepsTheHandsOffATopologyWhosePlanWasOverwrittenByABadOne() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-4");
+    story.publish("t", new PlanEntry("p-2", "r", null, new Rejection(Reason.CHECKSUM, "?")));
+    story.round();
+
+    story.failOver();
+    story.round();
+
+    assertEquals(Map.of("sup-2:6700", Set.of(1, 2, 3, 4)), story.placement("t"));
+    assertEquals("rejected/CHECKSUM", story.state("t"));
+  }
+
+  @Test
+  void failOverNoticesThatTheUserChangedTheWorkersMeanwhile() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
+
+    story.failOver();
+    story.rebalance("t", 4, 4);
+    story.round();
+
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+    assertEquals(4, story.placement("t").size());
+  }
+
+  @Test
+  void executorsThatANewLeaderHasNotHeardOfGoBackToTheVerySlotsInWhichTheyRan() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-2");
+    RoundOutcome first = story.round();
+
+    assertEquals(before, story.placement("t"), "their workers live: nobody is restarted");
+    assertEquals(0, first.workersMoved());
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void aWholeTopologyThatANewLeaderHasNotHeardOfStaysInItsSlots() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-1");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void executorsOfASupervisorThatIsGoneAreNotPutBackThere() {
+    Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
+
+    story.failOver();
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void afterAWhileANewLeaderTakesTheDeadForDead() {
+    Story story =
+        applied(
+            Story.twoWorkers().with(PilotConfig.TAKE_OVER_GRACE, 30),
+            "sup-2:6703=1-2",
+            "sup-1:6703=3-4");
+    story.failOver();
+    story.round();
+    story.pass(30_000);
+
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals(Map.of("sup-1:6700", Set.of(3, 4)), onSupervisor(story, "sup-1"));
+    assertEquals(Set.of("sup-2:6700"), onSupervisor(story, "sup-2").keySet(), "a fresh port");
+  }
+
+  /** The story with a plan that is in force. */
+  private static Story applied(Story story, String... workers) {
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    story.round();
+    return story;
+  }
+
+  private static Map<String, Set<Integer>> onSupervisor(Story story, String supervisor) {
+    Map<String, Set<Integer>> found = new TreeMap<>(story.placement("t"));
+    found.keySet().removeIf(slot -> !slot.startsWith(supervisor + ":"));
+    return found;
+  }
+
+  @Test
+  void aRebalanceRightAfterAFailOverDoesNotMakeATopologyWaitLikeANewOne() {
+    Story story = Story.twoWorkers();
+    story.round();
+    story.failOver();
+    story.rebalance("t", 2, 4);
+
+    story.round();
+
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void whileZooKeeperCannotBeReadAfterAStartWhatIsPlacedStaysStill() {
+    Story story = new Story(3, 4).topology("planned", 2, 4).running("planned", "sup-0:6700", "1-4");
+    story.topology("lossy", 2, 4).running("lossy", "sup-1:6700", "1-2");
+    story.topology("new", 2, 4);
+    story.loaded(false);
+
+    story.round();
+
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4)), story.placement("planned"));
+    assertEquals("sup-1:6700", story.slotOf("lossy", "1-2"));
+    story.assertNobodyLost();
+    assertEquals("nothing", story.state("planned"), "the last leader's word stands");
+  }
+}

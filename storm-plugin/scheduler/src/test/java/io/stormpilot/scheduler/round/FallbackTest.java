@@ -1,0 +1,184 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiConsumer;
+import org.apache.storm.Config;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * The fallback scheduler does its work for the topologies that are left to it and cannot touch any
+ * other.
+ */
+class FallbackTest {
+
+  /** A scheduler that does what the test says. */
+  private record Scripted(BiConsumer<Topologies, Cluster> script) implements IScheduler {
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {}
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+      script.accept(topologies, cluster);
+    }
+
+    @Override
+    public Map<String, Map<String, Double>> config() {
+      return Map.of();
+    }
+  }
+
+  /** "planned" wants four workers and has one by its plan; "free" has none. */
+  private static Story plannedAndFree(IScheduler fallback) {
+    Story story = new Story(2, 2).fallback(fallback).topology("planned", 4, 4);
+    story.running("planned", "sup-0:6700", "1-4");
+    story.publish(story.plan("planned", "p-1", "sup-0:6700=1-4"));
+    story.round();
+    assertEquals("applied/OK", story.state("planned"));
+    story.controllerUp(false);
+    return story.topology("free", 2, 2);
+  }
+
+  private static void assertUntouched(Story story) {
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4)), story.placement("planned"));
+    assertEquals("applied/OK", story.state("planned"));
+  }
+
+  @ParameterizedTest
+  @ValueSource(classes = {DefaultScheduler.class, ResourceAwareScheduler.class})
+  void placesItsTopologiesAndLeavesAPlannedOneThatHasFewerWorkersThanItWants(
+      Class<? extends IScheduler> type) throws Exception {
+    IScheduler scheduler = type.getConstructor().newInstance();
+    Story story = plannedAndFree(scheduler);
+    try {
+      story.round();
+
+      story.assertNobodyLost();
+      assertUntouched(story);
+      assertEquals("fallback/NO_PLAN", story.state("free"));
+    } finally {
+      scheduler.cleanup();
+    }
+  }
+
+  @Test
+  void theResourceAwareSchedulerEvictsOnlyTopologiesWithoutAPlan() {
+    ResourceAwareScheduler scheduler = new ResourceAwareScheduler();
+    Story story = new Story(1, 4).fallback(scheduler).cpuPerSupervisor(40);
+    for (String id : List.of("planned", "humble")) {
+      story.topologyConf(id, Config.TOPOLOGY_PRIORITY, 99).topology(id, 1, 2);
+    }
+    story.running("planned", "sup-0:6700", "1-2").running("humble", "sup-0:6701", "1-2");
+    story.publish(story.plan("planned", "p-1", "sup-0:6700=1-2"));
+    story.round();
+    story.topologyConf("proud", Config.TOPOLOGY_PRIORITY, 0).topology("proud", 1, 2);
+    story.controllerUp(false);
+    try {
+      story.round();
+
+      assertEquals(Map.of("sup-0:6700", Set.of(1, 2)), story.placement("planned"));
+      assertEquals(Map.of(), story.placement("humble"), "evicted, as that scheduler does");
+      assertEquals(1, story.placement("proud").size());
+      assertTrue(story.ui("proud").startsWith("Running - "), story.ui("proud"));
+    } finally {
+      scheduler.cleanup();
+    }
+  }
+
+  @Test
+  void aFallbackThatThrowsChangesNothing() {
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  for (TopologyDetails t : topologies.getTopologies()) {
+                    cluster.assign(cluster.getAvailableSlots().get(0), t.getId(), t.getExecutors());
+                  }
+                  throw new IllegalStateException("as it happens");
+                }));
+
+    story.round();
+
+    assertUntouched(story);
+    assertEquals(Map.of(), story.placement("free"));
+    assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
+    assertTrue(story.status("free").text().contains("as it happens"), story.status("free").text());
+  }
+
+  @Test
+  void aFallbackThatFreesEverySlotHarmsOnlyItsOwn() {
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  cluster.freeSlots(new ArrayList<>(cluster.getUsedSlots()));
+                  for (TopologyDetails t : topologies.getTopologies()) {
+                    cluster.assign(Story.slot("sup-1:6700"), t.getId(), t.getExecutors());
+                  }
+                }));
+
+    story.round();
+
+    assertUntouched(story);
+    assertEquals(Map.of("sup-1:6700", Set.of(1, 2)), story.placement("free"));
+  }
+
+  @Test
+  void aFallbackThatPlacesATopologyOnAPlannedOnesSlotIsNotHeard() {
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  cluster.setAssignments(Map.of(), false);
+                  for (TopologyDetails t : topologies.getTopologies()) {
+                    cluster.assign(Story.slot("sup-0:6700"), t.getId(), t.getExecutors());
+                  }
+                }));
+
+    story.round();
+
+    assertUntouched(story);
+    assertEquals(Map.of(), story.placement("free"));
+    assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
+  }
+
+  @Test
+  void theFallbackSeesOnlyItsTopologies() {
+    List<Set<String>> seen = new ArrayList<>();
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  seen.add(Set.copyOf(topologies.getAllIds()));
+                  seen.add(Set.copyOf(cluster.getTopologies().getAllIds()));
+                  Set<String> needy = new HashSet<>();
+                  cluster.needsSchedulingTopologies().forEach(t -> needy.add(t.getId()));
+                  seen.add(needy);
+                }));
+
+    story.round();
+
+    assertEquals(List.of(Set.of("free"), Set.of("free"), Set.of("free")), seen);
+  }
+
+  @Test
+  void anUnknownFallbackIsReplacedByStormsDefault() {
+    Fallback fallback = Fallback.load("no.such.Scheduler", Map.of(), new StormMetricsRegistry());
+    assertEquals(DefaultScheduler.class.getName(), fallback.name());
+  }
+}

@@ -1,0 +1,81 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** While an operator has paused a topology or turned it off. */
+class HeldTest {
+
+  @Test
+  void whilePausedNewPlansWaitAndTheAppliedOneStays() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.pause("_all");
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    story.publish(story.plan("t", "p-2", "sup-0:6700=1-4"));
+    story.round();
+
+    assertEquals("waiting/PAUSED", story.state("t"));
+    assertEquals("p-2", story.status("t").planId());
+    assertEquals("p-1", story.status("t").inForcePlanId());
+    assertEquals(before, story.placement("t"));
+
+    story.resume("_all");
+    story.round();
+    assertEquals("moving/OK", story.state("t"));
+  }
+
+  @Test
+  void whileOffATopologyWithoutAPlanIsTheFallbacks() {
+    Story story = new Story(2, 4).topology("t", 2, 4).running("t", "sup-0:6700", "1-2");
+    story.turnOff(Story.name("t"));
+
+    story.round();
+
+    assertEquals("fallback/MODE_OFF", story.state("t"));
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void whilePausedLostExecutorsArePlacedAndTheRestStays() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+    story.pause(Story.name("t"));
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+
+    story.round();
+
+    assertEquals("sup-1:6700", story.slotOf("t", "3-4"));
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void rebalanceWhilePausedIsTheFallbacks() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1", "sup-1:6700=2-4"));
+    story.round();
+    story.round();
+    story.pause(Story.name("t"));
+
+    story.rebalance("t", 2, 4);
+    story.round();
+
+    assertEquals("fallback/PAUSED", story.state("t"));
+    story.assertNobodyLost();
+    story.resume(Story.name("t"));
+    Map<String, Set<Integer>> before = story.placement("t");
+    story.round();
+    assertEquals(before, story.placement("t"), "what the user did is not undone");
+  }
+}

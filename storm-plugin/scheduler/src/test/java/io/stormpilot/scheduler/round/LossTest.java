@@ -1,0 +1,148 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.scheduler.state.PilotConfig;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** What happens to executors whose worker or supervisor is lost. */
+class LossTest {
+
+  @Test
+  void aLostSupervisorsWorkersGoToFreeSlotsAndTheRestStaysStill() {
+    Story story = new Story(4, 2).topology("t", 4, 8);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-1:6701=5-6", "sup-2:6700=7-8"};
+    for (String worker : workers) {
+      story.running("t", worker.split("=")[0], worker.split("=")[1]);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+
+    story.removeSupervisor("sup-1");
+    story.round();
+    assertEquals("applied/OK", story.state("t"), "its executors are still heard of");
+    story.loseExecutorsOn("sup-1");
+    story.round();
+
+    assertEquals("sup-0:6700", story.slotOf("t", "1-2"));
+    assertEquals("sup-2:6700", story.slotOf("t", "7-8"));
+    assertTrue(story.slotOf("t", "3-4").startsWith("sup-3:"), "the emptiest supervisor");
+    story.slotOf("t", "5-6");
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+    Map<String, Set<Integer>> repaired = story.placement("t");
+
+    story.supervisor("sup-1", 2);
+    story.round();
+
+    assertEquals(repaired, story.placement("t"), "coming back restarts nobody");
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+
+    story.publish(story.plan("t", "p-2", workers));
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("t"), "the controller's next plan");
+  }
+
+  @Test
+  void aSupervisorThatLostAllItsWorkersAtOnceIsNotTrustedThoughNimbusStillBelievesInIt() {
+    Story story = new Story(3, 3).topology("t", 3, 6);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-1:6701=5-6"};
+    for (String worker : workers) {
+      story.running("t", worker.split("=")[0], worker.split("=")[1]);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+
+    story.loseExecutorsOn("sup-1");
+    story.round();
+
+    assertTrue(story.slotOf("t", "3-4").startsWith("sup-2:"));
+    assertTrue(!story.slotOf("t", "5-6").startsWith("sup-1:"));
+    assertEquals("sup-0:6700", story.slotOf("t", "1-2"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void aSilentSupervisorIsBetterThanNone() {
+    Story story = new Story(1, 4).topology("t", 2, 4);
+    story.running("t", "sup-0:6700", "1-2").running("t", "sup-0:6701", "3-4");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-0:6701=3-4"));
+    story.round();
+
+    story.loseWorker("sup-0:6700");
+    story.loseWorker("sup-0:6701");
+    story.round();
+
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void aLostWorkerGoesToAnotherPortOfItsSupervisorAndThePlanStaysApplied() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.loseWorker("sup-0:6700");
+
+    story.round();
+
+    assertEquals("sup-0:6701", story.slotOf("t", "1-2"));
+    assertEquals("moving/OK", story.state("t"));
+    story.showPort("sup-0", 6700);
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void joinsALivingWorkerOnlyWhenNoSlotIsFree() {
+    Story story = new Story(2, 1).topology("t", 2, 5);
+    story.running("t", "sup-0:6700", "1-3").running("t", "sup-1:6700", "4-5");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-3", "sup-1:6700=4-5"));
+    story.round();
+    story.removeSupervisor("sup-1");
+    story.loseExecutorsOn("sup-1");
+
+    story.round();
+
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4, 5)), story.placement("t"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void saysWhenThereIsNoPlaceAtAllAndPlacesThemLater() {
+    Story story = new Story(1, 2).topology("t", 1, 2).running("t", "sup-0:6700", "1-2");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2"));
+    story.round();
+    story.removeSupervisor("sup-0");
+    story.loseExecutorsOn("sup-0");
+
+    story.round();
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+
+    story.supervisor("sup-7", 1);
+    story.round();
+    assertEquals(Map.of("sup-7:6700", Set.of(1, 2)), story.placement("t"));
+  }
+
+  @Test
+  void stopsAMoveWhoseSupervisorVanishes() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    assertEquals("moving/MOVE_LIMIT", story.state("t"));
+    assertEquals("sup-2:6700", story.slotOf("t", "1-2"));
+    story.removeSupervisor("sup-2");
+
+    story.round();
+
+    assertEquals("sup-1:6700", story.slotOf("t", "3-4"));
+    assertEquals("degraded/SUPERVISOR_GONE", story.state("t"));
+    story.loseExecutorsOn("sup-2");
+    story.round();
+    assertEquals("sup-1:6700", story.slotOf("t", "3-4"));
+    story.assertNobodyLost();
+  }
+}

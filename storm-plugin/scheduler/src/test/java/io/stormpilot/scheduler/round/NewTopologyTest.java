@@ -1,0 +1,75 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** A new topology and its first plan. */
+class NewTopologyTest {
+
+  @Test
+  void aNewTopologyWaitsForItsFirstPlan() {
+    Story story = new Story(2, 4).topology("t", 2, 4);
+
+    story.round();
+
+    assertEquals(Map.of(), story.placement("t"));
+    assertEquals("waiting/WAITING_FOR_PLAN", story.state("t"));
+
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-3", "sup-0:6701=4"));
+    story.round();
+
+    assertEquals(
+        Map.of("sup-0:6700", Set.of(1, 2, 3), "sup-0:6701", Set.of(4)), story.placement("t"));
+    assertEquals("moving/OK", story.state("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void aNewTopologyGoesToTheFallbackWhenNoPlanComes() {
+    Story story = new Story(2, 4).topology("t", 2, 4);
+    story.round();
+
+    story.round();
+
+    assertEquals("fallback/NO_PLAN", story.state("t"));
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void aNewTopologyDoesNotWaitWithoutAControllerNorWhenPausedNorOff() {
+    Story story = new Story(3, 4).topology("a", 1, 1).topology("b", 1, 1).topology("c", 1, 1);
+    story.pause(Story.name("a"));
+    story.turnOff(Story.name("b"));
+    story.controllerUp(true);
+
+    story.round();
+
+    assertEquals("fallback/PAUSED", story.state("a"));
+    assertEquals("fallback/MODE_OFF", story.state("b"));
+    assertEquals("waiting/WAITING_FOR_PLAN", story.state("c"));
+
+    Story alone = new Story(1, 1).topology("t", 1, 1);
+    alone.controllerUp(false);
+    alone.round();
+    assertEquals("fallback/NO_PLAN", alone.state("t"));
+    alone.assertNobodyLost();
+  }
+
+  @Test
+  void aNewTopologyDoesNotWaitAfterItsPlanWasRejected() {
+    Story story = new Story(1, 4).topology("t", 1, 2);
+    story.publish("t", new PlanEntry("p-1", null, null, new Rejection(Reason.MALFORMED, "?")));
+
+    story.round();
+
+    assertEquals("rejected/MALFORMED", story.state("t"));
+    story.assertNobodyLost();
+  }
+}

@@ -1,0 +1,79 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** {@code storm rebalance} keeps working as users know it. */
+class RebalanceTest {
+
+  @Test
+  void rebalanceWithoutChangesKeepsTheWorkersInTheirSlots() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
+    story.round();
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.rebalance("t", 2, 4);
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("moving/OK", story.state("t"));
+    assertEquals(0, story.status("t").movedWorkers(), "they run on");
+    assertEquals("sup-1:6700", story.slotOf("t", "3-4"), "its port of before, not the plan's");
+  }
+
+  @Test
+  void rebalanceToAnotherNumberOfWorkersSetsThePlanAside() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+
+    story.rebalance("t", 4, 4);
+    story.round();
+
+    assertEquals(4, story.placement("t").size());
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+    story.round();
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"), "not applied again later either");
+
+    story.publish(story.plan("t", "p-2", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("t"), "a plan made after that counts");
+  }
+
+  @Test
+  void rejectsAPlanThatWasMadeBeforeTheUserChangedTheNumberOfWorkers() {
+    Story story = Story.twoWorkers();
+    story.round();
+    var plan = story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.rebalance("t", 4, 4);
+    story.round();
+
+    story.publish(plan);
+    story.round();
+
+    assertEquals("rejected/WORKERS_CHANGED", story.state("t"));
+    assertEquals(4, story.placement("t").size());
+  }
+
+  @Test
+  void rebalanceToOtherParallelismSetsThePlanAside() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.round();
+
+    story.rebalance("t", 2, 6);
+    story.round();
+
+    assertEquals("fallback/EXECUTORS_CHANGED", story.state("t"));
+    story.assertNobodyLost();
+  }
+}

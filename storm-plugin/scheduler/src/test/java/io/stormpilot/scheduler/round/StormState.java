@@ -1,0 +1,132 @@
+package io.stormpilot.scheduler.round;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import org.apache.storm.Config;
+import org.apache.storm.Constants;
+import org.apache.storm.daemon.nimbus.Nimbus;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SchedulerAssignmentImpl;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
+import org.apache.storm.testing.TestWordCounter;
+import org.apache.storm.testing.TestWordSpout;
+import org.apache.storm.topology.TopologyBuilder;
+import org.apache.storm.utils.Utils;
+
+/** What Nimbus keeps between rounds, and Storm's own {@code Cluster} made of it. */
+final class StormState {
+
+  private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
+
+  private static final StormTopology TOPOLOGY = topology();
+
+  final Map<String, Object> conf = new HashMap<>(DEFAULTS);
+  final Map<String, Set<Integer>> ports = new TreeMap<>();
+  final Map<String, Integer> executors = new TreeMap<>();
+  final Map<String, Integer> workers = new TreeMap<>();
+  final Map<String, Integer> launchedSecs = new TreeMap<>();
+  final Map<String, Map<String, Object>> topologyConfs = new HashMap<>();
+  final Map<String, SchedulerAssignment> assignments = new HashMap<>();
+  final Map<String, String> uiStatuses = new HashMap<>();
+  final Set<String> blacklistedHosts = new HashSet<>();
+  double cpuPerSupervisor = 400;
+
+  /** Nimbus drops the executors of these slots from every assignment. */
+  void drop(Predicate<WorkerSlot> lost) {
+    assignments.replaceAll(
+        (id, assignment) -> {
+          Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
+          alive.values().removeIf(lost);
+          return new SchedulerAssignmentImpl(id, alive, null, null);
+        });
+  }
+
+  /** What stays of a round. */
+  void keep(Cluster scheduled) {
+    assignments.clear();
+    assignments.putAll(scheduled.getAssignments());
+    uiStatuses.clear();
+    uiStatuses.putAll(scheduled.getStatusMap());
+  }
+
+  /** The cluster as Nimbus would hand it over now. */
+  Cluster cluster() {
+    Map<String, SupervisorDetails> supervisors = new HashMap<>();
+    ports.forEach(
+        (id, portSet) ->
+            supervisors.put(
+                id,
+                new SupervisorDetails(
+                    id,
+                    Story.host(id),
+                    Map.of("site", "east"),
+                    portSet,
+                    Map.of(
+                        Constants.COMMON_CPU_RESOURCE_NAME,
+                        cpuPerSupervisor,
+                        Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME,
+                        8192.0))));
+    Map<String, TopologyDetails> details = new HashMap<>();
+    workers.keySet().forEach(id -> details.put(id, details(id)));
+    Cluster made =
+        new Cluster(
+            new Nimbus.StandaloneINimbus(),
+            new ResourceMetrics(new StormMetricsRegistry()),
+            supervisors,
+            assignments,
+            new Topologies(details),
+            conf);
+    made.setBlacklistedHosts(blacklistedHosts);
+    made.setStatusMap(new HashMap<>(uiStatuses));
+    return made;
+  }
+
+  private static StormTopology topology() {
+    TopologyBuilder builder = new TopologyBuilder();
+    builder.setSpout("source", new TestWordSpout(true), 1);
+    builder.setBolt("count", new TestWordCounter(), 1).shuffleGrouping("source");
+    return builder.createTopology();
+  }
+
+  TopologyDetails details(String id) {
+    int count = executors.get(id);
+    Map<ExecutorDetails, String> components = new HashMap<>();
+    for (int task = 1; task <= count; task++) {
+      components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");
+    }
+    Map<String, Object> topologyConf = new HashMap<>(conf);
+    topologyConf.put(Config.TOPOLOGY_NAME, Story.name(id));
+    topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
+    return new TopologyDetails(
+        id, topologyConf, TOPOLOGY, workers.get(id), components, launchedSecs.get(id), "ops");
+  }
+
+  /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */
+  Map<String, Set<Integer>> placement(String topology) {
+    Map<String, Set<Integer>> placement = new TreeMap<>();
+    SchedulerAssignment assignment = assignments.get(topology);
+    if (assignment != null) {
+      assignment
+          .getExecutorToSlot()
+          .forEach(
+              (e, slot) ->
+                  placement
+                      .computeIfAbsent(slot.getId(), s -> new TreeSet<>())
+                      .add(e.getStartTask()));
+    }
+    return placement;
+  }
+}

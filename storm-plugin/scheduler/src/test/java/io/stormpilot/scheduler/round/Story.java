@@ -1,0 +1,390 @@
+package io.stormpilot.scheduler.round;
+
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.PlannedWorker;
+import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.View;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.storm.DaemonConfig;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SchedulerAssignmentImpl;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * A cluster told round by round: what Nimbus keeps between rounds (supervisors, assignments, the
+ * UI's sentences) is kept here, and every round runs on Storm's own {@code Cluster} made of it.
+ * Supervisors are {@code sup-0}..., ports {@code 6700}..., executors have one task each, 1 being
+ * the spout. Ten seconds pass between rounds.
+ */
+public final class Story {
+
+  private static final long STEP_MS = 10_000;
+
+  private final StormState storm = new StormState();
+  private final Map<String, PlanEntry> plans = new HashMap<>();
+  private final Map<String, Status> written = new HashMap<>();
+  private final Set<String> paused = new HashSet<>();
+  private final Set<String> off = new HashSet<>();
+  private final StatusBoard board = new StatusBoard();
+  private final Map<String, Placement> snapshots = new HashMap<>();
+  private Map<String, Status> statuses = Map.of();
+  private boolean loaded = true;
+  private boolean failedOver;
+  private boolean controllerUp = true;
+  private long epoch;
+  private IScheduler fallbackScheduler = new DefaultScheduler();
+  private Fallback fallback;
+  private Memory memory;
+  private long now = 1_763_690_000_000L;
+
+  /** A cluster of so many supervisors with so many ports each, 10 s after Nimbus started. */
+  public Story(int supervisors, int portsEach) {
+    storm.conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10);
+    for (int i = 0; i < supervisors; i++) {
+      supervisor("sup-" + i, portsEach);
+    }
+  }
+
+  /**
+   * Topology "t" with executors 1-2 in sup-0:6700 and 3-4 in sup-1:6700 of three supervisors with
+   * four ports.
+   */
+  public static Story twoWorkers() {
+    Story story = new Story(3, 4).topology("t", 2, 4);
+    return story.running("t", "sup-0:6700", "1-2").running("t", "sup-1:6700", "3-4");
+  }
+
+  /** A value of storm.yaml. */
+  public Story with(String key, Object value) {
+    storm.conf.put(key, value);
+    return this;
+  }
+
+  public Story fallback(IScheduler scheduler) {
+    fallbackScheduler = scheduler;
+    return this;
+  }
+
+  public Story cpuPerSupervisor(double points) {
+    storm.cpuPerSupervisor = points;
+    return this;
+  }
+
+  public Story supervisor(String id, int portCount) {
+    storm.ports.put(
+        id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
+    return this;
+  }
+
+  public void hidePort(String supervisor, int port) {
+    storm.ports.get(supervisor).remove(port);
+  }
+
+  public void showPort(String supervisor, int port) {
+    storm.ports.get(supervisor).add(port);
+  }
+
+  /** The supervisor is gone; its executors time out later, see {@link #loseExecutorsOn}. */
+  public void removeSupervisor(String id) {
+    storm.ports.remove(id);
+  }
+
+  /** What Nimbus does when executors have not been heard of: it drops them from the assignment. */
+  public void loseExecutorsOn(String supervisor) {
+    storm.drop(slot -> slot.getNodeId().equals(supervisor));
+  }
+
+  /**
+   * A worker process died and does not come back: Nimbus drops its executors and hides its port for
+   * a round.
+   */
+  public void loseWorker(String slotId) {
+    WorkerSlot lost = slot(slotId);
+    storm.drop(lost::equals);
+    hidePort(lost.getNodeId(), lost.getPort());
+  }
+
+  public void blacklist(String supervisor) {
+    storm.blacklistedHosts.add(host(supervisor));
+  }
+
+  public void unblacklist(String supervisor) {
+    storm.blacklistedHosts.remove(host(supervisor));
+  }
+
+  public static String host(String supervisor) {
+    return "host-of-" + supervisor;
+  }
+
+  /** A topology that was launched just now. */
+  public Story topology(String id, int workerCount, int executorCount) {
+    storm.workers.put(id, workerCount);
+    storm.executors.put(id, executorCount);
+    storm.launchedSecs.put(id, (int) (now / 1000));
+    return this;
+  }
+
+  /** A value of the topology's own configuration. */
+  public Story topologyConf(String id, String key, Object value) {
+    storm.topologyConfs.computeIfAbsent(id, t -> new HashMap<>()).put(key, value);
+    return this;
+  }
+
+  public void kill(String id) {
+    storm.workers.remove(id);
+    storm.executors.remove(id);
+    storm.assignments.remove(id);
+  }
+
+  /** {@code storm rebalance}: the round sees no assignment, and perhaps other numbers. */
+  public void rebalance(String id, int workerCount, int executorCount) {
+    storm.workers.put(id, workerCount);
+    storm.executors.put(id, executorCount);
+    storm.assignments.remove(id);
+  }
+
+  /** Have executors run in a slot; {@code tasks} as "1-3,5". */
+  public Story running(String topology, String slotId, String tasks) {
+    Map<ExecutorDetails, WorkerSlot> all = new HashMap<>();
+    SchedulerAssignment before = storm.assignments.get(topology);
+    if (before != null) {
+      all.putAll(before.getExecutorToSlot());
+    }
+    executors(tasks).forEach(e -> all.put(e, slot(slotId)));
+    storm.assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
+    return this;
+  }
+
+  /** A plan of one worker per {@code "slot=tasks"}, in a plan set of its own. */
+  public Plan plan(String topology, String planId, String... workerTexts) {
+    return plan(topology, planId, "r-of-" + planId, Set.of(topology), workerTexts);
+  }
+
+  /** A plan of a plan set with these members. */
+  public Plan plan(
+      String topology, String planId, String planSet, Set<String> members, String... workerTexts) {
+    List<PlannedWorker> planned = new ArrayList<>();
+    Map<WorkerSlot, Set<ExecutorDetails>> placement = new LinkedHashMap<>();
+    Set<ExecutorDetails> all = new HashSet<>();
+    for (String text : workerTexts) {
+      String[] parts = text.split("=");
+      Set<ExecutorDetails> set = executors(parts[1]);
+      planned.add(new PlannedWorker(slot(parts[0]), set));
+      placement.put(slot(parts[0]), set);
+      all.addAll(set);
+    }
+    Set<String> withSelf = new LinkedHashSet<>(members);
+    withSelf.add(topology);
+    String checksum = Plan.checksum(topology, planId, planSet, epoch, placement);
+    return new Plan(planId, planSet, topology, epoch, now, withSelf, planned, all, checksum);
+  }
+
+  /** The controller writes a plan. */
+  public Story publish(Plan plan) {
+    return publish(plan.topologyId(), new PlanEntry(plan.planId(), plan.planSet(), plan, null));
+  }
+
+  public Story publish(String topology, PlanEntry entry) {
+    plans.put(topology, entry);
+    return this;
+  }
+
+  public void removePlan(String topology) {
+    plans.remove(topology);
+  }
+
+  public void epoch(long newest) {
+    epoch = newest;
+  }
+
+  public void pause(String name) {
+    paused.add(name);
+  }
+
+  public void resume(String name) {
+    paused.remove(name);
+  }
+
+  public void turnOff(String name) {
+    off.add(name);
+  }
+
+  public void controllerUp(boolean up) {
+    controllerUp = up;
+  }
+
+  /** ZooKeeper cannot be read (false), or can. */
+  public void loaded(boolean isLoaded) {
+    loaded = isLoaded;
+  }
+
+  /** Another Nimbus leads from now on: it knows what is in ZooKeeper, and nothing else. */
+  public void failOver() {
+    memory = null;
+    failedOver = true;
+    board.forget();
+  }
+
+  public void pass(long millis) {
+    now += millis;
+  }
+
+  public long now() {
+    return now;
+  }
+
+  public Map<String, Object> conf() {
+    return storm.conf;
+  }
+
+  /** One round, ten seconds after the last. */
+  public RoundOutcome round() {
+    now += STEP_MS;
+    PilotConfig config = PilotConfig.of(storm.conf);
+    if (memory == null) {
+      memory = new Memory(config.portRestMs());
+      if (failedOver) {
+        memory.takeOver(now);
+      }
+    }
+    if (fallback == null) {
+      fallbackScheduler.prepare(storm.conf, new StormMetricsRegistry());
+      fallback = new Fallback(fallbackScheduler);
+    }
+    Cluster cluster = storm.cluster();
+    View view =
+        loaded
+            ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots)
+            : View.UNKNOWN;
+    RoundOutcome round =
+        new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
+    List<Status> said = round.statuses();
+    StatusBoard.show(said, cluster);
+    for (Status status : board.news(said, written, now)) {
+      written.put(status.topologyId(), status);
+    }
+    round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
+    statuses = said.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
+    storm.keep(cluster);
+    return round;
+  }
+
+  /** What Nimbus keeps of a round that somebody else ran on {@link #cluster()}. */
+  public void keep(Cluster scheduled) {
+    storm.keep(scheduled);
+  }
+
+  /** The cluster as Nimbus would hand it over now. */
+  public Cluster cluster() {
+    return storm.cluster();
+  }
+
+  public TopologyDetails details(String id) {
+    return storm.details(id);
+  }
+
+  public static String name(String id) {
+    return "name-of-" + id;
+  }
+
+  /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */
+  public Map<String, Set<Integer>> placement(String topology) {
+    return storm.placement(topology);
+  }
+
+  /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
+  public String slotOf(String topology, String tasks) {
+    Set<Integer> wanted =
+        executors(tasks).stream().map(ExecutorDetails::getStartTask).collect(Collectors.toSet());
+    return placement(topology).entrySet().stream()
+        .filter(worker -> worker.getValue().equals(wanted))
+        .map(Map.Entry::getKey)
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new AssertionError(
+                    "no worker of "
+                        + topology
+                        + " has exactly "
+                        + tasks
+                        + ": "
+                        + placement(topology)));
+  }
+
+  /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */
+  public void assertNobodyLost() {
+    Set<String> slots = new HashSet<>();
+    storm.executors.forEach(
+        (id, count) -> {
+          Collection<Set<Integer>> sets = placement(id).values();
+          Set<Integer> tasks = new TreeSet<>();
+          sets.forEach(tasks::addAll);
+          if (tasks.size() != count || sets.stream().mapToInt(Set::size).sum() != count) {
+            throw new AssertionError(id + " lost or doubled executors: " + placement(id));
+          }
+          for (String slot : placement(id).keySet()) {
+            if (!slots.add(slot)) {
+              throw new AssertionError(slot + " has two topologies");
+            }
+          }
+        });
+  }
+
+  /** The status that the last round gave a topology. */
+  public Status status(String topology) {
+    return statuses.get(topology);
+  }
+
+  /** "applied/OK". */
+  public String state(String topology) {
+    Status status = status(topology);
+    return status == null ? "nothing" : status.state().word() + "/" + status.code();
+  }
+
+  /** What stands in ZooKeeper. */
+  public Status written(String topology) {
+    return written.get(topology);
+  }
+
+  public String ui(String topology) {
+    return storm.uiStatuses.get(topology);
+  }
+
+  public static WorkerSlot slot(String id) {
+    int colon = id.lastIndexOf(':');
+    return new WorkerSlot(id.substring(0, colon), Integer.parseInt(id.substring(colon + 1)));
+  }
+
+  /** Executors of one task each; {@code "1-3,5"} are four. */
+  public static Set<ExecutorDetails> executors(String tasks) {
+    return Arrays.stream(tasks.split(","))
+        .map(range -> range.split("-"))
+        .flatMap(
+            ends ->
+                IntStream.rangeClosed(
+                        Integer.parseInt(ends[0]), Integer.parseInt(ends[ends.length - 1]))
+                    .mapToObj(task -> new ExecutorDetails(task, task)))
+        .collect(Collectors.toSet());
+  }
+}

@@ -1,0 +1,279 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import static io.stormpilot.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.round.Story;
+import io.stormpilot.scheduler.state.ClusterSnapshot;
+import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.TopologySnapshot;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.storm.Config;
+import org.apache.storm.cluster.ClusterUtils;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Writing to a real ZooKeeper in the background, also when that goes away. */
+class OutboxTest {
+
+  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Paths PATHS = new Paths("/stormpilot");
+
+  private TestZookeeper zookeeper;
+  private CuratorFramework zk;
+  private ZnodeStore store;
+  private Outbox outbox;
+
+  @BeforeEach
+  void start() throws Exception {
+    zookeeper = new TestZookeeper();
+    zk = zookeeper.client();
+    store = new ZnodeStore(zk);
+    outbox = new Outbox(store, 600_000);
+    outbox.start();
+    outbox.leading();
+  }
+
+  @AfterEach
+  void stop() throws Exception {
+    outbox.close();
+    zk.close();
+    zookeeper.close();
+  }
+
+  private static JsonObject message(int n) {
+    JsonObject message = new JsonObject();
+    message.addProperty("schema", 1);
+    message.addProperty("n", n);
+    return message;
+  }
+
+  private Integer read(String path) throws Exception {
+    byte[] data = store.read(path);
+    return data == null ? null : Payload.decode(data).get("n").getAsInt();
+  }
+
+  private void offer(String path, int n) {
+    outbox.offer(path, s -> s.write(path, message(n)));
+  }
+
+  @Test
+  void theNewestJobForAPathTakesThePlaceOfTheOlder() throws Exception {
+    CountDownLatch started = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    int[] runs = new int[1];
+    outbox.offer(
+        "/slow",
+        s -> {
+          started.countDown();
+          goOn.await(60, TimeUnit.SECONDS);
+        });
+    started.await(60, TimeUnit.SECONDS);
+    for (int i = 0; i < 100; i++) {
+      int n = i;
+      outbox.offer(
+          "/a/b",
+          s -> {
+            runs[0]++;
+            s.write("/a/b", message(n));
+          });
+    }
+    goOn.countDown();
+
+    assertTrue(outbox.flush(60_000));
+
+    assertEquals(99, read("/a/b"));
+    assertEquals(1, runs[0]);
+  }
+
+  @Test
+  void triesAgainUntilZookeeperIsBack() throws Exception {
+    offer("/a", 1);
+    assertTrue(outbox.flush(60_000));
+    zookeeper.stop();
+    offer("/a", 2);
+    offer("/b", 3);
+
+    zookeeper.startAgain();
+
+    assertTrue(outbox.flush(120_000));
+    assertEquals(2, read("/a"));
+    assertEquals(3, read("/b"));
+  }
+
+  @Test
+  void aMessageThatIsTooLargeOrAJobThatFailsDoesNotHoldUpOthers() throws Exception {
+    JsonObject large = message(1);
+    StringBuilder noise = new StringBuilder();
+    Random random = new Random(1);
+    while (noise.length() < 3_000_000) {
+      noise.append(Integer.toHexString(random.nextInt()));
+    }
+    large.addProperty("noise", noise.toString());
+    outbox.offer("/large", s -> s.write("/large", large));
+    outbox.offer(
+        "/bad",
+        s -> {
+          throw new IllegalStateException("a fault of ours");
+        });
+    offer("/small", 7);
+
+    assertTrue(outbox.flush(60_000));
+
+    assertNull(read("/large"));
+    assertEquals(7, read("/small"));
+  }
+
+  @Test
+  void writesNothingWhenAnotherNimbusMayLead() throws Exception {
+    try (Outbox former = new Outbox(store, 0)) {
+      former.start();
+      former.leading();
+      former.offer("/stale", s -> s.write("/stale", message(1)));
+      assertTrue(former.flush(60_000));
+    }
+    assertNull(read("/stale"));
+  }
+
+  @Test
+  void removesWhatDeadTopologiesLeft() throws Exception {
+    for (String id : List.of("dead", "alive")) {
+      store.write(PATHS.topology(id), message(1));
+      store.write(PATHS.status(id), message(1));
+      store.write(PATHS.plan(id), message(1));
+      store.write(PATHS.load(id) + "/reporter-1", message(1));
+    }
+    Cleaner cleaner = new Cleaner(PATHS);
+
+    cleaner.clean(Set.of("alive"), 0, store);
+    assertNotNull(read(PATHS.topology("dead")), "it may be a round in which Nimbus missed it");
+
+    cleaner.clean(Set.of("alive"), Cleaner.OURS_AFTER_MS, store);
+    assertNull(read(PATHS.topology("dead")));
+    assertNull(read(PATHS.status("dead")));
+    assertNotNull(read(PATHS.plan("dead")));
+
+    cleaner.clean(Set.of("alive"), Cleaner.OTHERS_AFTER_MS, store);
+    assertEquals(List.of("alive"), store.children(PATHS.plans()));
+    assertEquals(List.of("alive"), store.children(PATHS.loads()));
+    assertNotNull(read(PATHS.topology("alive")));
+  }
+
+  @Test
+  void aTopologyThatComesBackInTimeLosesNothing() throws Exception {
+    store.write(PATHS.status("t"), message(1));
+    Cleaner cleaner = new Cleaner(PATHS);
+    cleaner.clean(Set.of(), 0, store);
+    cleaner.clean(Set.of("t"), 8_000, store);
+    cleaner.clean(Set.of(), 16_000, store);
+    assertNotNull(read(PATHS.status("t")));
+  }
+
+  @Test
+  void snapshotsAreWrittenWhenTheyChangedAndVersionsGoOnOverAFailOver() throws Exception {
+    Story story = new Story(1, 2).topology("t", 1, 2);
+    Placement placement =
+        Placement.of(
+            Map.of(
+                new ExecutorDetails(1, 1), Story.slot("sup-0:6700"),
+                new ExecutorDetails(2, 2), Story.slot("sup-0:6700")));
+    TopologySnapshot first = new TopologySnapshot(story.details("t"), placement, 100, true);
+    SnapshotWriter writer = new SnapshotWriter(PATHS, () -> 1_000);
+
+    writer.write(first, store);
+    writer.write(first, store);
+    assertEquals(1, topology().get("version").getAsInt());
+    assertEquals(100, topology().get("assignedSinceMs").getAsLong());
+
+    SnapshotWriter successor = new SnapshotWriter(PATHS, () -> 2_000);
+    successor.write(new TopologySnapshot(story.details("t"), placement, 200, false), store);
+    assertEquals(1, topology().get("version").getAsInt(), "the same, found by a new leader");
+    assertEquals(100, topology().get("assignedSinceMs").getAsLong());
+
+    successor.write(new TopologySnapshot(story.details("t"), Placement.NONE, 300, true), store);
+    assertEquals(2, topology().get("version").getAsInt());
+    assertEquals(300, topology().get("assignedSinceMs").getAsLong());
+    assertEquals(2_000, topology().get("writtenAtMs").getAsLong());
+
+    ClusterSnapshot.Shim shim = new ClusterSnapshot.Shim("0", "2", "h", 1, "F", 1);
+    successor.write(new ClusterSnapshot(shim, List.of()), store);
+    successor.write(new ClusterSnapshot(shim.withEpoch(2), List.of()), store);
+    assertEquals(2, Payload.decode(store.read(PATHS.cluster())).get("version").getAsInt());
+  }
+
+  private JsonObject topology() throws Exception {
+    return Payload.decode(store.read(PATHS.topology("t")));
+  }
+
+  /**
+   * storm.zookeeper.auth.*: what Nimbus's account makes is Nimbus's own, but for a topology's load
+   * reports.
+   */
+  @Test
+  void withAuthenticationNodesHaveStormsAcls() throws Exception {
+    Map<String, Object> conf = zookeeper.conf();
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_SCHEME, "digest");
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_PAYLOAD, "storm:secret");
+    Map<String, Object> topologyConf = zookeeper.conf();
+    topologyConf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_SCHEME, "digest");
+    topologyConf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, "words:pass");
+    CuratorFramework nimbus = TestZookeeper.client(conf);
+    CuratorFramework worker = TestZookeeper.client(topologyConf);
+    try {
+      ZnodeStore nimbuss = new ZnodeStore(nimbus);
+      nimbuss.write(PATHS.status("t"), message(1));
+      nimbuss.make(PATHS.load("t"), ClusterUtils.mkTopoReadWriteAcls(topologyConf));
+
+      for (String path : List.of("/stormpilot", PATHS.base(), PATHS.status("t"))) {
+        assertEquals(1, nimbus.getACL().forPath(path).size(), path);
+        assertEquals("digest", nimbus.getACL().forPath(path).get(0).getId().getScheme(), path);
+        assertEquals(ZooDefs.Perms.ALL, nimbus.getACL().forPath(path).get(0).getPerms(), path);
+      }
+      assertThrows(KeeperException.NoAuthException.class, () -> store.read(PATHS.status("t")));
+      assertThrows(
+          KeeperException.NoAuthException.class,
+          () -> worker.setData().forPath(PATHS.status("t"), new byte[0]));
+      worker.create().forPath(PATHS.load("t") + "/reporter", new byte[] {1});
+      assertArrayEquals(new byte[] {1}, nimbuss.read(PATHS.load("t") + "/reporter"));
+    } finally {
+      nimbus.close();
+      worker.close();
+    }
+  }
+
+  @Test
+  void anAccountThatMayNotWriteIsNotTriedForEver() throws Exception {
+    Map<String, Object> conf = zookeeper.conf();
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_SCHEME, "digest");
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_PAYLOAD, "someone:else");
+    CuratorFramework stranger = TestZookeeper.client(conf);
+    try {
+      new ZnodeStore(stranger).write(PATHS.status("t"), message(1));
+      offer(PATHS.status("t"), 2);
+      eventually("given up", SOON, () -> outbox.flush(100));
+      assertEquals(
+          1, Payload.decode(new ZnodeStore(stranger).read(PATHS.status("t"))).get("n").getAsInt());
+    } finally {
+      stranger.close();
+    }
+  }
+}

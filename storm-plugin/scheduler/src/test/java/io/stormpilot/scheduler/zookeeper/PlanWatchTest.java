@@ -1,0 +1,207 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import static io.stormpilot.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.stormpilot.Contract;
+import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.State;
+import io.stormpilot.scheduler.state.View;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
+import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
+import org.apache.storm.shade.org.apache.zookeeper.data.Id;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** The view of a real ZooKeeper, also when that goes away. */
+class PlanWatchTest {
+
+  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final String ID = "flights-1-1763690000";
+  private static final Paths PATHS = new Paths("/stormpilot");
+
+  private TestZookeeper zookeeper;
+  private CuratorFramework other;
+  private CuratorFramework zk;
+  private PlanWatch watch;
+
+  @BeforeEach
+  void start() throws Exception {
+    zookeeper = new TestZookeeper();
+    other = zookeeper.client();
+    zk = zookeeper.client();
+    watch = new PlanWatch(zk, PATHS);
+    watch.start();
+  }
+
+  @AfterEach
+  void stop() throws Exception {
+    watch.close();
+    zk.close();
+    other.close();
+    zookeeper.close();
+  }
+
+  private void put(String path, byte[] data) throws Exception {
+    if (other.checkExists().forPath(path) == null) {
+      other.create().creatingParentsIfNeeded().forPath(path, data);
+    } else {
+      other.setData().forPath(path, data);
+    }
+  }
+
+  private static byte[] text(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  private void sees(String what, Callable<Boolean> condition) throws Exception {
+    eventually(what, SOON, condition);
+  }
+
+  @Test
+  void anEmptyZookeeperIsAnAnswerToo() throws Exception {
+    assertTrue(watch.refresh(60_000));
+    assertTrue(watch.view().loaded());
+    assertEquals(0, watch.view().plans().size());
+    assertFalse(watch.view().controllerUp());
+  }
+
+  @Test
+  void seesPlansComeChangeAndGo() throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    sees("the plan", () -> watch.view().plans().containsKey(ID));
+    assertNotNull(watch.view().plans().get(ID).plan());
+    assertEquals(7, watch.view().epoch());
+
+    put(PATHS.plan(ID), text("{}"));
+    sees("the change", () -> watch.view().plans().get(ID).plan() == null);
+
+    other.delete().forPath(PATHS.plan(ID));
+    sees("no plan", () -> watch.view().plans().isEmpty());
+    assertEquals(7, watch.view().epoch(), "the newest epoch is not forgotten");
+  }
+
+  @Test
+  void seesWhatOperatorsSetAndWhetherAControllerIsUp() throws Exception {
+    put(PATHS.pauses() + "/_all", Contract.bytes("pause.json"));
+    put(PATHS.modes() + "/flights", text("{\"schema\": 1, \"mode\": \"off\"}"));
+    put(PATHS.modes() + "/words", Contract.bytes("mode.json"));
+    put(PATHS.leader() + "/candidate-1", new byte[0]);
+    sees("a pause", () -> watch.view().paused("whatever"));
+    sees("a mode", () -> watch.view().off().equals(Set.of("flights")));
+    sees("a controller", () -> watch.view().controllerUp());
+
+    other.delete().forPath(PATHS.pauses() + "/_all");
+    put(PATHS.modes() + "/flights", Contract.bytes("mode.json"));
+    other.delete().forPath(PATHS.leader() + "/candidate-1");
+    sees("no pause", () -> !watch.view().paused("whatever"));
+    sees("another mode", () -> !watch.view().off("flights"));
+    sees("no controller", () -> !watch.view().controllerUp());
+  }
+
+  @Test
+  void theEpochGrowsAndNeverGoesBack() throws Exception {
+    put(PATHS.epoch(), text("12"));
+    sees("the epoch", () -> watch.view().epoch() == 12);
+    put(PATHS.epoch(), text("3"));
+    put(PATHS.pauses() + "/after", new byte[0]);
+    sees("what was written later", () -> watch.view().paused("after"));
+    assertEquals(12, watch.view().epoch());
+    put(PATHS.epoch(), text("many"));
+    put(PATHS.pauses() + "/later", new byte[0]);
+    sees("that garbage did no harm", () -> watch.view().paused("later"));
+    assertEquals(12, watch.view().epoch());
+  }
+
+  @Test
+  void aRefreshReadsTheStatusesOfEarlierLeaders() throws Exception {
+    put(PATHS.status(ID), Contract.bytes("status.json"));
+    put(PATHS.status("garbled"), text("?"));
+
+    assertTrue(watch.refresh(60_000));
+
+    assertEquals(Set.of(ID), watch.view().statuses().keySet());
+    assertEquals(State.REJECTED, watch.view().statuses().get(ID).state());
+  }
+
+  @Test
+  void anUnreadablePlanSpoilsOnlyItself() throws Exception {
+    List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.READ, new Id("ip", "10.9.8.7")));
+    other
+        .create()
+        .creatingParentsIfNeeded()
+        .withACL(nobody)
+        .forPath(PATHS.plan("locked"), text("x"));
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+
+    sees("both", () -> watch.view().plans().size() == 2);
+
+    assertNotNull(watch.view().plans().get(ID).plan());
+    assertEquals(Reason.MALFORMED, watch.view().plans().get("locked").rejection().reason());
+  }
+
+  @Test
+  void keepsTheViewWhileZookeeperIsAwayAndCatchesUpAfterwards() throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    sees("the plan", () -> watch.view().plans().containsKey(ID));
+    View before = watch.view();
+
+    zookeeper.stop();
+    assertFalse(watch.refresh(200), "nothing can be read in time");
+    assertFalse(watch.refreshed());
+    assertEquals(before, watch.view());
+
+    zookeeper.startAgain();
+    sees("the refresh is answered late", () -> watch.refreshed());
+    put(PATHS.plan("new"), text("{}"));
+    sees("a plan written afterwards", () -> watch.view().plans().containsKey("new"));
+    assertEquals(before.plans().get(ID).plan(), watch.view().plans().get(ID).plan());
+  }
+
+  @Test
+  void anExpiredSessionIsReplacedAndEverythingReadAgain() throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    sees("the plan", () -> watch.view().plans().containsKey(ID));
+    long session = zk.getZookeeperClient().getZooKeeper().getSessionId();
+
+    zk.getZookeeperClient().getZooKeeper().getTestable().injectSessionExpiration();
+    sees(
+        "a new session",
+        () -> {
+          long now = zk.getZookeeperClient().getZooKeeper().getSessionId();
+          return now != 0 && now != session;
+        });
+    assertTrue(watch.view().plans().containsKey(ID));
+
+    other.delete().forPath(PATHS.plan(ID));
+    sees("what happens in the new session", () -> watch.view().plans().isEmpty());
+  }
+
+  @Test
+  void aZookeeperThatIsNotThereYetBlocksNobody() throws Exception {
+    zookeeper.stop();
+    CuratorFramework early = TestZookeeper.client(zookeeper.conf());
+    PlanWatch patient = new PlanWatch(early, PATHS);
+    patient.start();
+    try {
+      assertFalse(patient.view().loaded());
+      assertFalse(patient.refresh(200));
+      zookeeper.startAgain();
+      sees("loaded in the end", () -> patient.view().loaded() && patient.refreshed());
+    } finally {
+      patient.close();
+      early.close();
+    }
+  }
+}

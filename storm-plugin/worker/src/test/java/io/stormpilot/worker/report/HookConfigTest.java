@@ -1,0 +1,34 @@
+package io.stormpilot.worker.report;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+class HookConfigTest {
+
+  @Test
+  void defaults() {
+    assertEquals(new HookConfig(true, 5_000, "/stormpilot"), HookConfig.of(Map.of()));
+  }
+
+  @Test
+  void valuesOfTheTopology() {
+    Map<String, Object> conf =
+        Map.of(
+            "stormpilot.hook",
+            false,
+            "stormpilot.report.secs",
+            0.5,
+            "stormpilot.zookeeper.root",
+            "prod/");
+    assertEquals(new HookConfig(false, 500, "/prod"), HookConfig.of(conf));
+  }
+
+  @Test
+  void valueThatCannotBeUsedIsReplaced() {
+    for (Object wrong : new Object[] {"often", -1, 0, 1e9}) {
+      assertEquals(5_000, HookConfig.of(Map.of("stormpilot.report.secs", wrong)).periodMs());
+    }
+  }
+}

@@ -1,0 +1,324 @@
+"""A real cluster with a topology under a plan of ours, and what must hold there whatever breaks.
+
+Used by the end-to-end tests: they share one cluster, and each leaves it as it found it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kazoo.exceptions import KazooException, NoNodeError
+from waiting import until
+
+from stormpilot.config import LoadSection
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.messages.core import (
+    ClusterSnapshot,
+    ControllerState,
+    PlanMessage,
+    StatusMessage,
+    TopologySnapshot,
+    decode,
+)
+from stormpilot.model.values import Model, Plan, TopologyPlan
+from stormpilot.model.violations import violations
+from stormpilot.nimbus import Nimbus
+from stormpilot.observe.build import build
+from stormpilot.submit import submit_topology
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STORMPILOT = Path(sys.executable).with_name("stormpilot")
+PATHS = Paths()
+ROUND_S = 1
+"""`nimbus.monitor.freq.secs` of the cluster."""
+LOAD_CONSTRAINTS = {"cpu", "memory"}
+"""Constraints of the planner's own, which the plug-in does not know."""
+
+Slot = tuple[str, int]
+
+
+@dataclass
+class Scene:
+    """The cluster, its topology, and the controller that runs now."""
+
+    cluster: LocalCluster
+    folder: Path
+    topology_id: str = ""
+    zookeeper: ZooKeeper = field(init=False)
+    controller: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.zookeeper = ZooKeeper(self.cluster.zookeeper_hosts)
+        self.zookeeper.start()
+        assert self.zookeeper.wait_connected(300)
+
+    @property
+    def config(self) -> Path:
+        """The controller's configuration."""
+        return self.folder / "controller.yaml"
+
+    @property
+    def log(self) -> Path:
+        """The controller's log."""
+        return self.folder / "controller.log"
+
+    def start_controller(self, command: Sequence[str | Path] = ()) -> None:
+        """Start a controller, or another command in its place."""
+        with self.log.open("ab") as log:
+            self.controller = subprocess.Popen(
+                [*command] or [STORMPILOT, "run", self.config],
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env=os.environ
+                | {"PYTHONPATH": f"{REPOSITORY}/controller:{REPOSITORY}/tests:{REPOSITORY}/tests/support"},
+            )
+
+    def stop_controller(self) -> None:
+        """End it as an operator would."""
+        if self.controller is not None and self.controller.poll() is None:
+            self.controller.terminate()
+            self.controller.wait(300)
+
+    def submit(self, project_topology: str, name: str, **options: Any) -> str:
+        """Submit one of the example topologies under this name; its id."""
+        return submit_topology(
+            REPOSITORY / "topologies",
+            project_topology,
+            "local",
+            override_name=name,
+            options=options,
+            nimbus=f"{self.cluster.nimbus_host}:{self.cluster.nimbus_port}",
+        )
+
+    def kill_topology(self, topology_id: str) -> None:
+        """Kill a topology at once and wait until no worker of it is left."""
+        with Nimbus.connect(self.cluster.nimbus_address) as nimbus:
+            nimbus.kill(topology_id.rsplit("-", 2)[0], wait_s=0)
+        until(lambda: not self.workers(topology_id), f"{topology_id} to end")
+
+    def workers(self, topology_id: str | None = None) -> dict[Slot, int]:
+        """Process id of every worker by slot."""
+        wanted = topology_id or self.topology_id
+        return {(w.supervisor, w.port): w.pid for w in self.cluster.workers() if w.topology_id == wanted}
+
+    def read(self, path: str) -> bytes:
+        """A znode's data."""
+        return self.zookeeper.client.get(path)[0]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a znode."""
+        return self.zookeeper.client.exists(path) is not None
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write over a znode, or make one, as a careless hand would."""
+        client = self.zookeeper.client
+        if not client.exists(path):
+            client.create(path, data, makepath=True)
+        else:
+            client.set(path, data)
+
+    def message(self, path: str, kind: type[Any]) -> Any:
+        """A znode as a message; None where there is none."""
+        try:
+            return decode(self.read(path), kind, path)
+        except NoNodeError:
+            return None
+
+    def shim_says(self, topology_id: str | None = None) -> StatusMessage | None:
+        """What the scheduler in Nimbus reports."""
+        found: StatusMessage | None = self.message(PATHS.status(topology_id or self.topology_id), StatusMessage)
+        return found
+
+    def state(self) -> ControllerState | None:
+        """What the leading controller wrote last."""
+        found: ControllerState | None = self.message(PATHS.controller, ControllerState)
+        return found
+
+    def plan(self, topology_id: str | None = None) -> PlanMessage | None:
+        """The published plan."""
+        found: PlanMessage | None = self.message(PATHS.plan(topology_id or self.topology_id), PlanMessage)
+        return found
+
+    def placed(self) -> dict[int, Slot]:
+        """Where Nimbus says that executors run: start task -> slot; those without one are left out."""
+        snapshot: TopologySnapshot = self.message(PATHS.topology(self.topology_id), TopologySnapshot)
+        return {
+            e.start: (e.supervisor, e.port)
+            for e in snapshot.executors
+            if e.supervisor is not None and e.port is not None
+        }
+
+    def settings(self) -> dict[str, bytes]:
+        """Every operator's setting, byte for byte."""
+        found: dict[str, bytes] = {}
+        pending = [f"{PATHS.base}/settings"]
+        while pending:
+            path = pending.pop()
+            try:
+                found[path], _ = self.zookeeper.client.get(path)
+                pending += [f"{path}/{child}" for child in self.zookeeper.client.get_children(path)]
+            except NoNodeError:
+                continue
+        return found
+
+    def status(self) -> tuple[int, Any]:
+        """Exit code and parsed output of `stormpilot status -f json` (its text where it is not JSON)."""
+        done = subprocess.run(
+            [STORMPILOT, "status", "-f", "json", "--zookeeper", self.cluster.zookeeper_hosts],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        try:
+            return done.returncode, json.loads(done.stdout)
+        except ValueError:
+            return done.returncode, done.stdout + done.stderr
+
+    def said(self, text: str, since: int = 0) -> bool:
+        """Whether the controller's log says so, from this many bytes on."""
+        return text in self.log.read_bytes()[since:].decode(errors="replace")
+
+    # --- conditions ---------------------------------------------------------------------------------------------------
+
+    def applied(self, topology_id: str | None = None) -> bool:
+        """Whether the published plan is in force."""
+        status, plan = self.shim_says(topology_id), self.plan(topology_id)
+        return status is not None and plan is not None and (status.state, status.plan_id) == ("applied", plan.plan_id)
+
+    def leads(self) -> bool:
+        """Whether a controller leads and cycles."""
+        code, shown = self.status()
+        return code == 0 and bool(shown["controller"]["up"])
+
+    def cycles(self, n: int) -> None:
+        """Wait until the controller has run so many more cycles."""
+        first = self.state()
+        before = (first.controller, first.cycles) if first else ("", 0)
+
+        def done() -> bool:
+            now = self.state()
+            return now is not None and (now.controller != before[0] or now.cycles >= before[1] + n)
+
+        until(done, f"{n} cycles")
+
+    def rounds(self, n: int) -> None:
+        """Let Nimbus schedule so many times."""
+        end = time.monotonic() + n * (ROUND_S + 0.5)
+        while time.monotonic() < end:
+            assert self.cluster.pid("nimbus") is not None
+            time.sleep(0.5)
+
+    def model(self) -> Model:
+        """The cluster and its topologies as the plug-in wrote them, without any measurement."""
+        ids = self.zookeeper.client.get_children(PATHS.topology())
+        snapshots = {i: self.message(PATHS.topology(i), TopologySnapshot) for i in ids}
+        cluster: ClusterSnapshot = self.message(PATHS.cluster, ClusterSnapshot)
+        return build(cluster, {i: s for i, s in snapshots.items() if s}, {}, LoadSection(), 1.0, 0).model
+
+
+@contextmanager
+def invariants(
+    scene: Scene,
+    *,
+    may_restart: Collection[Slot] = (),
+    nimbus_may_end: bool = False,
+    unplaced_s: float = 0.0,
+) -> Iterator[None]:
+    """Break something inside; what must hold meanwhile and afterwards, else the test fails.
+
+    - Nimbus stays the same process, unless the test ends it.
+    - No worker starts or ends, but those in the slots that the fault itself takes away.
+    - No executor is without a slot for longer than `unplaced_s`, by what Nimbus says every half second.
+    - What is applied in the end keeps every constraint that a plan must keep.
+    - The operator's settings are what they were.
+    """
+    workers, nimbus, settings = scene.workers(), scene.cluster.pid("nimbus"), scene.settings()
+    executors = {e.start for t in scene.model().topologies if t.id == scene.topology_id for e in t.executors}
+    watch = _Watch(scene, executors)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+    assert watch.longest_unplaced_s <= unplaced_s, f"executors were unplaced for {watch.longest_unplaced_s:.1f} s"
+    if not nimbus_may_end:
+        assert scene.cluster.pid("nimbus") == nimbus, "Nimbus ended"
+    kept = {slot: pid for slot, pid in workers.items() if slot not in may_restart}
+    now = scene.workers()
+    assert {slot: now.get(slot) for slot in kept} == kept, "a worker restarted that need not"
+    assert scene.settings() == settings, "an operator's setting was changed"
+    assert set(scene.placed()) == executors
+    plan = scene.plan()
+    if plan is not None and scene.applied():
+        placement = TopologyPlan(
+            id=scene.topology_id,
+            workers=plan.workers,
+        )
+        model = scene.model()
+        alone = [t for t in model.topologies if t.id == scene.topology_id]
+        wrong = violations(
+            Model(supervisors=model.supervisors, topologies=alone, exclusions=model.exclusions),
+            Plan(topologies=[placement]),
+        )
+        assert [v for v in wrong if v.constraint not in LOAD_CONSTRAINTS] == []
+
+
+class _Watch(threading.Thread):
+    """Looks every half second who is unplaced, as Nimbus wrote it; a time without ZooKeeper tells nothing."""
+
+    def __init__(self, scene: Scene, executors: set[int]) -> None:
+        super().__init__(daemon=True)
+        self._scene = scene
+        self._executors = executors
+        self._stopping = threading.Event()
+        self.longest_unplaced_s = 0.0
+
+    def run(self) -> None:
+        since: float | None = None
+        while not self._stopping.wait(0.5):
+            try:
+                whole = set(self._scene.placed()) == self._executors
+            except (KazooException, AttributeError, OSError):
+                since = None
+                continue
+            now = time.monotonic()
+            since = None if whole else since or now
+            if since is not None:
+                self.longest_unplaced_s = max(self.longest_unplaced_s, now - since)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(30)
+
+
+Kind = TypeVar("Kind", bound=Scene)
+
+
+@contextmanager
+def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind]:
+    """A scene on a cluster of its own, whose controller writes into `folder`; nothing of it is left afterwards."""
+    cluster = LocalCluster.up(spec)
+    try:
+        scene = kind(cluster, folder)
+        try:
+            yield scene
+        finally:
+            scene.stop_controller()
+            scene.zookeeper.stop()
+    finally:
+        cluster.down()

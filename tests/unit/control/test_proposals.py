@@ -1,0 +1,32 @@
+"""A proposal lies there until anything newer is published for its topology."""
+
+from __future__ import annotations
+
+from doubles.world import World
+from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from unit.control.test_stories import NEAR, SPREAD
+
+
+def proposal(w: World, topology_id: str) -> HistoryEntry | None:
+    (node,) = w.zookeeper.read([w.paths.proposal(topology_id)])
+    return None if node is None else decode(node.data, HistoryEntry, "proposal")
+
+
+def test_proposal_goes_with_the_first_plan_that_is_published_after_it() -> None:
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="advise")))
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(10)
+    proposed = proposal(w, t)
+    assert proposed is not None
+    assert proposed.plan.reason_code == "GAIN"
+    assert w.plan(t) is None
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="act")))
+    assert w.tell(10) == ["GAIN"]
+    published = w.plan(t)
+    assert published is not None
+    assert (published.reason_code, published.reason.split(":")[0]) == ("GAIN", "GAIN")
+    assert published.created_at_ms > proposed.plan.created_at_ms
+    assert proposal(w, t) is None

@@ -1,0 +1,91 @@
+"""Pages can be read and followed: links lead somewhere, lines are short, and keys of storm.yaml are explained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DOCS = REPOSITORY / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("*/README.md")])
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+WIDEST = 120
+PENDING = {"docs/concepts/threat-model.md", "tests/unit/publish/"}
+"""What is being written; remove it here when it is there."""
+CODE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.py|[\w-]+\.yaml|[\w-]+\.yml)?)`|`(\w+\.java)`")
+
+
+def text(page: Path) -> Iterator[str]:
+    """Lines that are no code."""
+    fenced = False
+    for line in page.read_text("utf-8").splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith(("    ", "<!--")):
+            yield line
+
+
+def links(page: Path) -> set[str]:
+    """Targets of the links to files."""
+    return {t for t in LINK.findall("\n".join(text(page))) if not re.match(r"[a-z]+:|#", t)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_links_lead_to_files_of_the_repository(page: Path) -> None:
+    for target in links(page) - PENDING:
+        assert (page.parent / target.partition("#")[0]).exists(), f"{target} is not there"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: str(p.relative_to(DOCS)))
+def test_lines_of_prose_are_short(page: Path) -> None:
+    assert not [line for line in text(page) if len(line) > WIDEST and not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: str(p.relative_to(DOCS)))
+def test_pages_link_only_to_pages_of_the_site(page: Path) -> None:
+    """What lies outside of `docs/` is named, not linked: the site does not have it."""
+    for target in links(page):
+        assert (page.parent / target.partition("#")[0]).resolve().is_relative_to(DOCS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_files_that_pages_name_are_there(page: Path) -> None:
+    """Below the repository, or below the Python package; a Java class anywhere in the plug-in."""
+    roots = (REPOSITORY, REPOSITORY / "controller" / "stormpilot", page.parent)
+    for path, java in CODE.findall("\n".join(text(page))):
+        if java:
+            assert list((REPOSITORY / "storm-plugin").rglob(java)), java
+        elif path.endswith((".py", ".yaml", ".yml")) or page.name == "CONTRIBUTING.md":
+            assert path in PENDING or any((root / path).exists() for root in roots), path
+
+
+def test_every_page_is_on_the_start_page_or_on_that_of_its_folder() -> None:
+    for page in DOCS.rglob("*.md"):
+        near = [page.parent / "README.md", DOCS / "README.md"]
+        listed = {
+            (index.parent / target.partition("#")[0]).resolve()
+            for index in near
+            if index.exists()
+            for target in links(index)
+        }
+        assert page.name == "README.md" or page.resolve() in listed, f"no index lists {page.relative_to(DOCS)}"
+
+
+def test_every_key_of_the_plug_in_is_explained() -> None:
+    (config,) = (REPOSITORY / "storm-plugin").glob("*/src/main/java/**/PilotConfig.java")
+    keys = set(re.findall(r'"(stormpilot\.[a-z.]+)"', config.read_text("utf-8")))
+    page = (DOCS / "reference" / "storm-yaml.md").read_text("utf-8")
+    assert keys and not [key for key in sorted(keys) if f"| `{key}` |" not in page]
+
+
+def test_the_picture_of_the_layers_is_the_list_that_imports_are_checked_by() -> None:
+    tests = ast.parse((REPOSITORY / "tests" / "unit" / "test_imports.py").read_text("utf-8"))
+    (layers,) = (n.value for n in tests.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == "LAYERS")
+    assert layers is not None
+    picture = (REPOSITORY / "README.md").read_text("utf-8").partition("and this picture")[2].split("```")[1]
+    drawn = [re.split(r" {3,}", line.strip())[0].split() for line in picture.strip().splitlines()]
+    assert drawn[::-1] == [list(layer) for layer in ast.literal_eval(layers)]

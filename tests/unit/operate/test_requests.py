@@ -1,0 +1,132 @@
+"""Approve and rollback ask for nothing that the leading controller would refuse; a dry run says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.models import NOW_MS, plan_message
+from doubles.snapshots import cluster, topology
+from stormpilot import operate
+from stormpilot.errors import RefusedError
+from stormpilot.messages.core import (
+    ControllerState,
+    HistoryEntry,
+    Message,
+    ModeSetting,
+    PauseSetting,
+    TopologyView,
+    Worker,
+    encode,
+    plan_checksum,
+)
+from stormpilot.messages.settings import DrainSetting
+from stormpilot.operate import Operator
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths()
+ID = "flights-1-1763690000"
+Slots = Mapping[tuple[str, int], Sequence[int]]
+RUNNING: Slots = {("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)}
+OTHER: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+
+
+def entry(slots: Slots = OTHER, age_s: float = 60.0, plan_id: str = "p-1") -> HistoryEntry:
+    workers = [Worker(supervisor=s, port=p, executors=[(t, t) for t in ts]) for (s, p), ts in slots.items()]
+    checksum = plan_checksum(ID, plan_id, "r-1", 1, workers)
+    plan = plan_message(age_s, plan_id=plan_id, topology_id=ID, workers=workers, checksum=checksum)
+    return HistoryEntry(plan=plan, reason="GAIN", text="falls", moved_executors=2)
+
+
+def state(**fields: object) -> ControllerState:
+    view = TopologyView(id=ID, name="flights", mode="advise", **{"action": "advise", "reason": "GAIN", **fields})  # type: ignore[arg-type]
+    return ControllerState(
+        controller="n1:7",
+        version="0.1.0",
+        epoch=1,
+        started_at_ms=NOW_MS,
+        written_at_ms=NOW_MS,
+        period_s=30,
+        cycles=1,
+        planner="best",
+        sentence="",
+        topologies=[view],
+        approval_max_age_s=900.0,
+    )
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    store = MemoryZooKeeper(lambda: NOW_MS)
+    store.put(PATHS.cluster, encode(cluster("a", "b")))
+    store.put(PATHS.topology(ID), encode(topology({t: slot for slot, ts in RUNNING.items() for t in ts}, id=ID)))
+    store.put(PATHS.controller, encode(state()))
+    store.put(PATHS.proposal(ID), encode(entry()))
+    store.put(PATHS.plan_history(ID, "0000000001"), encode(entry(plan_id="p-0", age_s=9_000.0)))
+    store.put(PATHS.plan_history(ID, "0000000002"), encode(entry(RUNNING, plan_id="p-now", age_s=5_000.0)))
+    return store
+
+
+def operator(zookeeper: MemoryZooKeeper, dry_run: bool = False) -> Operator:
+    return Operator(zookeeper, PATHS, "anna", now_ms=NOW_MS, dry_run=dry_run)  # type: ignore[arg-type]
+
+
+def refused(zookeeper: MemoryZooKeeper, verb: str) -> str:
+    """The refusal of a dry run, which must be that of the request."""
+    act = {"approve": operate.approve, "rollback": operate.rollback}[verb]
+    said = []
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError) as e:
+            act(operator(zookeeper, dry_run), "flights")
+        said.append(str(e.value))
+    assert said[0] == said[1]
+    assert zookeeper.children([PATHS.request()])[0] == []
+    return said[0]
+
+
+@pytest.mark.parametrize("verb", ["approve", "rollback"])
+def test_plan_that_fits_is_asked_for(zookeeper: MemoryZooKeeper, verb: str) -> None:
+    act = {"approve": operate.approve, "rollback": operate.rollback}[verb]
+    for dry_run in (True, False):
+        change = act(operator(zookeeper, dry_run), "flights")
+        assert change.text.endswith("the leading controller is asked to publish it")
+    assert zookeeper.children([PATHS.request()])[0] == [ID]
+
+
+@pytest.mark.parametrize("verb", ["approve", "rollback"])
+@pytest.mark.parametrize(
+    ("path", "message", "said"),
+    [
+        (PATHS.drain("host-b"), DrainSetting(host="host-b"), "drain: host host-b (b) is drained"),
+        (PATHS.pause("flights"), PauseSetting(), "flights: PAUSED: paused by an operator"),
+        (PATHS.mode("flights"), ModeSetting(mode="off"), "MODE_OFF: the mode of this topology is off"),
+        (PATHS.cluster, cluster("a"), "slot-exists: supervisor b is not there"),
+        (PATHS.controller, state(reason="MASS_FAILURE", text="2 of 3"), "flights: MASS_FAILURE: 2 of 3"),
+    ],
+)
+def test_what_the_leading_controller_would_refuse_is_refused_at_once(
+    zookeeper: MemoryZooKeeper, verb: str, path: str, message: Message, said: str
+) -> None:
+    zookeeper.put(path, encode(message))
+    text = refused(zookeeper, verb)
+    assert said in text
+    assert "__acker" not in text
+
+
+def test_proposal_is_refused_once_a_newer_plan_is_published(zookeeper: MemoryZooKeeper) -> None:
+    zookeeper.put(PATHS.plan(ID), encode(entry(RUNNING, age_s=10.0, plan_id="p-2").plan))
+    assert refused(zookeeper, "approve") == (
+        "flights: plan p-2 was published after p-1 was proposed; wait for a new proposal"
+    )
+
+
+def test_proposal_is_refused_when_the_leading_controller_finds_it_too_old(zookeeper: MemoryZooKeeper) -> None:
+    zookeeper.put(PATHS.proposal(ID), encode(entry(age_s=901.0)))
+    assert "plan p-1 is 901 s old, at most 900 s" in refused(zookeeper, "approve")
+
+
+def test_rollback_to_what_runs_is_refused(zookeeper: MemoryZooKeeper) -> None:
+    zookeeper.put(PATHS.plan_history(ID, "0000000001"), encode(entry(RUNNING, plan_id="p-0")))
+    assert refused(zookeeper, "rollback") == "flights: plan p-0 is what runs now"
