@@ -68,7 +68,9 @@ public final class StateWriter {
       String path = paths.status(status.topologyId());
       outbox.offer(path, store -> store.write(path, status.json()));
     }
-    writeCluster(ClusterSnapshot.of(shim.withEpoch(view.epoch()), cluster, memory.knownPorts()));
+    writeCluster(
+        ClusterSnapshot.of(
+            shim.withEpoch(view.epoch()), cluster, memory.knownPorts(), view.problems()));
     writeTopologies(round.snapshots());
     if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
       cleanedAtMs = now;
