@@ -10,6 +10,7 @@ import io.stormpilot.scheduler.round.RoundOutcome;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.Access;
 import io.stormpilot.scheduler.zookeeper.Outbox;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.PlanWatch;
@@ -99,7 +100,9 @@ public final class PilotScheduler implements IScheduler {
     Paths paths = new Paths(config.zookeeperRoot());
     watch = new PlanWatch(zk, paths, planKeys(config.planKeyFile()));
     watch.start();
-    outbox = new Outbox(new ZnodeStore(zk), leadingForMs());
+    outbox =
+        new Outbox(
+            new ZnodeStore(zk, Access.of(conf, config.controllerAcl(), paths)), leadingForMs());
     outbox.start();
     stateWriter = new StateWriter(paths, outbox);
   }

@@ -4,24 +4,29 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import java.util.List;
+import java.util.Map;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 
-/**
- * Plain reading and writing of znodes. New nodes get Storm's ACLs, as the client was made with
- * them.
- */
+/** Plain reading and writing of znodes. New nodes get the ACLs of {@link Access}. */
 public final class ZnodeStore {
 
   /** A node with more children is not listed: the answer might not fit into a packet. */
   static final int MAX_CHILDREN = 10_000;
 
   private final CuratorFramework zk;
+  private final Access access;
 
+  /** A store whose new nodes have the ACLs that the client was made with. */
   public ZnodeStore(CuratorFramework zk) {
+    this(zk, Access.OPEN);
+  }
+
+  public ZnodeStore(CuratorFramework zk, Access access) {
     this.zk = zk;
+    this.access = access;
   }
 
   /** A znode that no message of ours can be: too large, or with too many children. */
@@ -30,6 +35,19 @@ public final class ZnodeStore {
 
     OversizedException(String text) {
       super(text);
+    }
+  }
+
+  /** Make our folders, each with its ACLs; nothing where Storm does not log in to ZooKeeper. */
+  public void makeFolders() throws Exception {
+    access.makeFolders(this);
+  }
+
+  /** Make a folder that a topology's workers write to; nothing where they have no login. */
+  public void makeForTopology(String path, Map<String, Object> topologyConf) throws Exception {
+    List<ACL> acls = access.ofTopology(topologyConf);
+    if (acls != null) {
+      make(path, acls);
     }
   }
 
@@ -56,7 +74,7 @@ public final class ZnodeStore {
       zk.setData().forPath(path, data);
     } catch (KeeperException.NoNodeException e) {
       try {
-        create(path, data, null);
+        create(path, data, access.acls(path));
       } catch (KeeperException.NodeExistsException raced) {
         zk.setData().forPath(path, data);
       }
@@ -64,7 +82,8 @@ public final class ZnodeStore {
   }
 
   /**
-   * Make an empty node with these ACLs where there is none.
+   * Make an empty node with these ACLs where there is none, and give it these ACLs where everybody
+   * may change it.
    *
    * @param acls null for those that the client was made with
    */
@@ -76,6 +95,9 @@ public final class ZnodeStore {
       } catch (KeeperException.NodeExistsException e) {
         // made by another in this moment, perhaps with other ACLs
       }
+    }
+    if (acls != null && Access.isOpen(zk.getACL().forPath(path))) {
+      zk.setACL().withACL(acls).forPath(path);
     }
   }
 
