@@ -2,6 +2,7 @@ package io.stormpilot;
 
 import io.stormpilot.scheduler.PilotMetrics;
 import io.stormpilot.scheduler.StateWriter;
+import io.stormpilot.scheduler.message.PlanKeys;
 import io.stormpilot.scheduler.round.Fallback;
 import io.stormpilot.scheduler.round.Memory;
 import io.stormpilot.scheduler.round.Round;
@@ -9,12 +10,14 @@ import io.stormpilot.scheduler.round.RoundOutcome;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.Access;
 import io.stormpilot.scheduler.zookeeper.Outbox;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.PlanWatch;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -95,11 +98,30 @@ public final class PilotScheduler implements IScheduler {
             conf,
             DaemonType.NIMBUS);
     Paths paths = new Paths(config.zookeeperRoot());
-    watch = new PlanWatch(zk, paths);
+    watch = new PlanWatch(zk, paths, planKeys(config.planKeyFile()));
     watch.start();
-    outbox = new Outbox(new ZnodeStore(zk), leadingForMs());
+    outbox =
+        new Outbox(
+            new ZnodeStore(zk, Access.of(conf, config.controllerAcl(), paths)), leadingForMs());
     outbox.start();
     stateWriter = new StateWriter(paths, outbox);
+  }
+
+  /** Without a usable file no plan is accepted: a typing error must not open the door. */
+  private static PlanKeys planKeys(String file) {
+    if (file == null) {
+      return PlanKeys.NONE;
+    }
+    try {
+      return PlanKeys.read(Path.of(file));
+    } catch (IOException | RuntimeException e) {
+      LOG.error(
+          "storm.yaml: cannot use {} {}; every plan is rejected: {}",
+          PilotConfig.PLAN_KEY_FILE,
+          file,
+          e.toString());
+      return PlanKeys.UNUSABLE;
+    }
   }
 
   /** Rounds further apart than this mean that another Nimbus may have led in between. */

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.state.PilotConfig;
@@ -61,6 +62,12 @@ class LifeCycleTest {
             .withDaemonConf(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1"))
             .withDaemonConf(Config.STORM_ZOOKEEPER_PORT, zookeeper.getPort())
             .withDaemonConf(PilotConfig.PORT_REST, 1)
+            // On a busy machine heartbeats come late, and Storm would end what lives.
+            .withDaemonConf(Config.STORM_ZOOKEEPER_SESSION_TIMEOUT, 40_000)
+            .withDaemonConf(Config.STORM_ZOOKEEPER_CONNECTION_TIMEOUT, 40_000)
+            .withDaemonConf(DaemonConfig.NIMBUS_TASK_TIMEOUT_SECS, 120)
+            .withDaemonConf(DaemonConfig.NIMBUS_SUPERVISOR_TIMEOUT_SECS, 120)
+            .withDaemonConf(Config.SUPERVISOR_WORKER_TIMEOUT_SECS, 120)
             .build();
     zk =
         CuratorFrameworkFactory.newClient(
@@ -246,7 +253,7 @@ class LifeCycleTest {
 
   private static JsonObject read(String path) throws Exception {
     try {
-      return Payload.decode(zk.getData().forPath("/stormpilot/v1" + path));
+      return Payload.decode(zk.getData().forPath("/stormpilot/v1" + path), Limits.SNAPSHOT);
     } catch (KeeperException.NoNodeException e) {
       return null;
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.round.Story;
@@ -148,6 +149,36 @@ class PilotSchedulerTest {
     }
   }
 
+  /** A typing error in storm.yaml must not let anybody publish plans. */
+  @Test
+  void withAKeyFileThatCannotBeReadNoPlanIsAccepted() throws Exception {
+    try (TestZookeeper zookeeper = new TestZookeeper();
+        CuratorFramework zk = zookeeper.client()) {
+      String id = "flights-1-1763690000";
+      zk.create()
+          .creatingParentsIfNeeded()
+          .forPath("/stormpilot/v1/plans/" + id, Contract.bytes("plan.json"));
+      Map<String, Object> conf = zookeeper.conf();
+      conf.put(PilotConfig.PLAN_KEY_FILE, "/no/such/file");
+      conf.put(PilotConfig.LOAD_TIMEOUT, 60);
+      PilotScheduler scheduler = prepared(conf);
+      try {
+        Cluster cluster = new Story(2, 2).topology(id, 2, 5).cluster();
+
+        scheduler.schedule(cluster.getTopologies(), cluster);
+
+        JsonObject status = read(zk, "/stormpilot/v1/status/" + id);
+        assertEquals("rejected", status.get("state").getAsString());
+        assertEquals("SIGNATURE", status.get("code").getAsString());
+        JsonObject problem =
+            read(zk, "/stormpilot/v1/cluster").getAsJsonArray("problems").get(0).getAsJsonObject();
+        assertEquals("plans/" + id, problem.get("path").getAsString());
+      } finally {
+        scheduler.cleanup();
+      }
+    }
+  }
+
   private static JsonObject read(CuratorFramework zk, String path) throws Exception {
     return eventually(
         path,
@@ -155,7 +186,7 @@ class PilotSchedulerTest {
         () ->
             zk.checkExists().forPath(path) == null
                 ? null
-                : Payload.decode(zk.getData().forPath(path)));
+                : Payload.decode(zk.getData().forPath(path), Limits.SNAPSHOT));
   }
 
   /**

@@ -1,6 +1,7 @@
 package io.stormpilot;
 
 import com.google.gson.Gson;
+import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.round.Story;
@@ -196,7 +197,7 @@ public final class ScheduleBenchmark {
       if (zk.checkExists().forPath(path) == null) {
         return false;
       }
-      var status = Payload.decode(zk.getData().forPath(path));
+      var status = Payload.decode(zk.getData().forPath(path), Limits.SNAPSHOT);
       if (!status.get("state").getAsString().equals("applied")
           || !status.get("planId").getAsString().equals("p-" + published + "-" + id)) {
         return false;

@@ -15,10 +15,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.storm.cluster.ClusterUtils;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.TopologyDetails;
-import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.utils.Time;
 
 /**
@@ -51,7 +49,12 @@ public final class StateWriter {
     lastTopologies.clear();
     lastCluster = null;
     outbox.leading();
-    outbox.offer(paths.base(), store -> writer.forget());
+    outbox.offer(
+        paths.base(),
+        store -> {
+          writer.forget();
+          store.makeFolders();
+        });
   }
 
   /** Write what is new after a round; returns at once. */
@@ -68,7 +71,9 @@ public final class StateWriter {
       String path = paths.status(status.topologyId());
       outbox.offer(path, store -> store.write(path, status.json()));
     }
-    writeCluster(ClusterSnapshot.of(shim.withEpoch(view.epoch()), cluster, memory.knownPorts()));
+    writeCluster(
+        ClusterSnapshot.of(
+            shim.withEpoch(view.epoch()), cluster, memory.knownPorts(), view.problems()));
     writeTopologies(round.snapshots());
     if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
       cleanedAtMs = now;
@@ -105,17 +110,13 @@ public final class StateWriter {
   }
 
   /**
-   * With ZooKeeper authentication the workers of a topology have an account of their own, which may
-   * not create nodes in ours: so we make the nodes for their reports and for state that they hand
-   * over and let them in, as Storm does for their heartbeats.
+   * With ZooKeeper authentication the workers of a topology have a login of their own, which may
+   * not create nodes in our folders: so we make the nodes for their reports and for state that they
+   * hand over, and let them in, as Storm does for their heartbeats.
    */
   private void makeWorkersNodes(TopologyDetails topology) {
-    List<ACL> acls = ClusterUtils.mkTopoReadWriteAcls(topology.getConf());
-    if (acls != null) {
-      for (String path :
-          List.of(paths.load(topology.getId()), paths.keyedState(topology.getId()))) {
-        outbox.offer(path, store -> store.make(path, acls));
-      }
+    for (String path : List.of(paths.load(topology.getId()), paths.keyedState(topology.getId()))) {
+      outbox.offer(path, store -> store.makeForTopology(path, topology.getConf()));
     }
   }
 }

@@ -1,6 +1,5 @@
 package io.stormpilot.scheduler.message;
 
-import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
@@ -11,23 +10,9 @@ import java.math.BigDecimal;
 final class Fields {
 
   private final JsonObject object;
-  private final String where;
 
   Fields(JsonObject object) {
-    this(object, "");
-  }
-
-  private Fields(JsonObject object, String where) {
     this.object = object;
-    this.where = where;
-  }
-
-  /** The fields of an element that has to be an object; {@code where} names it in errors. */
-  static Fields of(JsonElement element, String where) throws MessageException {
-    if (element == null || !element.isJsonObject()) {
-      throw new MessageException(Reason.MALFORMED, "field " + where + " is not an object");
-    }
-    return new Fields(element.getAsJsonObject(), where + ".");
   }
 
   String text(String name) throws MessageException {
@@ -36,6 +21,30 @@ final class Fields {
       throw wrong(name, "text");
     }
     return value.getAsString();
+  }
+
+  /** An identifier. */
+  String id(String name) throws MessageException {
+    String value = text(name);
+    checkId(value, name);
+    return value;
+  }
+
+  /** An identifier, or null where the field is missing, null or something else. */
+  String idOrNull(String name) throws MessageException {
+    String value = textOrNull(name);
+    if (value != null) {
+      checkId(value, name);
+    }
+    return value;
+  }
+
+  static void checkId(String value, String name) throws MessageException {
+    if (value.length() > Limits.ID_CHARACTERS) {
+      throw new MessageException(
+          Reason.MALFORMED,
+          "field " + name + " is longer than " + Limits.ID_CHARACTERS + " characters");
+    }
   }
 
   /** Text, or null where the field is missing, null or something else. */
@@ -49,7 +58,7 @@ final class Fields {
     if (value == null || !value.isNumber()) {
       throw wrong(name, "an integer");
     }
-    return integer(value, where + name);
+    return integer(value, name);
   }
 
   long integerOr(String name, long otherwise) {
@@ -60,33 +69,14 @@ final class Fields {
     }
   }
 
-  JsonArray list(String name) throws MessageException {
-    JsonElement value = object.get(name);
-    if (value == null || !value.isJsonArray()) {
-      throw wrong(name, "a list");
-    }
-    return value.getAsJsonArray();
-  }
-
-  boolean has(String name) {
-    return object.has(name) && !object.get(name).isJsonNull();
-  }
-
-  /** An element that has to be an integer of 32 bits. */
-  static int int32(JsonElement element, String where) throws MessageException {
-    if (element == null || !element.isJsonPrimitive() || !element.getAsJsonPrimitive().isNumber()) {
-      throw new MessageException(Reason.MALFORMED, "field " + where + " is not an integer");
-    }
-    long value = integer(element.getAsJsonPrimitive(), where);
-    if (value != (int) value) {
-      throw new MessageException(Reason.MALFORMED, "field " + where + " is out of range: " + value);
-    }
-    return (int) value;
-  }
-
   private static long integer(JsonPrimitive value, String where) throws MessageException {
+    return integer(value.getAsString(), where);
+  }
+
+  /** The integer that a number's text stands for, be it written as 1.0 or 1e3. */
+  static long integer(String value, String where) throws MessageException {
     try {
-      BigDecimal number = value.getAsBigDecimal();
+      BigDecimal number = new BigDecimal(value);
       // A scale like 1e999999999 would make longValueExact allocate without end.
       if (number.scale() > 100 || number.scale() < -100 || number.precision() > 100) {
         throw new ArithmeticException();
@@ -106,6 +96,6 @@ final class Fields {
   private MessageException wrong(String name, String expected) {
     String found =
         object.has(name) ? "is not " + expected : "is missing (expected " + expected + ")";
-    return new MessageException(Reason.MALFORMED, "field " + where + name + " " + found);
+    return new MessageException(Reason.MALFORMED, "field " + name + " " + found);
   }
 }

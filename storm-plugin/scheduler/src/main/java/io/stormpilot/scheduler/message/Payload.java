@@ -8,11 +8,14 @@ import com.google.gson.JsonParseException;
 import com.google.gson.Strictness;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import io.stormpilot.scheduler.message.BoundedJson.LimitException;
+import io.stormpilot.scheduler.message.BoundedJson.PackingException;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.StringReader;
-import java.nio.ByteBuffer;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.Reader;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.zip.GZIPInputStream;
@@ -29,9 +32,6 @@ public final class Payload {
 
   public static final int GZIP_ABOVE_BYTES = 64 * 1024;
   public static final int MAX_BYTES = 900 * 1024;
-
-  /** No honest message unpacks to more; a small znode must not be able to fill Nimbus's heap. */
-  private static final int MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
   private static final Gson GSON =
       new GsonBuilder().disableHtmlEscaping().serializeNulls().create();
@@ -50,13 +50,25 @@ public final class Payload {
     return data;
   }
 
-  /** The message in a znode; a newer schema and a broken message have different reasons. */
-  public static JsonObject decode(byte[] data) throws MessageException {
-    if (data == null || data.length == 0) {
-      throw new MessageException(Reason.MALFORMED, "it is empty");
+  /** Reads the JSON of a message; what it throws becomes a {@link MessageException}. */
+  public interface Parser<T> {
+    T parse(JsonReader in) throws IOException, MessageException;
+  }
+
+  /**
+   * The message in a znode, as a tree that is no larger than the limits allow. A newer schema and a
+   * broken message have different reasons.
+   */
+  public static JsonObject decode(byte[] data, Limits limits) throws MessageException {
+    JsonElement root = read(data, limits, GSON.getAdapter(JsonElement.class)::read);
+    if (root == null || !root.isJsonObject()) {
+      throw new MessageException(Reason.MALFORMED, "it is not a JSON object");
     }
-    JsonObject message = parse(text(data));
-    long schema = new Fields(message).integer("schema");
+    checkSchema(new Fields(root.getAsJsonObject()).integer("schema"));
+    return root.getAsJsonObject();
+  }
+
+  static void checkSchema(long schema) throws MessageException {
     if (schema > SCHEMA) {
       throw new MessageException(
           Reason.SCHEMA_NEWER,
@@ -66,46 +78,56 @@ public final class Payload {
               + SCHEMA
               + ", the newest that this plug-in reads: upgrade it");
     }
-    return message;
   }
 
-  private static String text(byte[] data) throws MessageException {
-    byte[] plain = data;
-    boolean packed = data.length > 1 && (data[0] & 0xff) == 0x1f && (data[1] & 0xff) == 0x8b;
-    try {
-      if (packed) {
-        try (GZIPInputStream in = new GZIPInputStream(new ByteArrayInputStream(data))) {
-          plain = in.readNBytes(MAX_UNPACKED_BYTES + 1);
-        }
-        if (plain.length > MAX_UNPACKED_BYTES) {
-          throw new MessageException(
-              Reason.MALFORMED, "it unpacks to more than " + MAX_UNPACKED_BYTES + " bytes");
-        }
-      }
-      return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(plain)).toString();
-    } catch (CharacterCodingException e) {
-      throw new MessageException(Reason.MALFORMED, "it is not UTF-8");
-    } catch (IOException e) {
-      throw new MessageException(Reason.MALFORMED, "it is not valid gzip: " + e.getMessage());
+  /** Have a znode's JSON parsed as it is unpacked: only what the parser keeps takes memory. */
+  public static <T> T read(byte[] data, Limits limits, Parser<T> parser) throws MessageException {
+    if (data == null || data.length == 0) {
+      throw new MessageException(Reason.MALFORMED, "it is empty");
     }
-  }
-
-  private static JsonObject parse(String text) throws MessageException {
-    JsonElement root;
-    try {
-      JsonReader reader = new JsonReader(new StringReader(text));
-      reader.setStrictness(Strictness.STRICT);
-      root = GSON.getAdapter(JsonElement.class).read(reader);
-      if (reader.peek() != JsonToken.END_DOCUMENT) {
+    if (data.length > limits.packedBytes()) {
+      throw new MessageException(
+          Reason.MALFORMED, "it has more than " + limits.packedBytes() + " bytes");
+    }
+    try (JsonReader in = new JsonReader(text(data, limits))) {
+      in.setStrictness(Strictness.STRICT);
+      T message = parser.parse(in);
+      if (in.peek() != JsonToken.END_DOCUMENT) {
         throw new MessageException(Reason.MALFORMED, "there is more after the JSON object");
       }
+      return message;
+    } catch (LimitException e) {
+      throw new MessageException(Reason.MALFORMED, e.getMessage());
+    } catch (PackingException e) {
+      throw new MessageException(Reason.MALFORMED, "it is not valid gzip: " + e.getMessage());
+    } catch (CharacterCodingException e) {
+      throw new MessageException(Reason.MALFORMED, "it is not UTF-8");
     } catch (JsonParseException | IOException | IllegalStateException | NumberFormatException e) {
-      throw new MessageException(Reason.MALFORMED, "it is not JSON: " + e.getMessage());
+      throw new MessageException(Reason.MALFORMED, "it is not JSON: " + notJson(e));
     }
-    if (root == null || !root.isJsonObject()) {
-      throw new MessageException(Reason.MALFORMED, "it is not a JSON object");
+  }
+
+  private static Reader text(byte[] data, Limits limits) throws IOException {
+    InputStream plain = new ByteArrayInputStream(data);
+    if (data.length > 1 && (data[0] & 0xff) == 0x1f && (data[1] & 0xff) == 0x8b) {
+      try {
+        plain = new GZIPInputStream(plain, 8 * 1024);
+      } catch (IOException e) {
+        throw new PackingException(e);
+      }
     }
-    return root.getAsJsonObject();
+    return new InputStreamReader(
+        new BoundedJson(plain, limits), StandardCharsets.UTF_8.newDecoder());
+  }
+
+  /** Without the parser's advice to be less strict. */
+  private static String notJson(Exception e) {
+    Throwable cause = e instanceof JsonParseException && e.getCause() != null ? e.getCause() : e;
+    return String.valueOf(cause.getMessage())
+        .replaceFirst("^Use .* to accept malformed JSON", "malformed")
+        .lines()
+        .findFirst()
+        .orElse("");
   }
 
   private static byte[] gzip(byte[] plain) {
@@ -127,7 +149,7 @@ public final class Payload {
       this.reason = reason;
     }
 
-    /** MALFORMED, SCHEMA_NEWER, CHECKSUM or EXECUTOR_TWICE. */
+    /** MALFORMED, SCHEMA_NEWER, CHECKSUM, SIGNATURE or EXECUTOR_TWICE. */
     public Reason reason() {
       return reason;
     }

@@ -69,6 +69,17 @@ public record Plan(
     return Sha256.hex(text.toString());
   }
 
+  /** The lines that a signature of this plan is made over; {@link PlanEntry} says what they are. */
+  public String signedText(String reasonCode) {
+    List<String> topologies = new ArrayList<>(members);
+    topologies.sort(Plan::compareCodePoints);
+    StringBuilder text = new StringBuilder("stormpilot-plan-signature-1\n");
+    text.append(checksum).append('\n').append(createdAtMs).append('\n');
+    text.append(reasonCode).append('\n');
+    topologies.forEach(topology -> text.append(topology).append('\n'));
+    return text.toString();
+  }
+
   /** Python sorts text by code point, Java by UTF-16 unit: they differ outside the basic plane. */
   private static int compareCodePoints(String a, String b) {
     return Arrays.compare(a.codePoints().toArray(), b.codePoints().toArray());

@@ -1,149 +1,59 @@
 package io.stormpilot.scheduler.message;
 
-import com.google.gson.JsonArray;
-import com.google.gson.JsonElement;
-import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload.MessageException;
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.HashSet;
-import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import org.apache.storm.scheduler.ExecutorDetails;
-import org.apache.storm.scheduler.WorkerSlot;
 
 /**
- * What stands in {@code plans/<topology-id>}: a plan, or the reason why it is none (then {@code
- * planId} and {@code planSet} are what could be read of them, or null). Exactly one of {@code plan}
- * and {@code rejection} is set.
+ * What {@code plans/<topology-id>} holds: a plan, or the reason why it is none (then {@code planId}
+ * and {@code planSet} are what could be read of them, or null). Exactly one of {@code plan} and
+ * {@code rejection} is set.
+ *
+ * <p><b>Signature.</b> With {@code stormpilot.plan.key.file} a plan needs the field {@code
+ * signature}: HMAC-SHA256 as 64 lower-case hex digits, with a key of that file (the UTF-8 bytes of
+ * a line without blanks at either end), over the UTF-8 bytes of these lines, each ended by one
+ * {@code \n}, the last one too:
+ *
+ * <ol>
+ *   <li>{@code stormpilot-plan-signature-1}
+ *   <li>{@code checksum} as in the plan: 64 lower-case hex digits. It covers topology, plan, plan
+ *       set, epoch and placement ({@link Plan#checksum})
+ *   <li>{@code createdAtMs}, decimal
+ *   <li>{@code reasonCode}; an empty line where the plan has none
+ *   <li>one line for each of {@code planSetTopologies} and the plan's own {@code topologyId}: each
+ *       once, in the order of their code points
+ * </ol>
+ *
+ * {@code tests/contract/vectors/signature.json} has examples. All other fields are for people and
+ * are not signed.
  */
 public record PlanEntry(String planId, String planSet, Plan plan, Rejection rejection) {
 
-  /** Read the znode of a topology: never throws, what is wrong becomes the rejection. */
+  /**
+   * Read the znode of a topology without a key; see {@link #read(String, byte[], PlanKeys, int)}.
+   */
   public static PlanEntry read(String topologyId, byte[] data) {
-    String planId = null;
-    String planSet = null;
+    return read(topologyId, data, PlanKeys.NONE, Limits.EXECUTORS_OF_A_PLAN);
+  }
+
+  /**
+   * Read the znode of a topology. Never throws, not even an error for want of memory: what is wrong
+   * becomes the rejection.
+   *
+   * @param keys one of which has to have signed the plan
+   * @param maxExecutors a plan with more executors is rejected
+   */
+  public static PlanEntry read(String topologyId, byte[] data, PlanKeys keys, int maxExecutors) {
+    PlanParser parser = new PlanParser(topologyId, keys, maxExecutors);
     try {
-      JsonObject message = Payload.decode(data);
-      Fields fields = new Fields(message);
-      planId = fields.textOrNull("planId");
-      planSet = fields.textOrNull("planSet");
-      Plan plan = plan(topologyId, fields);
-      return new PlanEntry(planId, planSet, plan, null);
+      Plan plan = parser.parse(data);
+      return new PlanEntry(plan.planId(), plan.planSet(), plan, null);
     } catch (MessageException e) {
-      return rejected(planId, planSet, e.reason(), e.getMessage());
-    } catch (RuntimeException | StackOverflowError e) {
-      return rejected(planId, planSet, Reason.MALFORMED, "it cannot be read: " + e);
+      return rejected(parser, e.reason(), e.getMessage());
+    } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
+      return rejected(parser, Reason.MALFORMED, "it cannot be read: " + e);
     }
   }
 
-  private static PlanEntry rejected(String planId, String planSet, Reason reason, String text) {
-    return new PlanEntry(planId, planSet, null, new Rejection(reason, text));
-  }
-
-  private static Plan plan(String topologyId, Fields fields) throws MessageException {
-    String planId = fields.text("planId");
-    String planSet = fields.text("planSet");
-    if (!fields.text("topologyId").equals(topologyId)) {
-      throw new MessageException(
-          Reason.MALFORMED,
-          "field topologyId is "
-              + fields.text("topologyId")
-              + ", but the znode is of "
-              + topologyId);
-    }
-    long epoch = fields.integer("epoch");
-    long createdAtMs = fields.integer("createdAtMs");
-    Map<WorkerSlot, List<ExecutorDetails>> placement = placement(fields);
-    String checksum = fields.text("checksum");
-    String expected = Plan.checksum(topologyId, planId, planSet, epoch, placement);
-    if (!checksum.equals(expected)) {
-      throw new MessageException(
-          Reason.CHECKSUM,
-          "the checksum is " + checksum + ", but that of its placement is " + expected);
-    }
-    Set<ExecutorDetails> all = new HashSet<>();
-    List<PlannedWorker> workers = new ArrayList<>(placement.size());
-    for (Map.Entry<WorkerSlot, List<ExecutorDetails>> worker : placement.entrySet()) {
-      for (ExecutorDetails executor : worker.getValue()) {
-        if (!all.add(executor)) {
-          throw new MessageException(
-              Reason.EXECUTOR_TWICE, "executor " + executor + " is named twice");
-        }
-      }
-      Set<ExecutorDetails> executors = new HashSet<>(worker.getValue());
-      workers.add(new PlannedWorker(worker.getKey(), Collections.unmodifiableSet(executors)));
-    }
-    return new Plan(
-        planId,
-        planSet,
-        topologyId,
-        epoch,
-        createdAtMs,
-        members(topologyId, fields),
-        List.copyOf(workers),
-        Collections.unmodifiableSet(all),
-        checksum);
-  }
-
-  private static Set<String> members(String topologyId, Fields fields) throws MessageException {
-    Set<String> members = new LinkedHashSet<>();
-    members.add(topologyId);
-    if (fields.has("planSetTopologies")) {
-      for (JsonElement member : fields.list("planSetTopologies")) {
-        if (!member.isJsonPrimitive() || !member.getAsJsonPrimitive().isString()) {
-          throw new MessageException(
-              Reason.MALFORMED, "field planSetTopologies is not a list of text");
-        }
-        members.add(member.getAsString());
-      }
-    }
-    return Collections.unmodifiableSet(members);
-  }
-
-  private static Map<WorkerSlot, List<ExecutorDetails>> placement(Fields fields)
-      throws MessageException {
-    JsonArray list = fields.list("workers");
-    Map<WorkerSlot, List<ExecutorDetails>> placement = new LinkedHashMap<>();
-    for (int i = 0; i < list.size(); i++) {
-      String where = "workers[" + i + "]";
-      Fields worker = Fields.of(list.get(i), where);
-      long port = worker.integer("port");
-      if (port < 1 || port > 65535) {
-        throw new MessageException(
-            Reason.MALFORMED, "field " + where + ".port is no port: " + port);
-      }
-      WorkerSlot slot = new WorkerSlot(worker.text("supervisor"), (int) port);
-      List<ExecutorDetails> executors = executors(worker.list("executors"), where);
-      if (placement.put(slot, executors) != null) {
-        throw new MessageException(Reason.MALFORMED, "slot " + slot + " is named twice");
-      }
-    }
-    if (placement.isEmpty()) {
-      throw new MessageException(Reason.MALFORMED, "field workers is empty");
-    }
-    return placement;
-  }
-
-  private static List<ExecutorDetails> executors(JsonArray list, String where)
-      throws MessageException {
-    List<ExecutorDetails> executors = new ArrayList<>(list.size());
-    for (int i = 0; i < list.size(); i++) {
-      String at = where + ".executors[" + i + "]";
-      JsonElement pair = list.get(i);
-      if (!pair.isJsonArray() || pair.getAsJsonArray().size() != 2) {
-        throw new MessageException(Reason.MALFORMED, "field " + at + " is not [start, end]");
-      }
-      int start = Fields.int32(pair.getAsJsonArray().get(0), at + "[0]");
-      int end = Fields.int32(pair.getAsJsonArray().get(1), at + "[1]");
-      executors.add(new ExecutorDetails(start, end));
-    }
-    if (executors.isEmpty()) {
-      throw new MessageException(Reason.MALFORMED, "field " + where + ".executors is empty");
-    }
-    return executors;
+  private static PlanEntry rejected(PlanParser parser, Reason reason, String text) {
+    return new PlanEntry(parser.planId(), parser.planSet(), null, new Rejection(reason, text));
   }
 }

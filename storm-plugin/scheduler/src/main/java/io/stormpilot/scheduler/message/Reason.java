@@ -34,6 +34,8 @@ public enum Reason {
   EPOCH_OLD(Rejects.FOR_GOOD),
   /** The checksum does not match the placement. */
   CHECKSUM(Rejects.FOR_GOOD),
+  /** The plan has no signature, or one by another key, though this plug-in has a key. */
+  SIGNATURE(Rejects.FOR_GOOD),
   /** The message's schema is newer than this plug-in reads. */
   SCHEMA_NEWER(Rejects.FOR_GOOD),
   /** Not a plan: not JSON, a field missing or of the wrong kind. */

@@ -56,20 +56,21 @@ public record Status(
   }
 
   /**
-   * Read a status of an earlier leader; null when it cannot be understood (it is then written
-   * anew).
+   * Read a status of an earlier leader.
+   *
+   * @throws MessageException when it cannot be understood (it is then written anew)
    */
-  public static Status read(byte[] data) {
+  public static Status read(byte[] data) throws MessageException {
     try {
-      Fields f = new Fields(Payload.decode(data));
+      Fields f = new Fields(Payload.decode(data, Limits.STATUS));
       State state = State.ofWord(f.text("state"));
       if (state == null) {
-        return null;
+        throw new MessageException(Reason.MALFORMED, "field state has an unknown value");
       }
       return new Status(
-          f.text("topologyId"),
-          f.textOrNull("planId"),
-          f.textOrNull("planSet"),
+          f.id("topologyId"),
+          f.idOrNull("planId"),
+          f.idOrNull("planSet"),
           state,
           Reason.valueOf(f.text("code")),
           f.textOrNull("text"),
@@ -77,10 +78,10 @@ public record Status(
           f.integerOr("writtenAtMs", 0),
           (int) f.integerOr("movedWorkers", 0),
           (int) f.integerOr("pendingWorkers", 0),
-          f.textOrNull("inForcePlanId"),
+          f.idOrNull("inForcePlanId"),
           (int) f.integerOr("workersWanted", 0));
-    } catch (MessageException | IllegalArgumentException e) {
-      return null;
+    } catch (IllegalArgumentException e) {
+      throw new MessageException(Reason.MALFORMED, "field code has an unknown value");
     }
   }
 

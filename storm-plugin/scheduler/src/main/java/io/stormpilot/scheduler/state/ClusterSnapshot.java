@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.state;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Problem;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -14,7 +15,7 @@ import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.SupervisorDetails;
 
 /** The content of {@code cluster} without version and time: equal values are not written again. */
-public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors) {
+public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<Problem> problems) {
 
   private static final String DEFAULT_RACK = "/default-rack";
 
@@ -47,7 +48,8 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors) {
    * Copy what the snapshot contains out of the cluster. (Server port and meta of a supervisor are
    * not set in this view of it.)
    */
-  public static ClusterSnapshot of(Shim shim, Cluster cluster, KnownPorts ports) {
+  public static ClusterSnapshot of(
+      Shim shim, Cluster cluster, KnownPorts ports, List<Problem> problems) {
     Map<String, String> racks = new HashMap<>();
     cluster
         .getNetworkTopography()
@@ -67,7 +69,7 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors) {
               cluster.isBlackListed(id)));
     }
     rows.sort(Comparator.comparing(SupervisorRow::id));
-    return new ClusterSnapshot(shim, rows);
+    return new ClusterSnapshot(shim, rows, problems);
   }
 
   private static Map<String, String> tags(Object meta) {
@@ -88,6 +90,9 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors) {
     JsonArray list = new JsonArray();
     supervisors.forEach(row -> list.add(row.json()));
     o.add("supervisors", list);
+    JsonArray unreadable = new JsonArray();
+    problems.forEach(problem -> unreadable.add(problem.json()));
+    o.add("problems", unreadable);
     return o;
   }
 }

@@ -25,6 +25,10 @@ import org.slf4j.LoggerFactory;
  * @param takeOverGraceMs {@value #TAKE_OVER_GRACE}: how long after a Nimbus begins to lead
  *     executors that it takes for dead are put back where they were
  * @param fallbackScheduler {@value #FALLBACK_SCHEDULER}
+ * @param planKeyFile {@value #PLAN_KEY_FILE}: file with the keys that plans are signed with; null =
+ *     plans need no signature
+ * @param controllerAcl {@value #CONTROLLER_ACL}: the controller's login as {@code scheme:id}; null
+ *     = it uses Storm's own
  * @param monitorFreqMs Storm's own {@code nimbus.monitor.freq.secs}: time between rounds
  */
 public record PilotConfig(
@@ -37,6 +41,8 @@ public record PilotConfig(
     long planRetryMs,
     long takeOverGraceMs,
     String fallbackScheduler,
+    String planKeyFile,
+    String controllerAcl,
     long monitorFreqMs) {
 
   public static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
@@ -47,6 +53,8 @@ public record PilotConfig(
   public static final String INITIAL_PLAN_WAIT = "stormpilot.initial.plan.wait.secs";
   public static final String PLAN_RETRY = "stormpilot.plan.retry.secs";
   public static final String TAKE_OVER_GRACE = "stormpilot.take.over.grace.secs";
+  public static final String PLAN_KEY_FILE = "stormpilot.plan.key.file";
+  public static final String CONTROLLER_ACL = "stormpilot.zookeeper.controller.acl";
   public static final String FALLBACK_SCHEDULER = "stormpilot.fallback.scheduler";
 
   public static final String DEFAULT_ROOT = "/stormpilot";
@@ -66,6 +74,8 @@ public record PilotConfig(
         millis(conf, PLAN_RETRY, 60),
         millis(conf, TAKE_OVER_GRACE, 30),
         text(conf, FALLBACK_SCHEDULER, DEFAULT_FALLBACK),
+        text(conf, PLAN_KEY_FILE, null),
+        text(conf, CONTROLLER_ACL, null),
         millis(conf, DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10));
   }
 

@@ -7,7 +7,6 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -80,24 +79,6 @@ public record TopologySnapshot(
     o.add("components", new ComponentDetails(topology).json());
     o.add("executors", executors());
     return o;
-  }
-
-  /** Where the executors are by a snapshot that was written before; null if it cannot be read. */
-  public static Placement readPlacement(byte[] data) {
-    try {
-      Map<ExecutorDetails, WorkerSlot> slots = new HashMap<>();
-      for (JsonElement element : Payload.decode(data).getAsJsonArray("executors")) {
-        JsonObject o = element.getAsJsonObject();
-        if (!o.get("supervisor").isJsonNull() && !o.get("port").isJsonNull()) {
-          slots.put(
-              new ExecutorDetails(o.get("start").getAsInt(), o.get("end").getAsInt()),
-              new WorkerSlot(o.get("supervisor").getAsString(), o.get("port").getAsInt()));
-        }
-      }
-      return Placement.of(slots);
-    } catch (Payload.MessageException | RuntimeException e) {
-      return null; // it is a help, not a promise
-    }
   }
 
   private int priority() {

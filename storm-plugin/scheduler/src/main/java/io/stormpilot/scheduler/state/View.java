@@ -1,7 +1,9 @@
 package io.stormpilot.scheduler.state;
 
 import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Problem;
 import io.stormpilot.scheduler.message.Status;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -16,6 +18,8 @@ import java.util.Set;
  * @param epoch the newest epoch seen, in {@code epoch} or in a plan whose checksum is right
  * @param statuses by topology id, what this or an earlier leading Nimbus wrote
  * @param placements by topology id, where its executors were by the last leader's snapshot
+ * @param problems znodes that cannot be read, at most {@link #MAX_PROBLEMS}; what was last read of
+ *     them counts
  */
 public record View(
     boolean loaded,
@@ -25,13 +29,15 @@ public record View(
     boolean controllerUp,
     long epoch,
     Map<String, Status> statuses,
-    Map<String, Placement> placements) {
+    Map<String, Placement> placements,
+    List<Problem> problems) {
 
   public static final String ALL = "_all";
+  public static final int MAX_PROBLEMS = 20;
 
   /** Nothing is known. */
   public static final View UNKNOWN =
-      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of());
+      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of());
 
   public View {
     plans = Map.copyOf(plans);
@@ -39,6 +45,7 @@ public record View(
     off = Set.copyOf(off);
     statuses = Map.copyOf(statuses);
     placements = Map.copyOf(placements);
+    problems = List.copyOf(problems);
   }
 
   /** New plans of this topology are not applied, by order of an operator. */

@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -41,6 +42,16 @@ public final class Cleaner {
     deadSinceMs.keySet().retainAll(found);
   }
 
+  /** A folder with too many nodes must not keep the others from being cleaned. */
+  private static List<String> children(String parent, ZnodeStore store) throws Exception {
+    try {
+      return store.children(parent);
+    } catch (OversizedException e) {
+      LOG.error("not cleaned: {}", e.getMessage());
+      return List.of();
+    }
+  }
+
   private void remove(
       List<String> parents,
       long afterMs,
@@ -50,7 +61,7 @@ public final class Cleaner {
       ZnodeStore store)
       throws Exception {
     for (String parent : parents) {
-      for (String id : store.children(parent)) {
+      for (String id : children(parent, store)) {
         if (alive.contains(id)) {
           continue;
         }

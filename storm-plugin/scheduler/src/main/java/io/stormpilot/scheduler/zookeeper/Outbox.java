@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
+import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -187,7 +188,10 @@ public final class Outbox implements AutoCloseable {
     } catch (KeeperException e) {
       sayFailing(path, e);
       return false;
-    } catch (Exception | LinkageError e) {
+    } catch (OversizedException e) {
+      LOG.error("not written: {}: {}", path, e.getMessage());
+      return true;
+    } catch (Exception | LinkageError | StackOverflowError | OutOfMemoryError e) {
       LOG.error("not written: {}", path, e);
       return true;
     }

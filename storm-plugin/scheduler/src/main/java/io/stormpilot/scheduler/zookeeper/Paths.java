@@ -1,5 +1,8 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /**
  * The names of our znodes below {@code stormpilot.zookeeper.root}: the twin of {@code paths.py}.
  */
@@ -18,6 +21,40 @@ public record Paths(String root) {
 
   public String base() {
     return root + "/" + VERSION;
+  }
+
+  /** Root and base, each parent before its child. */
+  List<String> fromRoot() {
+    List<String> folders = new ArrayList<>();
+    for (int at = base().indexOf('/', 1); at > 0; at = base().indexOf('/', at + 1)) {
+      folders.add(base().substring(0, at));
+    }
+    folders.add(base());
+    return folders;
+  }
+
+  /** Folders that only Nimbus writes to. */
+  List<String> ofNimbus() {
+    return List.of(topologies(), statuses());
+  }
+
+  /** Folders below which topologies write, each in one of its own. */
+  List<String> ofTopologies() {
+    return List.of(loads(), keyedStates());
+  }
+
+  /** Folders that only the controller, its commands included, writes to. */
+  List<String> ofController() {
+    List<String> names =
+        List.of("plans", "plan-history", "proposals", "rollouts", "moves", "routes", "thresholds");
+    List<String> folders = new ArrayList<>(names.stream().map(n -> base() + "/" + n).toList());
+    folders.addAll(List.of(leader(), settings()));
+    return folders;
+  }
+
+  /** Without root and version: {@code plans/words-1-2}. */
+  String relative(String path) {
+    return path.startsWith(base() + "/") ? path.substring(base().length() + 1) : path;
   }
 
   public String cluster() {

@@ -1,20 +1,27 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.message.Limits;
+import io.stormpilot.scheduler.message.Payload.MessageException;
+import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.PlanKeys;
+import io.stormpilot.scheduler.message.PlannedWorker;
+import io.stormpilot.scheduler.message.Problem;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
-import io.stormpilot.scheduler.state.TopologySnapshot;
+import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -30,10 +37,29 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Every watch event, every reconnection (an expired session included) and, to be safe, every 30
  * s leads to one pass over the few nodes of interest; a node's data is fetched only when its last
- * change is a new one. While ZooKeeper is away the last view stays. A node that cannot be read (for
- * its ACL, for instance) affects that node only.
+ * change is a new one. While ZooKeeper is away the last view stays.
+ *
+ * <p>Anything can be in a znode. One that cannot be a message of ours, by its size or its content,
+ * is a {@link Problem} of the view, what was last read of it counts, and all others are read. No
+ * error ends the thread, not even one for want of memory. A node that cannot be read (for its ACL,
+ * for instance) affects that node only.
  */
 public final class PlanWatch implements AutoCloseable {
+
+  /**
+   * Which part of the heap all plans may take together, and all placements of earlier leaders:
+   * whoever can write one znode can write thousands.
+   */
+  private static final int PART_OF_HEAP = 10;
+
+  private static final int BYTES_PER_EXECUTOR = 160;
+  private static final int BYTES_PER_TEXT = 100;
+  private static final int MAX_EPOCH_BYTES = 64;
+
+  /** A request that loses the connection so often has an answer that does not fit into a packet. */
+  private static final int LOSSES = 3;
+
+  private static final int MAX_KEPT = 1_000;
 
   private static final Logger LOG = LoggerFactory.getLogger(PlanWatch.class);
   private static final long PASS_EVERY_MS = 30_000;
@@ -41,6 +67,8 @@ public final class PlanWatch implements AutoCloseable {
 
   private final CuratorFramework zk;
   private final Paths paths;
+  private final PlanKeys keys;
+  private final long maxBytes;
   private final CuratorWatcher wakeUp = event -> wake();
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -57,6 +85,14 @@ public final class PlanWatch implements AutoCloseable {
   private final Map<String, Known<Boolean>> modes = new HashMap<>();
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
+  private final Map<String, List<String>> listed = new HashMap<>();
+  private final Map<String, Integer> losses = new HashMap<>();
+  private final Map<String, Problem> problems = new TreeMap<>();
+  private final Map<String, Problem> logged = new HashMap<>();
+
+  /** Nodes that are read once, at a refresh, and could not be: with their last change. */
+  private final Map<String, Long> unreadOnce = new HashMap<>();
+
   private boolean failing;
 
   private volatile View view = View.UNKNOWN;
@@ -64,9 +100,21 @@ public final class PlanWatch implements AutoCloseable {
   /** A node as last read; {@code mzxid} tells whether it has changed since. */
   private record Known<T>(long mzxid, T value) {}
 
+  /** A watch that accepts plans without a signature. */
   public PlanWatch(CuratorFramework zk, Paths paths) {
+    this(zk, paths, PlanKeys.NONE);
+  }
+
+  /**
+   * Make a watch; {@link #start} starts it.
+   *
+   * @param keys by one of which a plan has to be signed
+   */
+  public PlanWatch(CuratorFramework zk, Paths paths, PlanKeys keys) {
     this.zk = zk;
     this.paths = paths;
+    this.keys = keys;
+    this.maxBytes = Runtime.getRuntime().maxMemory() / PART_OF_HEAP;
     this.thread = new Thread(this::run, "stormpilot-view");
     thread.setDaemon(true);
   }
@@ -204,12 +252,20 @@ public final class PlanWatch implements AutoCloseable {
       return true;
     } catch (InterruptedException e) {
       throw e;
-    } catch (Exception e) {
-      if (!failing) {
-        LOG.warn("cannot read ZooKeeper {}; the last view stays in force", paths.base(), e);
-        failing = true;
-      }
+    } catch (Exception | Error e) {
+      logFailing(e);
       return false;
+    }
+  }
+
+  private void logFailing(Throwable e) {
+    if (!failing) {
+      failing = true;
+      try {
+        LOG.warn("cannot read ZooKeeper {}; the last view stays in force", paths.base(), e);
+      } catch (OutOfMemoryError noLine) {
+        failing = false; // there may be room for it in the next pass
+      }
     }
   }
 
@@ -226,18 +282,18 @@ public final class PlanWatch implements AutoCloseable {
     Set<String> topologyIds = new HashSet<>(children(paths.plans()));
     plans.keySet().retainAll(topologyIds);
     for (String id : topologyIds) {
-      refresh(plans, id, paths.plan(id), data -> PlanEntry.read(id, data), this::unreadable);
+      refresh(plans, id, paths.plan(id), Limits.PLAN, data -> plan(id, data), this::rejected);
     }
     Set<String> named = new HashSet<>(children(paths.modes()));
     modes.keySet().retainAll(named);
     for (String name : named) {
       String path = paths.modes() + "/" + name;
-      refresh(modes, name, path, data -> Settings.isOff(path, data), e -> false);
+      refresh(modes, name, path, Limits.SETTING, Settings::isOff, (e, before) -> before);
     }
     Set<String> off = new HashSet<>();
     modes.forEach(
         (name, known) -> {
-          if (known.value()) {
+          if (Boolean.TRUE.equals(known.value())) {
             off.add(name);
           }
         });
@@ -245,7 +301,47 @@ public final class PlanWatch implements AutoCloseable {
     plans.forEach((id, known) -> entries.put(id, known.value()));
     Set<String> paused = new HashSet<>(children(paths.pauses()));
     boolean controllerUp = !children(paths.leader()).isEmpty();
-    return new View(true, entries, paused, off, controllerUp, epoch(entries), statuses, placements);
+    long epoch = epoch(entries);
+    forgetSolvedProblems(topologyIds, named);
+    List<Problem> shown = problems.values().stream().limit(View.MAX_PROBLEMS).toList();
+    return new View(true, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
+  }
+
+  private PlanEntry plan(String id, byte[] data) {
+    long left = maxBytes;
+    for (Map.Entry<String, Known<PlanEntry>> other : plans.entrySet()) {
+      Plan plan = other.getValue().value().plan();
+      left -= plan == null || other.getKey().equals(id) ? 0 : bytes(plan);
+    }
+    PlanEntry entry = PlanEntry.read(id, data, keys, executors(left));
+    if (entry.plan() != null && bytes(entry.plan()) > left) {
+      String text = "all plans together take more than " + maxBytes + " bytes of memory";
+      entry = new PlanEntry(null, null, null, new Rejection(Reason.MALFORMED, text));
+    }
+    if (entry.rejection() != null) {
+      setProblem(paths.plan(id), entry.rejection());
+    }
+    return entry;
+  }
+
+  private static int executors(long bytes) {
+    return (int) Math.max(0, Math.min(bytes / BYTES_PER_EXECUTOR, Integer.MAX_VALUE));
+  }
+
+  /** About what a plan takes in memory. */
+  private static long bytes(Plan plan) {
+    long bytes = (long) BYTES_PER_EXECUTOR * plan.executors().size();
+    for (String member : plan.members()) {
+      bytes += BYTES_PER_TEXT + 2L * member.length();
+    }
+    for (PlannedWorker worker : plan.workers()) {
+      bytes += BYTES_PER_TEXT + 2L * worker.supervisor().length();
+    }
+    return bytes;
+  }
+
+  private PlanEntry rejected(Rejection why, PlanEntry before) {
+    return new PlanEntry(null, null, null, why);
   }
 
   /** The newest epoch ever seen by this process: it never goes back. */
@@ -256,14 +352,13 @@ public final class PlanWatch implements AutoCloseable {
         epoch = Math.max(epoch, entry.plan().epoch());
       }
     }
-    Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(paths.epoch());
-    byte[] data = stat == null ? null : data(paths.epoch());
+    byte[] data = data(paths.epoch(), MAX_EPOCH_BYTES, new Stat());
     if (data != null && data.length > 0) {
       String text = new String(data, StandardCharsets.UTF_8).strip();
       try {
         epoch = Math.max(epoch, Long.parseLong(text));
       } catch (NumberFormatException e) {
-        LOG.warn("{} is not a number: {}", paths.epoch(), text);
+        setProblem(paths.epoch(), new Rejection(Reason.MALFORMED, "it is not a number: " + text));
       }
     }
     return epoch;
@@ -272,84 +367,204 @@ public final class PlanWatch implements AutoCloseable {
   private Map<String, Status> readStatuses() throws Exception {
     Map<String, Status> read = new HashMap<>();
     for (String id : children(paths.statuses())) {
-      byte[] data = data(paths.status(id));
-      Status status = data == null ? null : Status.read(data);
-      if (status != null) {
-        read.put(id, status);
-      }
+      contained(paths.status(id), Limits.STATUS, data -> read.put(id, Status.read(data)));
     }
     return read;
   }
 
   private Map<String, Placement> readPlacements() throws Exception {
     Map<String, Placement> read = new HashMap<>();
+    int[] left = {executors(maxBytes)};
     for (String id : children(paths.topologies())) {
-      byte[] data = data(paths.topology(id));
-      Placement placement = data == null ? null : TopologySnapshot.readPlacement(data);
-      if (placement != null) {
-        read.put(id, placement);
-      }
+      contained(
+          paths.topology(id),
+          Limits.SNAPSHOT,
+          data -> {
+            Placement placement = PlacementParser.parse(data, left[0]);
+            left[0] -= placement.slots().size();
+            return read.put(id, placement);
+          });
     }
     return read;
   }
 
   private interface Reader<T> {
-    T read(byte[] data);
+    T read(byte[] data) throws MessageException;
   }
 
+  /** The value of a node that cannot be read. */
   private interface Unreadable<T> {
-    T instead(KeeperException e);
+    T instead(Rejection why, T before);
   }
 
   private <T> void refresh(
       Map<String, Known<T>> known,
       String name,
       String path,
+      Limits limits,
       Reader<T> reader,
       Unreadable<T> unreadable)
       throws Exception {
+    Known<T> before = known.get(name);
+    T lastValue = before == null ? null : before.value();
     try {
       Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
       if (stat == null) {
         known.remove(name);
         return;
       }
-      Known<T> before = known.get(name);
       if (before != null && before.mzxid() == stat.getMzxid()) {
         return;
       }
+      problems.remove(path);
       Stat at = new Stat();
-      byte[] data = zk.getData().storingStatIn(at).forPath(path);
-      known.put(name, new Known<>(at.getMzxid(), reader.read(data)));
+      byte[] data = fetch(path, limits.packedBytes(), stat, at);
+      T value = data == null ? null : contain(path, reader, data);
+      if (value == null) {
+        Problem problem = problems.get(path);
+        String text = problem == null ? "it cannot be read" : problem.text();
+        value = unreadable.instead(new Rejection(Reason.MALFORMED, text), lastValue);
+      }
+      known.put(name, new Known<>(data == null ? stat.getMzxid() : at.getMzxid(), value));
     } catch (KeeperException.NoNodeException e) {
       known.remove(name);
     } catch (KeeperException.NoAuthException e) {
-      known.put(name, new Known<>(-1, unreadable.instead(e)));
+      Rejection why = new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage());
+      setProblem(path, why);
+      known.put(name, new Known<>(-1, unreadable.instead(why, lastValue)));
     }
   }
 
-  private PlanEntry unreadable(KeeperException e) {
-    return new PlanEntry(
-        null, null, null, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
+  /** Read a node once; one that cannot be read is left out. */
+  private void contained(String path, Limits limits, Reader<?> reader) throws Exception {
+    Stat at = new Stat();
+    byte[] data = data(path, limits.packedBytes(), at);
+    if (data != null) {
+      contain(path, reader, data);
+    }
+    if (problems.containsKey(path)) {
+      unreadOnce.put(path, at.getMzxid());
+    }
   }
 
-  private byte[] data(String path) throws Exception {
+  /** What the reader makes of the data; null and a problem where it fails, in whatever way. */
+  private <T> T contain(String path, Reader<T> reader, byte[] data) {
     try {
-      return zk.getData().forPath(path);
-    } catch (KeeperException.NoNodeException | KeeperException.NoAuthException e) {
-      LOG.debug("{} cannot be read", path, e);
+      return reader.read(data);
+    } catch (MessageException e) {
+      setProblem(path, new Rejection(e.reason(), e.getMessage()));
+    } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
+      setProblem(path, new Rejection(Reason.MALFORMED, "reading it failed: " + e));
+    }
+    return null;
+  }
+
+  /** The data of a node; null without it, or with a problem. */
+  private byte[] data(String path, int maxBytes, Stat at) throws Exception {
+    problems.remove(path);
+    try {
+      Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
+      if (stat == null) {
+        return null;
+      }
+      at.setMzxid(stat.getMzxid());
+      return fetch(path, maxBytes, stat, at);
+    } catch (KeeperException.NoNodeException e) {
+      return null;
+    } catch (KeeperException.NoAuthException e) {
+      setProblem(path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
       return null;
     }
   }
 
+  /** The data; null and a problem where it is too large to be fetched. */
+  private byte[] fetch(String path, int maxBytes, Stat stat, Stat at) throws Exception {
+    if (stat.getDataLength() > maxBytes) {
+      String text = "it has " + stat.getDataLength() + " bytes, more than " + maxBytes;
+      setProblem(path, new Rejection(Reason.MALFORMED, text));
+      return null;
+    }
+    return answerOf(path, () -> zk.getData().storingStatIn(at).forPath(path));
+  }
+
+  /** The children of a node; those of the last time and a problem where they are too many. */
   private List<String> children(String path) throws Exception {
-    if (zk.checkExists().usingWatcher(wakeUp).forPath(path) == null) {
+    problems.remove(path);
+    Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
+    if (stat == null) {
+      listed.remove(path);
       return List.of();
     }
+    List<String> children = null;
     try {
-      return new ArrayList<>(zk.getChildren().usingWatcher(wakeUp).forPath(path));
+      if (stat.getNumChildren() > ZnodeStore.MAX_CHILDREN) {
+        String text = "it has " + stat.getNumChildren() + " children, more than ";
+        setProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
+      } else {
+        children = answerOf(path, () -> zk.getChildren().usingWatcher(wakeUp).forPath(path));
+      }
     } catch (KeeperException.NoNodeException e) {
-      return List.of();
+      children = List.of();
+    } catch (KeeperException.NoAuthException e) {
+      setProblem(path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
     }
+    if (children == null) {
+      return listed.getOrDefault(path, List.of());
+    }
+    listed.put(path, List.copyOf(children));
+    return children;
+  }
+
+  /**
+   * The answer to a request; null and a problem where it lost the connection several times: an
+   * answer that is larger than {@code jute.maxbuffer} does so every time.
+   */
+  private <T> T answerOf(String path, Callable<T> request) throws Exception {
+    try {
+      T answer = request.call();
+      losses.remove(path);
+      return answer;
+    } catch (KeeperException.ConnectionLossException e) {
+      if (losses.merge(path, 1, Integer::sum) < LOSSES) {
+        throw e;
+      }
+      losses.remove(path);
+      String text = "reading it lost the connection " + LOSSES + " times: is it too large?";
+      setProblem(path, new Rejection(Reason.MALFORMED, text));
+      return null;
+    }
+  }
+
+  private void setProblem(String path, Rejection why) {
+    Problem problem = new Problem(paths.relative(path), why.reason(), why.text());
+    if (problems.size() < MAX_KEPT || problems.containsKey(path)) {
+      problems.put(path, problem);
+    }
+    if (!problem.equals(logged.put(path, problem))) {
+      LOG.warn("cannot use znode {}: {} {}", path, problem.reason(), problem.text());
+    }
+    if (logged.size() > MAX_KEPT) {
+      logged.clear();
+    }
+  }
+
+  /** Problems of nodes that are gone, or, of those that are read once, were written again. */
+  private void forgetSolvedProblems(Set<String> topologyIds, Set<String> modeNames)
+      throws Exception {
+    problems.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
+    problems.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
+    losses.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
+    losses.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
+    for (Map.Entry<String, Long> node : List.copyOf(unreadOnce.entrySet())) {
+      Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(node.getKey());
+      if (stat == null || stat.getMzxid() != node.getValue()) {
+        problems.remove(node.getKey());
+        unreadOnce.remove(node.getKey());
+      }
+    }
+  }
+
+  private static boolean isGone(String path, String parent, Set<String> children) {
+    return path.startsWith(parent + "/") && !children.contains(path.substring(parent.length() + 1));
   }
 }

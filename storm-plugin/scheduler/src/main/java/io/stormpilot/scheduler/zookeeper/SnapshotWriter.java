@@ -1,11 +1,10 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import com.google.gson.JsonObject;
-import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.MessageException;
-import io.stormpilot.scheduler.message.Sha256;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.TopologySnapshot;
+import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
@@ -20,36 +19,6 @@ public final class SnapshotWriter {
   private final Paths paths;
   private final LongSupplier clockMs;
   private final Map<String, Written> known = new HashMap<>();
-
-  /** What stands in a znode, short: a snapshot of a large topology is megabytes as objects. */
-  private record Written(long version, String content, String executors, long assignedSinceMs) {
-
-    static final Written NOTHING = new Written(0, "", "", 0);
-
-    static Written of(JsonObject message) {
-      return new Written(
-          number(message, "version"),
-          content(message),
-          message.has("executors") ? Sha256.hex(message.get("executors").toString()) : "",
-          number(message, "assignedSinceMs"));
-    }
-
-    private static String content(JsonObject message) {
-      JsonObject content = new JsonObject();
-      message.asMap().forEach(content::add);
-      content.remove("version");
-      content.remove("writtenAtMs");
-      return Sha256.hex(content.toString());
-    }
-
-    private static long number(JsonObject message, String key) {
-      try {
-        return message.get(key).getAsLong();
-      } catch (RuntimeException e) {
-        return 0;
-      }
-    }
-  }
 
   public SnapshotWriter(Paths paths, LongSupplier clockMs) {
     this.paths = paths;
@@ -75,6 +44,11 @@ public final class SnapshotWriter {
     put(path, before, after, store);
   }
 
+  /** The version of a snapshot as it is read before the next one is written. */
+  public static long versionOf(byte[] data) throws MessageException {
+    return Written.read(data).version();
+  }
+
   /** Another Nimbus may have written since. */
   public void forget() {
     known.clear();
@@ -97,12 +71,17 @@ public final class SnapshotWriter {
     if (written != null) {
       return written;
     }
-    byte[] data = store.read(path);
+    byte[] data;
+    try {
+      data = store.read(path);
+    } catch (OversizedException e) {
+      return Written.NOTHING;
+    }
     if (data == null) {
       return Written.NOTHING;
     }
     try {
-      return Written.of(Payload.decode(data));
+      return Written.read(data);
     } catch (MessageException e) {
       return Written.NOTHING;
     }

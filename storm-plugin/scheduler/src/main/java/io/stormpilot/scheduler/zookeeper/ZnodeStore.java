@@ -4,24 +4,62 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import java.util.List;
+import java.util.Map;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
+import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 
-/**
- * Plain reading and writing of znodes. New nodes get Storm's ACLs, as the client was made with
- * them.
- */
+/** Plain reading and writing of znodes. New nodes get the ACLs of {@link Access}. */
 public final class ZnodeStore {
 
-  private final CuratorFramework zk;
+  /** A node with more children is not listed: the answer might not fit into a packet. */
+  static final int MAX_CHILDREN = 10_000;
 
+  private final CuratorFramework zk;
+  private final Access access;
+
+  /** A store whose new nodes have the ACLs that the client was made with. */
   public ZnodeStore(CuratorFramework zk) {
+    this(zk, Access.OPEN);
+  }
+
+  public ZnodeStore(CuratorFramework zk, Access access) {
     this.zk = zk;
+    this.access = access;
+  }
+
+  /** A znode that no message of ours can be: too large, or with too many children. */
+  static final class OversizedException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    OversizedException(String text) {
+      super(text);
+    }
+  }
+
+  /** Make our folders, each with its ACLs; nothing where Storm does not log in to ZooKeeper. */
+  public void makeFolders() throws Exception {
+    access.makeFolders(this);
+  }
+
+  /** Make a folder that a topology's workers write to; nothing where they have no login. */
+  public void makeForTopology(String path, Map<String, Object> topologyConf) throws Exception {
+    List<ACL> acls = access.ofTopology(topologyConf);
+    if (acls != null) {
+      make(path, acls);
+    }
   }
 
   /** The data, or null without such a node. */
   public byte[] read(String path) throws Exception {
+    Stat stat = zk.checkExists().forPath(path);
+    if (stat == null) {
+      return null;
+    }
+    if (stat.getDataLength() > Payload.MAX_BYTES) {
+      throw new OversizedException(path + " has " + stat.getDataLength() + " bytes");
+    }
     try {
       return zk.getData().forPath(path);
     } catch (KeeperException.NoNodeException e) {
@@ -36,27 +74,50 @@ public final class ZnodeStore {
       zk.setData().forPath(path, data);
     } catch (KeeperException.NoNodeException e) {
       try {
-        zk.create().creatingParentsIfNeeded().forPath(path, data);
+        create(path, data, access.acls(path));
       } catch (KeeperException.NodeExistsException raced) {
         zk.setData().forPath(path, data);
       }
     }
   }
 
-  /** Make an empty node with these ACLs where there is none. */
+  /**
+   * Make an empty node with these ACLs where there is none, and give it these ACLs where everybody
+   * may change it.
+   *
+   * @param acls null for those that the client was made with
+   */
   public void make(String path, List<ACL> acls) throws Exception {
-    if (zk.checkExists().forPath(path) != null) {
-      return;
+    if (zk.checkExists().forPath(path) == null) {
+      try {
+        create(path, new byte[0], acls);
+        return;
+      } catch (KeeperException.NodeExistsException e) {
+        // made by another in this moment, perhaps with other ACLs
+      }
     }
-    try {
-      zk.create().creatingParentsIfNeeded().withACL(acls).forPath(path, new byte[0]);
-    } catch (KeeperException.NodeExistsException e) {
-      return;
+    if (acls != null && Access.isOpen(zk.getACL().forPath(path))) {
+      zk.setACL().withACL(acls).forPath(path);
+    }
+  }
+
+  private void create(String path, byte[] data, List<ACL> acls) throws Exception {
+    if (acls == null) {
+      zk.create().creatingParentsIfNeeded().forPath(path, data);
+    } else {
+      zk.create().creatingParentsIfNeeded().withACL(acls).forPath(path, data);
     }
   }
 
   /** Names of the children; none without such a node. */
   public List<String> children(String path) throws Exception {
+    Stat stat = zk.checkExists().forPath(path);
+    if (stat == null) {
+      return List.of();
+    }
+    if (stat.getNumChildren() > MAX_CHILDREN) {
+      throw new OversizedException(path + " has " + stat.getNumChildren() + " children");
+    }
     try {
       return zk.getChildren().forPath(path);
     } catch (KeeperException.NoNodeException e) {

@@ -1,11 +1,12 @@
 package io.stormpilot.scheduler.message;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import io.stormpilot.Contract;
+import io.stormpilot.scheduler.message.Payload.MessageException;
 import java.nio.charset.StandardCharsets;
 import org.junit.jupiter.api.Test;
 
@@ -13,7 +14,7 @@ import org.junit.jupiter.api.Test;
 class StatusTest {
 
   @Test
-  void readsAndWritesTheContractExample() {
+  void readsAndWritesTheContractExample() throws Exception {
     JsonObject example = Contract.json("status.json");
 
     Status status = Status.read(Contract.bytes("status.json"));
@@ -34,7 +35,7 @@ class StatusTest {
   }
 
   @Test
-  void readsWhatAnEarlierVersionWrote() {
+  void readsWhatAnEarlierVersionWrote() throws Exception {
     assertEquals(State.REJECTED, Status.read(Contract.bytes("earlier/status.json")).state());
   }
 
@@ -42,9 +43,13 @@ class StatusTest {
   void aStatusOfALaterVersionThatCannotBeUnderstoodIsNone() {
     JsonObject later = Contract.json("status.json");
     later.addProperty("state", "levitating");
-    assertNull(Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
+    assertThrows(
+        MessageException.class,
+        () -> Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
     later.addProperty("state", "applied");
     later.addProperty("code", "NEW_WORD");
-    assertNull(Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
+    assertThrows(
+        MessageException.class,
+        () -> Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
   }
 }

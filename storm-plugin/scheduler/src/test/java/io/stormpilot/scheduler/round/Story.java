@@ -275,7 +275,7 @@ public final class Story {
     Cluster cluster = storm.cluster();
     View view =
         loaded
-            ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots)
+            ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots, List.of())
             : View.UNKNOWN;
     RoundOutcome round =
         new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();

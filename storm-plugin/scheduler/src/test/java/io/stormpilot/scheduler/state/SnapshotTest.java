@@ -2,13 +2,16 @@ package io.stormpilot.scheduler.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import io.stormpilot.Contract;
 import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Payload.MessageException;
+import io.stormpilot.scheduler.message.Problem;
+import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.round.Story;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -84,13 +87,14 @@ class SnapshotTest {
     JsonObject written =
         new TopologySnapshot(topology(2), Placement.of(slots), 1, true).json(1, 1, 1);
 
-    assertEquals(slots, TopologySnapshot.readPlacement(Payload.encode(written)).slots());
+    assertEquals(slots, PlacementParser.parse(Payload.encode(written), 2).slots());
   }
 
   @Test
   void aSnapshotThatCannotBeReadTellsNoPlacement() {
     for (String data : List.of("", "{}", "[1]", "{\"schema\":1,\"executors\":[{}]}", "\u0000")) {
-      assertNull(TopologySnapshot.readPlacement(data.getBytes(StandardCharsets.UTF_8)), data);
+      byte[] bytes = data.getBytes(StandardCharsets.UTF_8);
+      assertThrows(MessageException.class, () -> PlacementParser.parse(bytes, 100), data);
     }
   }
 
@@ -224,7 +228,7 @@ class SnapshotTest {
     story.hidePort("sup-0", 6701);
 
     ClusterSnapshot.Shim shim = new ClusterSnapshot.Shim("0.1", "2.8.3", "host", 1, "Fallback", 4);
-    JsonObject snapshot = ClusterSnapshot.of(shim, story.cluster(), ports).json(3, 9);
+    JsonObject snapshot = ClusterSnapshot.of(shim, story.cluster(), ports, List.of()).json(3, 9);
 
     assertEquals(example.keySet(), snapshot.keySet());
     assertEquals(
@@ -246,8 +250,13 @@ class SnapshotTest {
             .getAsJsonObject()
             .get("blacklisted")
             .getAsBoolean());
+    Problem problem = new Problem("plans/x", Reason.MALFORMED, "it is empty");
+    JsonObject withProblem =
+        ClusterSnapshot.of(shim, story.cluster(), ports, List.of(problem)).json(3, 9);
+    assertEquals(first(example, "problems").keySet(), first(withProblem, "problems").keySet());
+    assertEquals("plans/x", first(withProblem, "problems").get("path").getAsString());
     assertEquals(
-        ClusterSnapshot.of(shim, story.cluster(), ports),
-        ClusterSnapshot.of(shim, story.cluster(), ports));
+        ClusterSnapshot.of(shim, story.cluster(), ports, List.of()),
+        ClusterSnapshot.of(shim, story.cluster(), ports, List.of()));
   }
 }

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
@@ -69,7 +70,7 @@ class OutboxTest {
 
   private Integer read(String path) throws Exception {
     byte[] data = store.read(path);
-    return data == null ? null : Payload.decode(data).get("n").getAsInt();
+    return data == null ? null : Payload.decode(data, Limits.SNAPSHOT).get("n").getAsInt();
   }
 
   private void offer(String path, int n) {
@@ -215,13 +216,14 @@ class OutboxTest {
     assertEquals(2_000, topology().get("writtenAtMs").getAsLong());
 
     ClusterSnapshot.Shim shim = new ClusterSnapshot.Shim("0", "2", "h", 1, "F", 1);
-    successor.write(new ClusterSnapshot(shim, List.of()), store);
-    successor.write(new ClusterSnapshot(shim.withEpoch(2), List.of()), store);
-    assertEquals(2, Payload.decode(store.read(PATHS.cluster())).get("version").getAsInt());
+    successor.write(new ClusterSnapshot(shim, List.of(), List.of()), store);
+    successor.write(new ClusterSnapshot(shim.withEpoch(2), List.of(), List.of()), store);
+    assertEquals(
+        2, Payload.decode(store.read(PATHS.cluster()), Limits.SNAPSHOT).get("version").getAsInt());
   }
 
   private JsonObject topology() throws Exception {
-    return Payload.decode(store.read(PATHS.topology("t")));
+    return Payload.decode(store.read(PATHS.topology("t")), Limits.SNAPSHOT);
   }
 
   /**
@@ -271,7 +273,10 @@ class OutboxTest {
       offer(PATHS.status("t"), 2);
       eventually("given up", SOON, () -> outbox.flush(100));
       assertEquals(
-          1, Payload.decode(new ZnodeStore(stranger).read(PATHS.status("t"))).get("n").getAsInt());
+          1,
+          Payload.decode(new ZnodeStore(stranger).read(PATHS.status("t")), Limits.SNAPSHOT)
+              .get("n")
+              .getAsInt());
     } finally {
       stranger.close();
     }

@@ -22,23 +22,34 @@ import org.apache.storm.utils.ZookeeperAuthInfo;
  * with the account of the topology's configuration. Without a connection it fails at once: nothing
  * waits here for a ZooKeeper that is not there.
  *
- * <p>Parents that are missing are made so that other topologies can write beside us; with
- * authentication only we and {@code storm.zookeeper.superACL} may change what is ours, and anyone
- * may read it. The twin of {@code ZooKeeperReports} in {@code instrument/report_writer.py}.
+ * <p>Parents that are missing are made so that other topologies can write beside us. With
+ * authentication the folder of all our znodes has to be there, for who makes it may decide who
+ * writes plans: that is Nimbus. Only we and {@code storm.zookeeper.superACL} may change what is
+ * ours then, and anyone may read it. The twin of {@code ZooKeeperReports} in {@code
+ * instrument/report_writer.py}.
  */
 final class ZooKeeperReports implements ReportStore {
 
   private static final int FIRST_CONNECTION_MS = 5_000;
 
   private final CuratorFramework zk;
+  private final String base;
   private final String folder;
+  private final boolean secure;
   private final List<ACL> ownAcl;
   private final List<ACL> sharedAcl;
 
   private ZooKeeperReports(
-      CuratorFramework zk, String folder, List<ACL> ownAcl, List<ACL> sharedAcl) {
+      CuratorFramework zk,
+      String base,
+      String topologyId,
+      boolean secure,
+      List<ACL> ownAcl,
+      List<ACL> sharedAcl) {
     this.zk = zk;
-    this.folder = folder;
+    this.base = base;
+    this.folder = base + "/load/" + topologyId;
+    this.secure = secure;
     this.ownAcl = ownAcl;
     this.sharedAcl = sharedAcl;
   }
@@ -64,7 +75,9 @@ final class ZooKeeperReports implements ReportStore {
     }
     return new ZooKeeperReports(
         zk,
-        HookConfig.of(conf).zookeeperRoot() + "/v1/load/" + topologyId,
+        HookConfig.of(conf).zookeeperRoot() + "/v1",
+        topologyId,
+        secure,
         secure ? acl(conf, Perms.READ) : Ids.OPEN_ACL_UNSAFE,
         secure ? acl(conf, Perms.READ | Perms.CREATE) : Ids.OPEN_ACL_UNSAFE);
   }
@@ -118,6 +131,9 @@ final class ZooKeeperReports implements ReportStore {
   }
 
   private void makeParents() throws Exception {
+    if (secure && zk.checkExists().forPath(base) == null) {
+      throw new IOException(base + " is missing: the scheduler plug-in on Nimbus makes it");
+    }
     String[] names = folder.substring(1).split("/");
     StringBuilder path = new StringBuilder();
     for (int depth = 0; depth < names.length; depth++) {

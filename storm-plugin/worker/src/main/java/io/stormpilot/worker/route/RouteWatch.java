@@ -90,7 +90,7 @@ final class RouteWatch implements Supplier<Routes> {
     try {
       routes = Routes.read(node.getData());
       LOG.info("routes of {} are in force", routes.byComponent().keySet());
-    } catch (IllegalArgumentException e) {
+    } catch (RuntimeException e) {
       routes = Routes.NONE;
       LOG.error("routing table {} is broken: {}; routing without a table", path, e.getMessage());
     }

@@ -4,9 +4,7 @@ import com.google.gson.Gson;
 import com.google.gson.JsonParseException;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.Reader;
-import java.io.UncheckedIOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -27,6 +25,9 @@ record Routes(Map<String, Route> byComponent) {
   static final Routes NONE = new Routes(Map.of());
   private static final Gson GSON = new Gson();
   private static final int GZIP_MAGIC = 0x1f8b;
+
+  /** A table of 10,000 tasks with 10,000 partitions has a tenth of it. */
+  private static final int MAX_BYTES = 2 * 1024 * 1024;
 
   /**
    * The tasks of a component that get tuples.
@@ -68,12 +69,18 @@ record Routes(Map<String, Route> byComponent) {
 
   private static Message parse(byte[] data) {
     boolean zipped = data.length > 1 && ((data[0] & 0xff) << 8 | (data[1] & 0xff)) == GZIP_MAGIC;
-    try (var in = new ByteArrayInputStream(data);
-        Reader reader =
-            new InputStreamReader(zipped ? new GZIPInputStream(in) : in, StandardCharsets.UTF_8)) {
-      return GSON.fromJson(reader, Message.class);
-    } catch (JsonParseException | IOException | UncheckedIOException e) {
+    try (InputStream plain = new ByteArrayInputStream(data);
+        InputStream in = zipped ? new GZIPInputStream(plain) : plain) {
+      byte[] text = in.readNBytes(MAX_BYTES + 1);
+      if (text.length > MAX_BYTES) {
+        throw new IllegalArgumentException(
+            "not a routing table: it unpacks to more than " + MAX_BYTES + " bytes");
+      }
+      return GSON.fromJson(new String(text, StandardCharsets.UTF_8), Message.class);
+    } catch (JsonParseException | IOException e) {
       throw new IllegalArgumentException("not a routing table: " + e.getMessage(), e);
+    } catch (StackOverflowError | OutOfMemoryError e) {
+      throw new IllegalArgumentException("not a routing table: reading it failed: " + e, e);
     }
   }
 

@@ -74,6 +74,8 @@ class ZooKeeperReportsTest {
       try (ReportStore store = ZooKeeperReports.open(conf, "t-1-1");
           ReportStore beside = ZooKeeperReports.open(another, "t-2-2");
           CuratorFramework anyone = server.client()) {
+        assertTrue(failure(store).getMessage().contains("/stormpilot/v1 is missing"));
+        anyone.create().creatingParentsIfNeeded().forPath("/stormpilot/v1"); // as Nimbus does
         store.write("r", DATA);
         beside.write("r", DATA); // the parents are not the first one's own
         assertArrayEquals(DATA, anyone.getData().forPath("/stormpilot/v1/load/t-1-1/r"));

@@ -1,10 +1,12 @@
 package io.stormpilot.worker.route;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.stormpilot.Hostile;
 import io.stormpilot.worker.route.Routes.Route;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -12,7 +14,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Random;
 import java.util.zip.GZIPOutputStream;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.ShrinkingMode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -61,5 +67,23 @@ class RoutesTest {
     byte[] data = text.getBytes(StandardCharsets.UTF_8);
     var e = assertThrows(IllegalArgumentException.class, () -> Routes.read(data));
     assertTrue(e.getMessage().contains(expected), e.getMessage());
+  }
+
+  @Test
+  void bombsAreRejected() {
+    for (byte[] bomb : Hostile.bombs()) {
+      assertThrows(IllegalArgumentException.class, () -> Routes.read(bomb));
+    }
+  }
+
+  /** Whatever a znode holds is a table or not one; {@code -Dfuzz.tries=10000} reads more. */
+  @Property(shrinking = ShrinkingMode.OFF)
+  void tablesAreReadOrRejected(@ForAll long seed) throws IOException {
+    byte[] honest = Files.readAllBytes(Path.of("../../tests/contract/routes.json"));
+    try {
+      assertNotNull(Routes.read(Hostile.next(new Random(seed), honest)));
+    } catch (IllegalArgumentException e) {
+      assertNotNull(e.getMessage());
+    }
   }
 }

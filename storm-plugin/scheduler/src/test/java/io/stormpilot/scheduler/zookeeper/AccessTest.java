@@ -1,0 +1,185 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.TestZookeeper;
+import java.util.List;
+import java.util.Map;
+import org.apache.storm.Config;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.storm.shade.org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Who may do what, tried with logins of Nimbus, of the controller and of two topologies. */
+class AccessTest {
+
+  private static final Paths PATHS = new Paths("/stormpilot");
+  private static final byte[] DATA = {'{', '}'};
+
+  private TestZookeeper zookeeper;
+  private Map<String, Object> conf;
+  private CuratorFramework nimbus;
+  private CuratorFramework controller;
+  private CuratorFramework words;
+  private CuratorFramework flights;
+  private CuratorFramework anybody;
+
+  @BeforeEach
+  void start() throws Exception {
+    zookeeper = new TestZookeeper();
+    conf = zookeeper.conf();
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_SCHEME, "digest");
+    conf.put(Config.STORM_ZOOKEEPER_AUTH_PAYLOAD, "storm:secret");
+    nimbus = TestZookeeper.client(conf);
+    controller = client("pilot:p");
+    words = client("words:pass");
+    flights = client("flights:pass");
+    anybody = zookeeper.client();
+  }
+
+  private CuratorFramework client(String login) throws Exception {
+    CuratorFramework client = zookeeper.client();
+    client.getZookeeperClient().getZooKeeper().addAuthInfo("digest", login.getBytes());
+    return client;
+  }
+
+  private Map<String, Object> topologyConf(String name) {
+    Map<String, Object> topology = zookeeper.conf();
+    topology.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_SCHEME, "digest");
+    topology.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, name + ":pass");
+    return topology;
+  }
+
+  @AfterEach
+  void stop() throws Exception {
+    for (CuratorFramework client : List.of(nimbus, controller, words, flights, anybody)) {
+      client.close();
+    }
+    zookeeper.close();
+  }
+
+  private ZnodeStore store(String controllerAcl) {
+    return new ZnodeStore(nimbus, Access.of(conf, controllerAcl, PATHS));
+  }
+
+  private static String pilot() throws Exception {
+    return "digest:" + DigestAuthenticationProvider.generateDigest("pilot:p");
+  }
+
+  private static JsonObject message() {
+    JsonObject message = new JsonObject();
+    message.addProperty("schema", 1);
+    return message;
+  }
+
+  private static void assertMay(String what, Executable act) {
+    assertDoesNotThrow(act, what);
+  }
+
+  private static void assertMayNot(String what, Executable act) {
+    assertThrows(KeeperException.NoAuthException.class, act, what);
+  }
+
+  private static Executable create(CuratorFramework client, String path) {
+    return () -> client.create().withACL(Ids.OPEN_ACL_UNSAFE).forPath(path, DATA);
+  }
+
+  private static Executable write(CuratorFramework client, String path) {
+    return () -> client.setData().forPath(path, DATA);
+  }
+
+  private static Executable read(CuratorFramework client, String path) {
+    return () -> client.getData().forPath(path);
+  }
+
+  @Test
+  void withALoginOfTheControllersOwnEachWritesOnlyItsOwn() throws Exception {
+    ZnodeStore store = store(pilot());
+    store.makeFolders();
+    for (String topology : List.of("words", "flights")) {
+      store.makeForTopology(PATHS.load(topology), topologyConf(topology));
+      store.write(PATHS.status(topology), message());
+    }
+    store.write(PATHS.cluster(), message());
+
+    assertMay("controller publishes", create(controller, PATHS.plan("words")));
+    assertMay("controller sets", create(controller, PATHS.modes()));
+    assertMay("controller counts epochs", create(controller, PATHS.epoch()));
+    assertMay("controller reads a status", read(controller, PATHS.status("words")));
+    assertMay("controller reads the cluster", read(controller, PATHS.cluster()));
+    assertMay("Nimbus reads plans", () -> nimbus.getChildren().forPath(PATHS.plans()));
+    assertMay("words reports", create(words, PATHS.load("words") + "/w1"));
+    assertMay("controller reads reports", read(controller, PATHS.load("words") + "/w1"));
+
+    for (CuratorFramework other : List.of(words, anybody)) {
+      assertMayNot("a plan", create(other, PATHS.plan("flights")));
+      assertMayNot("a setting", create(other, PATHS.pauses()));
+      assertMayNot("a status", write(other, PATHS.status("words")));
+      assertMayNot("the cluster", write(other, PATHS.cluster()));
+      assertMayNot("a report of another", create(other, PATHS.load("flights") + "/w1"));
+      assertMayNot("a folder of reports", create(other, PATHS.load("third")));
+      assertMayNot("a folder", create(other, PATHS.base() + "/anything"));
+      assertMayNot("an election", create(other, PATHS.leader() + "/me"));
+    }
+    assertMayNot(
+        "words locks Nimbus out",
+        () -> words.setACL().withACL(Ids.OPEN_ACL_UNSAFE).forPath(PATHS.load("words")));
+    assertMayNot("Nimbus writes no plan", create(nimbus, PATHS.plan("third")));
+    assertMayNot("Nimbus writes no setting", create(nimbus, PATHS.pauses()));
+    assertMayNot("controller writes no status", write(controller, PATHS.status("words")));
+    assertMayNot("controller writes no snapshot", write(controller, PATHS.cluster()));
+    assertMayNot("controller writes no report", create(controller, PATHS.load("words") + "/c"));
+    assertMay("Nimbus removes a plan", () -> store.delete(PATHS.plan("words")));
+    assertMay("Nimbus removes reports", () -> store.delete(PATHS.load("words")));
+  }
+
+  @Test
+  void withOneLoginForBothNobodyElseWrites() throws Exception {
+    ZnodeStore store = store(null);
+    store.makeFolders();
+    store.write(PATHS.status("t"), message());
+
+    assertMay("the shared login publishes", create(nimbus, PATHS.plan("t")));
+    for (CuratorFramework other : List.of(controller, words, anybody)) {
+      assertMayNot("a plan", create(other, PATHS.plan("flights")));
+      assertMayNot("a setting", create(other, PATHS.modes()));
+      assertMayNot("a status", read(other, PATHS.status("t")));
+    }
+  }
+
+  /** A worker that came first once made the folders, open to everybody. */
+  @Test
+  void foldersThatAreOpenToEverybodyAreClosed() throws Exception {
+    anybody.create().creatingParentsIfNeeded().forPath(PATHS.plans());
+    assertMay("an open folder", create(anybody, PATHS.plan("t")));
+
+    store(null).makeFolders();
+
+    assertFalse(Access.isOpen(nimbus.getACL().forPath(PATHS.plans())));
+    assertMayNot("a closed folder", create(anybody, PATHS.plan("other")));
+  }
+
+  @Test
+  void withoutALoginNothingIsMadeAndNothingClosed() throws Exception {
+    Access open = Access.of(zookeeper.conf(), null, PATHS);
+    assertSame(Access.OPEN, open);
+    ZnodeStore store = new ZnodeStore(anybody, open);
+    store.makeFolders();
+    store.makeForTopology(PATHS.load("t"), topologyConf("t"));
+    assertNull(anybody.checkExists().forPath("/stormpilot"));
+    store.write(PATHS.status("t"), message());
+    assertEquals(Ids.OPEN_ACL_UNSAFE, anybody.getACL().forPath(PATHS.status("t")));
+    assertSame(Access.OPEN, Access.of(zookeeper.conf(), "no login", PATHS));
+  }
+}

@@ -1,0 +1,44 @@
+package io.stormpilot.scheduler.zookeeper;
+
+import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.state.View;
+import org.apache.storm.utils.Utils;
+
+/**
+ * A process of its own that watches a ZooKeeper as Nimbus does, ends as Nimbus does where a thread
+ * does not catch an error, and prints what it sees: {@link BombTest} starts it with a small heap.
+ */
+final class SmallHeapView {
+
+  private SmallHeapView() {}
+
+  public static void main(String[] args) throws Exception {
+    Utils.setupDefaultUncaughtExceptionHandler();
+    PlanWatch watch =
+        new PlanWatch(
+            TestZookeeper.client(TestZookeeper.conf(Integer.parseInt(args[0]))),
+            new Paths("/stormpilot"));
+    watch.start();
+    watch.refresh(1);
+    String last = "";
+    while (System.in.available() == 0) {
+      View view = watch.view();
+      long good = view.plans().values().stream().filter(entry -> entry.plan() != null).count();
+      String now =
+          String.format(
+              "loaded=%s plans=%d good=%d off=%s statuses=%s problems=%s",
+              view.loaded() && watch.refreshed(),
+              view.plans().size(),
+              good,
+              view.off(),
+              view.statuses().keySet(),
+              view.problems().stream().map(problem -> problem.path()).toList());
+      if (!now.equals(last)) {
+        System.out.println(now);
+        last = now;
+      }
+      Thread.sleep(50);
+    }
+    System.exit(0);
+  }
+}
