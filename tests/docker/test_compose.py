@@ -11,7 +11,7 @@ import requests
 from docker_stack import Stack
 from scene import until
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 SERVICES = ("zookeeper", "nimbus", "supervisor-1", "supervisor-2", "supervisor-3", "controller")
 
 

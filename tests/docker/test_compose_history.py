@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from docker_stack import Stack
+from docker_stack import BUILD_S, Stack
 from scene import until
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 SPARK = ("spark-master", "spark-worker")
 WINDOWS = 3
 
@@ -21,12 +21,12 @@ WINDOWS = 3
 def spark(stack: Stack) -> Iterator[Stack]:
     """Master and two workers, as `--profile history` brings them up beside the cluster."""
     try:
-        stack.compose("build", *SPARK, timeout_s=900, profiles=("history",))
-        stack.compose("up", "-d", *SPARK, timeout_s=300, profiles=("history",))
+        stack.compose("build", *SPARK, timeout_s=BUILD_S, profiles=("history",))
+        stack.compose("up", "-d", *SPARK, profiles=("history",))
         until(lambda: len(master(stack)["workers"]) == 2, "two workers of Spark")
         yield stack
     finally:
-        stack.compose("rm", "-fs", *SPARK, timeout_s=180, profiles=("history",))
+        stack.compose("rm", "-fs", *SPARK, profiles=("history",))
 
 
 def inside(stack: Stack, program: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from docker_stack import Stack
 from scene import REPOSITORY, until
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 NAME = "wordcount_comm"
 UNMEASURED = ("NOT_INSTRUMENTED", "INSUFFICIENT_METRICS", "INFEASIBLE")
 """Why no plan is made of it."""

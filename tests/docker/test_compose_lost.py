@@ -14,7 +14,7 @@ import pytest
 from docker_stack import Stack
 from scene import until
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def docker(*arguments: str) -> str:

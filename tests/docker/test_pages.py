@@ -17,7 +17,7 @@ import pytest
 
 from scene import until
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = "/srv/stormpilot"
 BLOCK = re.compile(r"<!-- run on: (\w+)(, until it succeeds)? -->\n```sh\n(.*?)```", re.DOTALL)

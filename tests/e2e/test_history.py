@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +28,9 @@ WINDOWS = 8
 def scene(tmp_path: Path) -> Iterator[Scene]:
     """A controller that advises and keeps windows of five seconds; half a minute of them is to be enough."""
     with scene_on(
-        ClusterSpec(name="history", supervisors=2, slots=2, cpu_points=400, conf=PATIENT), tmp_path, Scene
+        ClusterSpec(name=f"history-{os.getpid()}", supervisors=2, slots=2, cpu_points=400, conf=PATIENT),
+        tmp_path,
+        Scene,
     ) as scene:
         scene.config.write_text(
             f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'

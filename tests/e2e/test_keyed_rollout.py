@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +87,7 @@ class Counting(RollingScene):
 @pytest.fixture
 def counting(tmp_path: Path) -> Iterator[Counting]:
     """What is routed runs on nodes of its own, far from the spout; the controller knows a better place."""
-    spec = ClusterSpec(name="keyed-rolling", supervisors=3, slots=4, cpu_points=400, conf=PATIENT)
+    spec = ClusterSpec(name=f"keyed-rolling-{os.getpid()}", supervisors=3, slots=4, cpu_points=400, conf=PATIENT)
     with scene_on(spec, tmp_path, Counting) as scene:
         scene.configure()
         scene.place(a0=[], b0=FIRST, c0=SECOND)

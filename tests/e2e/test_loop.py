@@ -5,6 +5,7 @@ The job sends its tuples to two sites (`benchmarks/control/step`); the test says
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }
     sites = ("east", "west", "middle")
     with scene_on(
-        ClusterSpec(name="loop", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=conf),
+        ClusterSpec(name=f"loop-{os.getpid()}", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=conf),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:

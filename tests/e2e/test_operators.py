@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +27,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made all the same.
     """
     with scene_on(
-        ClusterSpec(name="operators", supervisors=3, slots=3, cpu_points=100, conf=PATIENT),
+        ClusterSpec(name=f"operators-{os.getpid()}", supervisors=3, slots=3, cpu_points=100, conf=PATIENT),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:

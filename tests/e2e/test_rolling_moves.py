@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,9 @@ class Rolling(RollingScene):
 def rolling(tmp_path: Path) -> Iterator[Rolling]:
     """What is routed runs on nodes of its own, far from the spout; the controller knows a better place."""
     with scene_on(
-        ClusterSpec(name="rolling", supervisors=3, slots=4, cpu_points=400, conf=PATIENT), tmp_path, Rolling
+        ClusterSpec(name=f"rolling-{os.getpid()}", supervisors=3, slots=4, cpu_points=400, conf=PATIENT),
+        tmp_path,
+        Rolling,
     ) as scene:
         scene.configure()
         scene.place(a0=[], b0=["forward:0", "tally:0"], c0=["forward:1", "tally:1"])

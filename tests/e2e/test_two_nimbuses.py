@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -28,13 +29,16 @@ ROUNDS = 10
 
 
 @pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Two Nimbuses, two supervisors."""
-    running = LocalCluster.up(ClusterSpec(name="two-nimbuses", supervisors=2, slots=3, cpu_points=400, nimbuses=2))
+    failed_before = request.session.testsfailed
+    running = LocalCluster.up(
+        ClusterSpec(name=f"two-nimbuses-{os.getpid()}", supervisors=2, slots=3, cpu_points=400, nimbuses=2)
+    )
     try:
         yield running
     finally:
-        running.down()
+        running.down(purge=request.session.testsfailed == failed_before)
 
 
 @pytest.fixture

@@ -33,6 +33,10 @@ def _image(name: str) -> str:
     return _docker("images", "-q", "--no-trunc", name)
 
 
+BUILD_S = 2400.0
+"""Packages are downloaded and planners compiled: minutes, on a busy machine many."""
+
+
 @dataclass
 class Stack:
     """A project of docker-compose.yml; `applied_after_s` is from `up` to the first applied plan, images built."""
@@ -51,7 +55,7 @@ class Stack:
         self._compose = [*command, "-p", self.project, *profiles]
 
     def compose(
-        self, *arguments: str, timeout_s: float = 120.0, check: bool = True, profiles: tuple[str, ...] = ()
+        self, *arguments: str, timeout_s: float = 600.0, check: bool = True, profiles: tuple[str, ...] = ()
     ) -> str:
         """Run a compose command in the repository, with these profiles too; its stdout."""
         done = subprocess.run(
@@ -71,7 +75,7 @@ class Stack:
         assert list((self.repository / "dist").glob("*.whl")), "images are made of dist/: run make dist"
         before = {i: _image(i) for i in OURS.values()}
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda service: self.compose("build", service, timeout_s=600), OURS))
+            list(pool.map(lambda service: self.compose("build", service, timeout_s=BUILD_S), OURS))
         for name, old in before.items():
             if old and old != _image(name):
                 _docker("rmi", old)
@@ -79,7 +83,7 @@ class Stack:
     def up(self) -> None:
         """Start everything, of images that are built, and wait for the first applied plan."""
         started = time.monotonic()
-        self.compose("up", "-d", timeout_s=300)
+        self.compose("up", "-d")
         until(lambda: self.applied("flights"), "a plan for flights to be applied")
         self.applied_after_s = time.monotonic() - started
         out = self.repository / "build"
@@ -91,7 +95,7 @@ class Stack:
         (self.repository / "build").mkdir(exist_ok=True)
         log = self.compose("logs", "--no-color", "--tail=200", check=False)
         (self.repository / "build" / "compose.log").write_text(log)
-        self.compose("down", "-v", "--remove-orphans", "-t", "5", timeout_s=180)
+        self.compose("down", "-v", "--remove-orphans", "-t", "5")
 
     # --- looking ------------------------------------------------------------------------------------------------------
 

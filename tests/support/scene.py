@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -311,7 +312,7 @@ Kind = TypeVar("Kind", bound=Scene)
 
 @contextmanager
 def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """A scene on a cluster of its own, whose controller writes into `folder`; nothing of it is left afterwards."""
+    """A scene on a cluster of its own; in `folder` are the controller's files and, afterwards, Storm's logs."""
     cluster = LocalCluster.up(spec)
     try:
         scene = kind(cluster, folder)
@@ -322,3 +323,5 @@ def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind
             scene.zookeeper.stop()
     finally:
         cluster.down()
+        shutil.move(cluster.layout.logs, folder / "storm")
+        cluster.down(purge=True)

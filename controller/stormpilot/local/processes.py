@@ -13,14 +13,13 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 MARKER = "STORMPILOT_CLUSTER_ID"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KERNEL_THREAD = 0x00200000
-_EXEC_S = 1.0
+_EXEC_S = 10.0
 """A process that becomes another program has no environment to read for a moment; no busy machine takes this long."""
-_BARE = 3
-"""So many looks, a millisecond apart, at a program without an environment: it was started without one."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,16 @@ class Process:
     argv: tuple[str, ...]
 
 
+class _Stat(NamedTuple):
+    """Of /proc/PID/stat; the environment ends at address 0 as long as exec has not set it up."""
+
+    state: str
+    parent: int
+    flags: int
+    started_ticks: int
+    environment_end: int
+
+
 def of_cluster(cluster_id: str) -> list[Process]:
     """All living processes of a cluster, oldest first. Zombies do not count; neither do other users' processes."""
     return _living(_members(cluster_id, {}))
@@ -41,14 +50,14 @@ def of_cluster(cluster_id: str) -> list[Process]:
 def process(pid: int) -> Process | None:
     """A process by its id; None if it is gone or a zombie."""
     try:
-        state, parent, _, started_ticks = _stat(pid)
+        stat = _stat(pid)
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
         return None
-    if state in ("Z", "X"):
+    if stat.state in ("Z", "X"):
         return None
-    started_at = _boot_time() + started_ticks / _TICKS_PER_S
-    return Process(pid, parent, started_at, tuple(a.decode(errors="replace") for a in argv))
+    started_at = _boot_time() + stat.started_ticks / _TICKS_PER_S
+    return Process(pid, stat.parent, started_at, tuple(a.decode(errors="replace") for a in argv))
 
 
 def belongs(pid: int, cluster_id: str) -> bool:
@@ -105,7 +114,8 @@ def _members(cluster_id: str, known: Mapping[int, int]) -> dict[int, int]:
             continue
         pid = int(entry.name)
         with contextlib.suppress(OSError):  # it ended meanwhile, or is not ours to read
-            _, parents[pid], _, started[pid] = _stat(pid)
+            stat = _stat(pid)
+            parents[pid], started[pid] = stat.parent, stat.started_ticks
             if known.get(pid) == started[pid] or _carries(pid, cluster_id):
                 members.add(pid)
     for pid in parents:
@@ -138,22 +148,20 @@ def _carries(pid: int, cluster_id: str) -> bool:
 def _environment(pid: int) -> bytes:
     """What a process was started with; empty for zombies and kernel threads. Waits while it becomes another program."""
     give_up_at = time.monotonic() + _EXEC_S
-    bare = 0
-    while not (environment := Path(f"/proc/{pid}/environ").read_bytes()):
-        state, _, flags, _ = _stat(pid)
-        # In the middle of exec the command is empty too.
-        bare += Path(f"/proc/{pid}/cmdline").read_bytes() != b""
-        if state in ("Z", "X") or flags & _KERNEL_THREAD or bare >= _BARE or time.monotonic() > give_up_at:
-            break
+    while True:
+        before = _stat(pid)
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        if environment or before.state in ("Z", "X") or before.flags & _KERNEL_THREAD:
+            return environment
+        if _stat(pid).environment_end == before.environment_end != 0 or time.monotonic() > give_up_at:
+            return environment  # it was started without one
         time.sleep(0.001)
-    return environment
 
 
-def _stat(pid: int) -> tuple[str, int, int, int]:
-    """State, parent, flags, start (ticks since boot)."""
+def _stat(pid: int) -> _Stat:
     # The name in parentheses may itself hold blanks and parentheses.
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[6]), int(fields[19])
+    return _Stat(fields[0], int(fields[1]), int(fields[6]), int(fields[19]), int(fields[48]))
 
 
 def _boot_time() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -32,7 +33,7 @@ def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         "blacklist.scheduler.tolerance.count": 100_000,
     }
     with scene_on(
-        ClusterSpec(name="faults", supervisors=5, slots=3, zookeepers=3, cpu_points=400, conf=conf),
+        ClusterSpec(name=f"faults-{os.getpid()}", supervisors=5, slots=3, zookeepers=3, cpu_points=400, conf=conf),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:
