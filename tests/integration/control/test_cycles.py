@@ -12,7 +12,7 @@ import pytest
 
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, supervisor, topology
-from stormpilot.cli.live import Place, published_plan
+from stormpilot.cli.live import Place, connected
 from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import (
@@ -25,7 +25,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
-from stormpilot.operate.plans import moved
+from stormpilot.operate.plans import moved, published_plan
 from stormpilot.zookeeper.paths import Paths
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
@@ -92,12 +92,13 @@ def test_advice_is_written_beside_and_nothing_is_published(
     assert shim.client.get_children(shim.paths.plan()) == []
     proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
     assert proposal.plan.topology_id == ID
-    shown = published_plan(Place(shared_zookeeper.hosts, shim.paths, None), "flights")
-    assert shown.proposal
-    assert len(moved(shown)) == proposal.moved_executors
-    shim.client.set(shim.paths.mode("flights"), encode(ModeSetting(mode="act")))
-    until(lambda: shim.applied, "the plan, once the operator lets it act")
-    until(lambda: not moved(published_plan(Place(shared_zookeeper.hosts, shim.paths, None), ID)), "it to be in force")
+    with connected(Place(shared_zookeeper.hosts, shim.paths, None)) as connection:
+        shown = published_plan(connection, shim.paths, "flights")
+        assert shown.proposal
+        assert len(moved(shown)) == proposal.moved_executors
+        shim.client.set(shim.paths.mode("flights"), encode(ModeSetting(mode="act")))
+        until(lambda: shim.applied, "the plan, once the operator lets it act")
+        until(lambda: not moved(published_plan(connection, shim.paths, ID)), "it to be in force")
 
 
 def test_pause_and_off_hold_at_once_and_resume_lets_go(

@@ -190,4 +190,4 @@ def test_waits_while_the_plan_before_is_on_its_way() -> None:
 
 
 def test_plan_now_lets_the_cycle_decide() -> None:
-    assert answered(asked("plan")) == RequestOutcome(done=False)
+    assert answered(asked("replan")) == RequestOutcome(done=False)
