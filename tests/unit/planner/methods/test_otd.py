@@ -337,7 +337,7 @@ def excess_mhz(frame: Frame, layout: Layout, at: Thresholds) -> float:
 
 
 def test_a_queue_length_that_is_no_number_is_refused_by_name():
-    with pytest.raises(UsageError, match="executor 1: expected .*queue_tuples"):
+    with pytest.raises(UsageError, match=r"executor 1: expected .*queue_tuples"):
         next_step(running({1: "n0", 2: "n0"}, {1: 1.0, 2: 1.0}, {}, queues={1: -5.0}))
 
 
