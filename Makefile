@@ -9,7 +9,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format lock tools clean
+.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,10 @@ format: setup ## format Python and Java
 bench-%: build ## run benchmarks/NAME (ARGS="..."), print its table, write build/bench/NAME.json
 	@mkdir -p build/bench
 	PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.$* $(ARGS)
+
+man: setup ## the man page, build/man/stormpilot.1
+	@$(BIN)/python -m stormpilot.cli.manual build/man/stormpilot.1
+	@echo "build/man/stormpilot.1: read it with man -l"
 
 lock: .venv/.installed ## write constraints.txt anew from pyproject.toml (versions and hashes only)
 	$(BIN)/uv pip compile -q pyproject.toml --all-extras --generate-hashes --no-header \

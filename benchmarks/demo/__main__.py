@@ -141,7 +141,7 @@ def main() -> int:
         compiled = compile_model(foreseen)
         planned = metrics(compiled, compiled.slots_of(_placement(plan)))
         host = {s.id: s.host for s in cluster.description.supervisors}
-        moved = reporting.moved_executors(before, after)
+        moved = reporting.moved_executors(before, after, foreseen)
         report: dict[str, Any] = {
             "before": before.figures,
             "after": after.figures,

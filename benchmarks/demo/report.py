@@ -13,32 +13,28 @@ from benchmarks.demo.measure import Tick, Window, quantile
 from benchmarks.demo.page import ROWS, metric
 from stormpilot.cli.output import print_table
 from stormpilot.messages.core import PlanMessage, TopologySnapshot
+from stormpilot.model.values import Model
 
 DOWN_BELOW = 0.5
 """A second counts as lost throughput when fewer than this part of the tuples before are acked in it."""
 
 
-def moved_executors(before: Window, after: Window) -> list[dict[str, Any]]:
+def moved_executors(before: Window, after: Window, planned: Model) -> list[dict[str, Any]]:
     """Executors that changed their worker's slot or node, each with the traffic that decided it.
 
-    `why` compares the tuples/s that an executor exchanges with executors on its own node, before and after, both under
-    the traffic measured before.
+    `why` compares the tuples/s that an executor exchanges with executors on its own node: before, as measured, and
+    after, as the flow model that the plan was made with predicts it (`planned`): shuffles send to near executors, so
+    that what was measured before tells nothing about after.
     """
     was, now = _places(before.snapshot), _places(after.snapshot)
     host = {s.id: s.host for s in before.model.supervisors} | {s.id: s.host for s in after.model.supervisors}
-    peers: defaultdict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for edge in before.model.traffic:
-        peers[edge.from_][edge.to] += edge.rate
-        peers[edge.to][edge.from_] += edge.rate
+    measured, predicted = _peers(before.model), _peers(planned)
     moved = []
     for e in before.snapshot.executors:
         if was[e.start] == now.get(e.start):
             continue
-        local_before, local_after = (
-            sum(tps for peer, tps in peers[e.start].items() if peer in at and at[peer][0] == at[e.start][0])
-            for at in (was, now)
-        )
-        total = sum(peers[e.start].values())
+        local_before, total_before = _kept(measured[e.start], was, e.start)
+        local_after, total_after = _kept(predicted[e.start], now, e.start)
         moved.append(
             {
                 "start": e.start,
@@ -47,10 +43,26 @@ def moved_executors(before: Window, after: Window) -> list[dict[str, Any]]:
                 "to": _slot(now[e.start], host),
                 "local_tps_before": local_before,
                 "local_tps_after": local_after,
-                "why": f"of its {total:,.0f} tuples/s, {local_before:,.0f} stayed on its node, now {local_after:,.0f}",
+                "why": f"{local_before:,.0f} of its {total_before:,.0f} tuples/s stayed on its node, "
+                f"with the plan {local_after:,.0f} of {total_after:,.0f}",
             }
         )
     return moved
+
+
+def _peers(model: Model) -> defaultdict[int, dict[int, float]]:
+    """Tuples/s that executors exchange, by first task."""
+    peers: defaultdict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for edge in model.traffic:
+        peers[edge.from_][edge.to] += edge.rate
+        peers[edge.to][edge.from_] += edge.rate
+    return peers
+
+
+def _kept(tps: dict[int, float], at: dict[int, tuple[str, int]], start: int) -> tuple[float, float]:
+    """What an executor exchanges within its node, and in all."""
+    node = at[start][0]
+    return sum(t for peer, t in tps.items() if peer in at and at[peer][0] == node), sum(tps.values())
 
 
 def placement(snapshot: TopologySnapshot, host: dict[str, str]) -> list[dict[str, Any]]:

@@ -54,4 +54,4 @@ def test_a_topology_that_reports_nothing_is_measured_in_its_workers(stack: Stack
         return bool(seen.get("totalTps")) and decision["reason"] not in UNMEASURED
 
     until(judged, "the controller to know its rates, and to judge plans by them")
-    assert stack.topology(NAME)["decision"]["missing_tasks"] == 0
+    assert stack.topology(NAME)["decision"]["missingTasks"] == 0

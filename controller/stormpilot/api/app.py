@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from litestar import Litestar, Response, get
+from litestar import Litestar, Request, Response, get
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
@@ -115,13 +115,18 @@ def _leaders_age_s(source: Source) -> float | None:
 
 
 def _page(path: str, name: str) -> Any:
-    """A page of ours. Litestar's own pages of the routes load scripts from elsewhere, which closed networks refuse."""
+    """A page of ours; `data-login` tells it to ask for a token before it asks for anything else.
+
+    Litestar's own pages of the routes load scripts from elsewhere, which closed networks refuse.
+    """
     html = (PAGES / name).read_bytes()
+    with_login = html.replace(b'<html lang="en">', b'<html lang="en" data-login="required">')
     policy = content_policy(html.decode())
 
     @get(path, sync_to_thread=False, include_in_schema=False)
-    def page() -> Response[bytes]:
-        return Response(html, media_type="text/html", headers={"content-security-policy": policy})
+    def page(request: Request[Any, Any, Any]) -> Response[bytes]:
+        shown = with_login if request.app.state.doorkeeper.wants_token(request) else html
+        return Response(shown, media_type="text/html", headers={"content-security-policy": policy})
 
     return page
 

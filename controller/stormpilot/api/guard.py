@@ -54,6 +54,11 @@ class Doorkeeper:
         self._check_host(connection)
         return Caller("anonymous", Role.viewer)
 
+    def wants_token(self, connection: Connection) -> bool:
+        """Whether who comes without a token is turned away for that."""
+        local = self._section.allow_loopback_mutations and self._loopback(connection)
+        return self._tokens is not None and not local
+
     def _bearer(self, given: str) -> Caller:
         scheme, _, token = given.partition(" ")
         found = None

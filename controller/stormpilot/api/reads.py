@@ -195,9 +195,11 @@ def audit_records(
     source: From,
     since_ms: Annotated[int, QueryParameter(name="sinceMs", ge=0, description="Milliseconds since the epoch.")] = 0,
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 200,
+    operators: Annotated[bool, QueryParameter(description="Without what a controller did on its own.")] = False,
 ) -> list[AuditRecord]:
     """Who did what, and why; newest first."""
-    return audit(source.operator(), since_ms)[::-1][:limit]
+    found = audit(source.operator(), since_ms)
+    return [r for r in reversed(found) if not (operators and r.who == r.carried_out_by)][:limit]
 
 
 @get("/requests/{request_id:str}", sync_to_thread=True)

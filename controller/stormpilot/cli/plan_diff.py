@@ -55,7 +55,7 @@ def diff(
     what a partial plan leaves out is named.
     """
     if model is None:
-        if len(what) != 1:
+        if len(what) != 1 or what[0].endswith(".json"):
             raise UsageError("plan diff: expected one running topology, or --model model.json [A.json] B.json (files)")
         live_plan.diff(live, what[0])
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -56,7 +57,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
 
     `auth_id` is our login as access lists have it (`user:hash`), `reports` per topology id the age (s) of its newest
-    report, `thresholds` when they were mined (epoch, ms). `storm_*`: names below Storm's own znodes, None: not shown.
+    report, `thresholds` when they were mined (epoch, ms), `nimbus_given` whether its address was named. `storm_*`:
+    names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
@@ -72,6 +74,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     reports: Mapping[str, float] = {}
     thresholds: Mapping[str, int] = {}
     nimbus: NimbusSaid | None = None
+    nimbus_given: bool = False
     storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
     storm_topologies: list[str] | None = None
@@ -80,19 +83,29 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
-    `nimbus`: host:port, else the one that the plug-in says it runs in, at the default port.
+    `nimbus`: host:port, else those that Storm registered in ZooKeeper, else the host that the plug-in runs on, at the
+    default port.
     """
     servers = ensemble.ask(hosts)
-    start = Evidence(now_ms=clock.now_ms(), hosts=hosts, root=paths.root, auth_id=_digest_id(auth), servers=servers)
+    start = Evidence(
+        now_ms=clock.now_ms(),
+        hosts=hosts,
+        root=paths.root,
+        auth_id=_digest_id(auth),
+        servers=servers,
+        nimbus_given=nimbus is not None,
+    )
     try:
         zookeeper = connect(hosts, auth=auth)
     except StormpilotError as e:
-        return msgspec.structs.replace(start, error=str(e), nimbus=_ask_nimbus(nimbus, None))
+        return msgspec.structs.replace(start, error=str(e), nimbus=_ask_nimbus(_addresses(nimbus, [], None)))
     try:
         return _look(start, zookeeper, paths, nimbus)
     except StormpilotError as e:
         access = [_access(zookeeper, p) for p in _owned(paths)]
-        return msgspec.structs.replace(start, error=str(e), access=access, nimbus=_ask_nimbus(nimbus, None))
+        return msgspec.structs.replace(
+            start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None))
+        )
     finally:
         zookeeper.stop()
 
@@ -105,7 +118,8 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
     newest: dict[str, int] = {}
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
-    said = _ask_nimbus(nimbus, seen.cluster.shim.nimbus if seen.cluster else None)
+    registered = _children(zookeeper, f"{STORM_ROOT}/nimbuses")
+    said = _ask_nimbus(_addresses(nimbus, registered or [], seen.cluster.shim.nimbus if seen.cluster else None))
     storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
     nimbuses, supervisors, storms = (
         _children(zookeeper, f"{storm_root}/{name}") for name in ("nimbuses", "supervisors", "storms")
@@ -207,11 +221,28 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
         return None
 
 
-def _ask_nimbus(given: str | None, seen_in: str | None) -> NimbusSaid | None:
-    """None where nobody said where Nimbus is. Raises `UsageError` for an address that is none."""
-    if given is None and not seen_in:
-        return None
-    address = Address.parse(given, "--nimbus") if given else Address(str(seen_in))
+def _addresses(given: str | None, registered: Sequence[str], plug_in_host: str | None) -> list[Address]:
+    """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one."""
+    if given:
+        return [Address.parse(given, "--nimbus")]
+    found = []
+    for name in sorted(registered):
+        with contextlib.suppress(UsageError):
+            found.append(Address.parse(name, name))
+    return found or ([Address(plug_in_host)] if plug_in_host else [])
+
+
+def _ask_nimbus(addresses: Sequence[Address]) -> NimbusSaid | None:
+    """The first that answers, else why the last one did not; None where nobody said where Nimbus is."""
+    said = None
+    for address in addresses:
+        said = _ask_one(address)
+        if not said.error:
+            break
+    return said
+
+
+def _ask_one(address: Address) -> NimbusSaid:
     try:
         with Nimbus.connect(address, NIMBUS_TIMEOUT_S) as nimbus:
             return NimbusSaid(

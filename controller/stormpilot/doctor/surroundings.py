@@ -126,10 +126,12 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
         )
         return
     if said is None:
-        yield Finding("nimbus", Level.skipped, "nobody said where Nimbus is", "say --nimbus HOST:PORT")
+        yield Finding("nimbus", Level.skipped, "the address of Nimbus is not known", "give --nimbus HOST:PORT")
         return
     if said.error:
-        yield Finding("nimbus", Level.skipped, said.error, "say --nimbus HOST:PORT, from where it can be reached")
+        known = bool(e.storm_nimbuses) or e.nimbus_given
+        level = Level.fail if known else Level.skipped  # else it is a guess that it listens there
+        yield Finding("nimbus", level, said.error, "give --nimbus HOST:PORT, and run this where Nimbus can be reached")
         return
     configured = str(said.conf.get("storm.scheduler") or "Storm's default")
     if configured != SCHEDULER:

@@ -311,7 +311,7 @@ class LocalCluster:
             if not waiting_for:
                 return
             if waiting_for != said:
-                progress(f"waiting for {waiting_for}")
+                progress(f"waiting for {waiting_for}, at most {max(0.0, deadline - time.monotonic()):.0f} s left")
                 said = waiting_for
             if time.monotonic() > deadline:
                 raise UnreachableError(f"still waiting for {waiting_for}; the daemons' logs are in {self.layout.logs}")

@@ -14,13 +14,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.snapshots import topology
+from stormpilot.api import app
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.status import gather
 
 from .conftest import ID, NAME, NOW_MS, Api
 
 API = "/api/v1"
+PAGES = Path(app.__file__).parent / "pages"
 MESSAGES = Path(__file__).parents[2] / "contract"
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -91,7 +94,9 @@ def test_explain_tells_the_gates_and_on_request_the_executors(api: Api) -> None:
     explained = read(api, f"{API}/topologies/flights/explain")
     assert {g["state"] for g in explained["gates"]} == {"open"}
     assert explained["executors"] == []
-    executors = read(api, f"{API}/topologies/flights/explain?executors=true")["executors"]
+    explained = read(api, f"{API}/topologies/flights/explain?executors=true")
+    executors = explained["executors"]
+    assert (explained["traffic"], explained["nodesOverLimit"]) == ("measured", [])  # nothing is shuffled
     assert (executors[0]["component"], executors[0]["start"], executors[0]["host"]) == ("source", 1, "host-a")
     assert len(executors) == 6
 
@@ -357,6 +362,50 @@ def test_pages_load_nothing_from_elsewhere(api: Api, path: str) -> None:
         assert base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() in policy
     assert not re.findall(r"\son\w+=", html)  # the policy would refuse them
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html)
+
+
+def test_page_asks_for_a_token_before_it_asks_for_anything_else(api: Api, make: Any) -> None:
+    """The page is told by the server: two requests that are answered 401 came first."""
+    wanted = '<html lang="en" data-login="required">'
+    with api.client() as client:
+        assert wanted in client.get("/").text
+    assert 'dataset.login === "required" && !sessionStorage' in (PAGES / "index.html").read_text()
+    for section in ({"tokens_file": None}, {"allow_loopback_mutations": True}):
+        with make(**section).client(address="127.0.0.1") as client:
+            assert wanted not in client.get("/").text
+
+
+def test_page_reads_fields_that_are_there(api: Api) -> None:
+    """Fields of the rows that the script names are fields of the status; the raw log line is none of them."""
+    html = (PAGES / "index.html").read_text()
+    status = read(api, f"{API}/status")
+    (row,) = status["topologies"]
+    for name, value in (("t", row), ("d", row["decision"]), ("c", status["controller"]), ("s", status["scheduler"])):
+        used = set(re.findall(rf"(?<![\w.]){name}\.(\w+)", html))
+        assert used <= {*value, "textContent", "toLocaleString"}, name
+    assert "sentence" not in html
+
+
+def test_columns_have_their_names_where_rows_are_stacked(api: Api) -> None:
+    """Below 720 px a row is a block: the last column was cut off."""
+    html = (PAGES / "index.html").read_text()
+    assert "@media (max-width: 720px)" in html
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', html)
+    labels = set(re.findall(r'"data-label": "([^"]+)"', html))
+    assert {*heads} - labels == {"Topology", "When"}  # the head of a block needs no name
+
+
+def test_audit_without_what_a_controller_did_on_its_own(api: Api) -> None:
+    def record(id: str, **fields: str) -> AuditRecord:
+        return AuditRecord(id=id, at_ms=NOW_MS, verb="publish", target="flights", **fields)
+
+    put, path = api.zookeeper.put, api.paths.audit
+    put(path("e-0000000001"), encode(record("own", who=NAME, carried_out_by=NAME)))
+    put(path("e-0000000002"), encode(record("approved", who="ann", carried_out_by=NAME)))
+    put(path("e-0000000003"), encode(record("own2", who=NAME, carried_out_by=NAME)))
+    assert [r["id"] for r in read(api, f"{API}/audit")] == ["own2", "approved", "own"]
+    assert [r["id"] for r in read(api, f"{API}/audit?operators=true&limit=1")] == ["approved"]
+    assert "operators=true" in (PAGES / "index.html").read_text()
 
 
 def test_names_from_the_cluster_stay_data(api: Api) -> None:

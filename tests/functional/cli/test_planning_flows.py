@@ -65,9 +65,9 @@ def test_explain_judges_a_move_by_what_all_shuffles_will_send_then(run: Run, fil
     arguments = ("plan", "explain", "--model", files / "m.json", "--executor", "3", "-f", "json")
     by_flow, measured = run(*arguments).json()[0], run(*arguments, "--traffic", "measured").json()[0]
     assert (by_flow["verdict"], by_flow["better"]["supervisor"]) == ("improvable", "a")
-    assert by_flow["better"]["inter_node_delta_tps"] == pytest.approx(-1000.0)
-    assert measured["better"]["inter_node_delta_tps"] == -800.0
-    assert by_flow["leaving_tps"] == pytest.approx(500.0)  # spread evenly from afar
+    assert by_flow["better"]["interNodeDeltaTps"] == pytest.approx(-1000.0)
+    assert measured["better"]["interNodeDeltaTps"] == -800.0
+    assert by_flow["leavingTps"] == pytest.approx(500.0)  # spread evenly from afar
 
 
 def test_explain_says_by_which_traffic(run: Run, files: Path) -> None:
@@ -131,7 +131,7 @@ def test_explain_takes_a_partial_plan_and_names_what_it_leaves_out(run: Run, par
     text = run(*arguments).out
     assert "left out: wordcount-1: cpu" in text
     assert {e["topology"] for e in run(*arguments, "-f", "json").json()} == {"audit-1", "flights-1"}
-    gone = run(*arguments, "--topology", "wordcount")
+    gone = run(*arguments, "wordcount")
     assert gone.code == 2
     assert "no topology 'wordcount'" in gone.err
 

@@ -51,9 +51,9 @@ def test_all_placements_as_json() -> None:
     assert found["allocations"]["mba"]["vms"] == {"D3": 1}
     pairs = [(p["allocation"], p["placement"]) for p in found["placements"]]
     assert pairs == [(a, p) for a in ("lsa", "mba") for p in ("dsm", "rsm", "sam")]
-    assert all(p["predicted"]["supported_tps"] > 0 for p in found["placements"])
+    assert all(p["predicted"]["supportedTps"] > 0 for p in found["placements"])
     assert all(
-        p["slots"] == found["allocations"][p["allocation"]]["slots"] + p["extra_slots"] for p in found["placements"]
+        p["slots"] == found["allocations"][p["allocation"]]["slots"] + p["extraSlots"] for p in found["placements"]
     )
 
 
@@ -94,8 +94,8 @@ def test_predict_shows_loads_at_another_rate(written: tuple[Path, Path, str]) ->
     model, plan, _ = written
     low = document("predict", EXAMPLE, "--model", model, "--plan", plan, "--at", "40")
     full = document("predict", EXAMPLE, "--model", model, "--plan", plan)
-    assert low["supported_tps"] == full["supported_tps"] == pytest.approx(80)
-    assert [2 * v["cpu_share"] for v in low["vms"]] == pytest.approx([v["cpu_share"] for v in full["vms"]])
+    assert low["supportedTps"] == full["supportedTps"] == pytest.approx(80)
+    assert [2 * v["cpuShare"] for v in low["vms"]] == pytest.approx([v["cpuShare"] for v in full["vms"]])
 
 
 def test_a_plan_of_another_rate_ends_with_2_and_says_what_to_do(written: tuple[Path, Path, str]) -> None:

@@ -100,7 +100,7 @@ def stormpilot(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
 
 
 def test_a_project_arrives_whole(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
-    done = stormpilot(project, "-f", "json", "-o", "mine=cli", "-w", "5", "-a", "1")
+    done = stormpilot(project, "-f", "json", "-O", "mine=cli", "-w", "5", "-a", "1")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["topologyId"] == "flights-1-1"
     (sent,) = nimbus.submitted
@@ -179,7 +179,7 @@ def test_name_options_runner_and_activity_can_be_given(
     file = tmp_path / "options.yaml"
     file.write_text("a: file\nb: file\n")
     done = stormpilot(
-        project, "-N", "other", "--inactive", "--runner", "/x/run", "--option-file", str(file), "-o", "b=cli", "-d"
+        project, "-N", "other", "--inactive", "--runner", "/x/run", "--option-file", str(file), "-O", "b=cli", "-d"
     )
     assert done.returncode == 0, done.stderr
     (sent,) = nimbus.submitted
@@ -327,7 +327,9 @@ def test_a_port_of_something_else_is_said_to_be_that(project: Path, stormpilot: 
     [
         (["-e", "dev"], "envs has no entry 'dev'"),
         (["-n", "wordcount"], "wordcount.py not found"),
-        (["-o", "a"], "expected key=value"),
+        (["wordcount"], "wordcount.py not found"),
+        (["flights", "-n", "wordcount"], "the topology is given twice"),
+        (["-O", "a"], "expected key=value"),
         (["--project", "nowhere"], "config.json not found"),
         (["--nimbus", "host:x"], "--nimbus: 'host:x' is not an address"),
         (["-j", "absent.jar"], "absent.jar not found"),

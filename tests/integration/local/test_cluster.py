@@ -75,12 +75,12 @@ def test_status_says_what_is_missing(small: LocalCluster) -> None:
 def test_logs_show_daemons_and_workers(small: LocalCluster) -> None:
     if not small.workers():
         submit_words(small)
-    daemon = stormpilot("local", "logs", small.name, "--daemon", "nimbus", "-n", "5")
+    daemon = stormpilot("local", "logs", "--name", small.name, "--daemon", "nimbus", "-n", "5")
     assert daemon.returncode == 0
     assert "nimbus.log" in daemon.stdout
-    workers = stormpilot("local", "logs", small.name, "--daemon", "worker")
+    workers = stormpilot("local", "logs", "--name", small.name, "--daemon", "worker")
     assert all(f"{w.port}/worker.log" in workers.stdout for w in small.workers())
-    unknown = stormpilot("local", "logs", small.name, "--daemon", "supervisor-99")
+    unknown = stormpilot("local", "logs", "--name", small.name, "--daemon", "supervisor-99")
     assert unknown.returncode == 2
     assert "supervisor-02" in unknown.stderr
 
@@ -88,8 +88,8 @@ def test_logs_show_daemons_and_workers(small: LocalCluster) -> None:
 def test_submit_goes_to_the_nimbus_of_the_cluster(small: LocalCluster) -> None:
     project = Path(__file__).parents[3] / "topologies"
     dry_run = stormpilot(
-        *("local", "submit", "--cluster", small.name, "--project", str(project)),
-        *("-e", "local", "-n", "wordcount_comm", "--dry-run", "-f", "json"),
+        *("local", "submit", "--name", small.name, "--project", str(project)),
+        *("wordcount_comm", "-e", "local", "--dry-run", "-f", "json"),
     )
     assert dry_run.returncode == 0, dry_run.stderr
     assert json.loads(dry_run.stdout)["nimbus"] == str(small.nimbus_address)

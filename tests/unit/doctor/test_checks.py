@@ -182,6 +182,20 @@ REJECTED = StatusMessage(
             "no Nimbus runs",
             "extlib-daemon",
         ),
+        (
+            {"nimbus": NimbusSaid(address="n:7000", error="n:7000: refused"), "storm_nimbuses": ["n:7000"]},
+            "nimbus",
+            "fail",
+            "n:7000: refused",
+            "--nimbus",
+        ),
+        (
+            {"nimbus": NimbusSaid(address="n:7000", error="n:7000: refused"), "nimbus_given": True},
+            "nimbus",
+            "fail",
+            "n:7000: refused",
+            "--nimbus",
+        ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
         (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
         (

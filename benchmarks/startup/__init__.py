@@ -1,0 +1,1 @@
+"""Time from calling `stormpilot` to its end, beside what is not ours."""
