@@ -16,7 +16,7 @@ from stormpilot.config.deciding import (
     VerifySection,
 )
 from stormpilot.config.mined import HistorySection
-from stormpilot.config.reading import describe, load, parse, zookeeper_auth
+from stormpilot.config.reading import describe, load, parse, plan_key, zookeeper_auth
 from stormpilot.config.section import Mode
 from stormpilot.config.sections import (
     ApiSection,
@@ -26,6 +26,7 @@ from stormpilot.config.sections import (
     LoadSection,
     NotifySection,
     PlannerSection,
+    PublishSection,
     ZooKeeperSection,
     is_loopback,
 )
@@ -44,11 +45,13 @@ __all__ = [
     "NewSupervisorsSection",
     "NotifySection",
     "PlannerSection",
+    "PublishSection",
     "VerifySection",
     "ZooKeeperSection",
     "describe",
     "is_loopback",
     "load",
     "parse",
+    "plan_key",
     "zookeeper_auth",
 ]

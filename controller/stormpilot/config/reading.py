@@ -13,8 +13,9 @@ import yaml
 
 from stormpilot.config.renamed import RENAMED
 from stormpilot.config.section import Section
-from stormpilot.config.sections import Config, ZooKeeperSection
+from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
 from stormpilot.errors import UsageError
+from stormpilot.messages.signing import key_of_file
 
 MOST_BYTES = 1024 * 1024
 MOST_NODES = 20_000
@@ -85,8 +86,20 @@ def zookeeper_auth(section: ZooKeeperSection) -> str | None:
     return line
 
 
+def plan_key(section: PublishSection) -> bytes | None:
+    """Read the key of the file that `publish.plan_key_file` names; None without one."""
+    if section.plan_key_file is None:
+        return None
+    where = f"{section.plan_key_file} (publish.plan_key_file)"
+    try:
+        return key_of_file(Path(section.plan_key_file).read_bytes(), where)
+    except OSError as e:
+        raise UsageError(f"{where}: cannot read it: {e.strerror or e}") from e
+
+
 PATHS = {
     "zookeeper": ("auth_file",),
+    "publish": ("plan_key_file",),
     "traffic_log": ("dir",),
     "api": ("tokens_file", "cert_file", "key_file"),
     "notify": ("headers_file",),

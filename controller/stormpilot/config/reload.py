@@ -9,7 +9,7 @@ import msgspec
 
 from stormpilot.config import Config, describe
 
-NEEDS_RESTART = ("zookeeper", "api", "planner.traffic", "traffic_log.dir", "log.format")
+NEEDS_RESTART = ("zookeeper", "api", "publish", "planner.traffic", "traffic_log.dir", "log.format")
 """Sections and settings that a running controller cannot change: sessions, sockets, processes and open files."""
 
 

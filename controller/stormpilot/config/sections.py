@@ -111,6 +111,18 @@ class PlannerSection(Section, frozen=True, kw_only=True):
     ] = "flow"
 
 
+class PublishSection(Section, frozen=True, kw_only=True):
+    """How plans are published."""
+
+    plan_key_file: Annotated[
+        str | None,
+        Meta(
+            description="a file with a key that plans are signed with, as stormpilot.plan.key.file of Nimbus; "
+            "none: plans are not signed"
+        ),
+    ] = None
+
+
 class TrafficLogSection(Section, frozen=True, kw_only=True):
     """Where measured windows and decisions are kept."""
 
@@ -234,6 +246,7 @@ class Config(Section, frozen=True, kw_only=True):
     budget: BudgetSection = BudgetSection()
     otd: OtdSection = OtdSection()
     rollout: RolloutSection = RolloutSection()
+    publish: PublishSection = PublishSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     history: HistorySection = HistorySection()
     api: ApiSection = ApiSection()

@@ -14,7 +14,7 @@ from kazoo.recipe.lock import Lock
 
 from stormpilot import clock, logs
 from stormpilot.api.service import Service
-from stormpilot.config import Config, zookeeper_auth
+from stormpilot.config import Config, plan_key, zookeeper_auth
 from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
@@ -57,6 +57,7 @@ class Daemon:
         self._compute = compute
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._paths = Paths(config.zookeeper.root)
+        self._plan_key = plan_key(config.publish)
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._lock: Lock | None = None
@@ -198,7 +199,7 @@ class Daemon:
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
             self.service.leading(epoch.number)
-            self._leadership(reader, Publisher(self._zookeeper, p, epoch), sessions_lost).run(once=once)
+            self._leadership(reader, Publisher(self._zookeeper, p, epoch, self._plan_key), sessions_lost).run(once=once)
         finally:
             self._release(lock)
 

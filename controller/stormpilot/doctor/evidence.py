@@ -38,9 +38,13 @@ class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may do what with a znode of ours: [scheme, id, permissions as letters] per entry; None: it is not there."""
+    """Who may do what with a znode of ours: [scheme, id, permissions as letters] per entry; None: it is not there.
+
+    `needs`: the permissions that the controller must have there.
+    """
 
     path: str
+    needs: str = "rwc"
     entries: list[tuple[str, str, str]] | None = None
     error: str = ""
 
@@ -102,7 +106,7 @@ def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Ev
     try:
         return _look(start, zookeeper, paths, nimbus)
     except StormpilotError as e:
-        access = [_access(zookeeper, p) for p in _owned(paths)]
+        access = [_access(zookeeper, p, needs) for p, needs in _owned(paths).items()]
         return msgspec.structs.replace(
             start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None))
         )
@@ -129,7 +133,7 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
         now_ms=now_ms,
         seen=seen,
         problems={**seen.problems, **problems},
-        access=[_access(zookeeper, p) for p in _owned(paths, sorted(seen.topologies))],
+        access=[_access(zookeeper, p, needs) for p, needs in _owned(paths, sorted(seen.topologies)).items()],
         written=_written(zookeeper, paths, seen, {r.reporter: r.topology_id for r in reports}),
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
@@ -189,24 +193,41 @@ def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
     return found
 
 
-def _owned(paths: Paths, topologies: Sequence[str] = ()) -> list[str]:
-    """Znodes whose access lists matter: the controller's, the plug-in's, and where reporters write."""
-    of_all = [paths.root, paths.base, paths.plan(), paths.load(), f"{paths.base}/settings", paths.controller]
-    return [*of_all, *(p for i in topologies for p in (paths.load(i), paths.plan(i)))]
+def _owned(paths: Paths, topologies: Sequence[str] = ()) -> dict[str, str]:
+    """Znodes whose access lists matter, with what the controller must be able to do there.
+
+    It creates below the root, owns plans, settings and its own state, and reads what Nimbus and topologies write.
+    """
+    p = paths
+    own = [
+        p.plan(),
+        f"{p.base}/settings",
+        p.mode(),
+        p.pause(""),
+        p.plan_history(),
+        p.proposal(),
+        p.moves(),
+        p.rollout(),
+    ]
+    own += [p.routes(), p.request(), p.hold(), p.audit(), p.controller, p.epoch, p.leader, *map(p.plan, topologies)]
+    read = [p.cluster, p.topology(), p.status(), p.load(), *map(p.load, topologies), *map(p.topology, topologies)]
+    below_root = {paths.root: "rc", paths.base: "rc"}
+    return below_root | dict.fromkeys(own, "rwc") | dict.fromkeys(read, "r") | {p.epoch: "rw", p.controller: "rw"}
 
 
-def _access(zookeeper: ZooKeeper, path: str) -> Access:
+def _access(zookeeper: ZooKeeper, path: str, needs: str) -> Access:
     letters = ((1, "r"), (2, "w"), (4, "c"), (8, "d"), (16, "a"))
     try:
         entries, _ = zookeeper.client.get_acls_async(path).get(timeout=zookeeper.call_timeout_s)
     except NoNodeError:
-        return Access(path=path)
+        return Access(path=path, needs=needs)
     except NoAuthError:
-        return Access(path=path, error="its access list is not shown to us")
+        return Access(path=path, needs=needs, error="its access list is not shown to us")
     except (KazooException, zookeeper.client.handler.timeout_exception) as e:
-        return Access(path=path, error=type(e).__name__)
+        return Access(path=path, needs=needs, error=type(e).__name__)
     return Access(
         path=path,
+        needs=needs,
         entries=[(a.id.scheme, a.id.id, "".join(c for bit, c in letters if a.perms & bit)) for a in entries],
     )
 

@@ -15,6 +15,15 @@ LEAST_RETRIES = 30
 SKEW_WARN_S, SKEW_FAIL_S = 2.0, 10.0
 """Ages of reports are compared across hosts; `load.max_report_age_s` is 30 s by default."""
 
+OPEN = (
+    "open to everyone who reaches ZooKeeper, as Storm's own znodes are: any worker can write plans, settings and the "
+    "load of other topologies"
+)
+CLOSE = (
+    "where owners do not trust each other: storm.zookeeper.auth.scheme and .payload in every storm.yaml, "
+    "zookeeper.auth_file here; and sign plans: stormpilot.plan.key.file on Nimbus, publish.plan_key_file here"
+)
+
 
 def servers(e: Evidence) -> Iterator[Finding]:
     """Whether the servers of ZooKeeper answer, one by one."""
@@ -77,7 +86,7 @@ def access(e: Evidence) -> Iterator[Finding]:
             "set zookeeper.auth_file of controller.yaml to Storm's login, and say --config here",
         )
     if not wrong and any(_open(a) for a in e.access):
-        yield Finding("access", Level.ok, "open to everyone who reaches ZooKeeper, as Storm's own znodes are")
+        yield Finding("access", Level.ok, OPEN, CLOSE)
     elif not wrong:
         yield Finding("access", Level.ok, f"{_me(e)} may read and change what it must")
 
@@ -195,10 +204,10 @@ def _name(scheme: str, who: str) -> str:
 
 
 def _ours(a: Access, e: Evidence) -> bool:
-    """Whether we may read, write and create there."""
+    """Whether we may do there what the controller must."""
     mine = {("world", "anyone")} | {(s, i) for s, i, _ in a.entries or [] if s in ("ip",)}
     granted = "".join(p for s, i, p in a.entries or [] if (s, i) in mine or (s, i) == ("digest", e.auth_id))
-    return {"r", "w", "c"} <= set(granted)
+    return set(a.needs) <= set(granted)
 
 
 def _open(a: Access) -> bool:

@@ -59,6 +59,14 @@ class ShimPart(Part, frozen=True, kw_only=True):
     epoch_seen: int = 0
 
 
+class ZnodeProblem(Part, frozen=True, kw_only=True):
+    """A znode (below our root) that the plug-in cannot read: a code and a sentence."""
+
+    path: str
+    reason: str = ""
+    text: str = ""
+
+
 class ClusterSnapshot(Message, frozen=True, kw_only=True):
     """`cluster`: written when changed. `version` counts the writes of this Nimbus."""
 
@@ -66,6 +74,7 @@ class ClusterSnapshot(Message, frozen=True, kw_only=True):
     written_at_ms: int
     shim: ShimPart
     supervisors: list[SupervisorPart]
+    problems: list[ZnodeProblem] = []
 
 
 # --- topologies/<topology-id> (shim) --------------------------------------------------------------------------------
@@ -153,7 +162,8 @@ class Expected(Part, frozen=True, kw_only=True):
 class PlanMessage(Message, frozen=True, kw_only=True):
     """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`.
 
-    `reason` is the decision as a sentence, `reasonCode` its code (`stormpilot.decide.reasons`).
+    `reason` is the decision as a sentence, `reasonCode` its code (`stormpilot.decide.reasons`). `signature` is empty
+    where plans are not signed (`signing.py`).
     """
 
     plan_id: str
@@ -171,6 +181,7 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     plan_set_topologies: list[str] = []
     workers: list[Worker]
     checksum: str
+    signature: str = ""
 
     def expected_checksum(self) -> str:
         """SHA-256 (hex) of the placement: see `plan_checksum`."""

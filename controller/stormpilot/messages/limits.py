@@ -38,20 +38,26 @@ class Limits:
     values: int
 
 
-SETTING = Limits(64 * KIB, 64 * KIB, 16, 10_000)
+SETTING = Limits(64 * KIB, 64 * KIB, 16, 1_000)
 """What an operator sets, and what the plug-in says of a plan: a few fields and sentences."""
-PLAN = Limits(MIB, 4 * MIB, 32, 500_000)
-"""A plan of 40,000 executors has 0.6 MB and 120,000 values."""
+ROUTES = Limits(MIB, 2 * MIB, 32, 500_000)
+"""What workers read, and write for a hand-over."""
+PLAN = Limits(MIB, 8 * MIB, 32, 1_000_000)
+"""A plan of 100,000 executors has 3 MB and 400,000 values."""
 HISTORY = Limits(MIB, 16 * MIB, 32, 2_000_000)
 """What holds several plans, or a row per topology."""
-SNAPSHOT = Limits(MIB, 16 * MIB, 32, 1_000_000)
-"""A snapshot of 40,000 executors has 4 MB and 240,000 values; a report of 200,000 pairs 6 MB and 800,000 values."""
+LOAD = Limits(MIB, 16 * MIB, 16, 1_000_000)
+"""A report of 200,000 pairs has 6 MB and 800,000 values."""
+SNAPSHOT = Limits(MIB, 24 * MIB, 32, 1_000_000)
+"""A snapshot of 100,000 executors has 13 MB and 600,000 values."""
 LIMITS: dict[str, Limits] = {
     **dict.fromkeys(("PauseSetting", "ModeSetting", "DrainSetting", "PinSetting", "ExcludeSetting"), SETTING),
-    **dict.fromkeys(("ThresholdSetting", "Hold", "StatusMessage", "KeyedTask"), SETTING),
-    **dict.fromkeys(("PlanMessage", "Routes", "Request"), PLAN),
+    **dict.fromkeys(("ThresholdSetting", "Hold", "StatusMessage"), SETTING),
+    **dict.fromkeys(("Routes", "KeyedTask"), ROUTES),
+    **dict.fromkeys(("PlanMessage", "Request"), PLAN),
     **dict.fromkeys(("HistoryEntry", "MoveState", "Rollout", "AuditRecord", "ControllerState"), HISTORY),
-    **dict.fromkeys(("LoadReport", "TopologySnapshot", "ClusterSnapshot", "Thresholds", "Profile"), SNAPSHOT),
+    "LoadReport": LOAD,
+    **dict.fromkeys(("TopologySnapshot", "ClusterSnapshot", "Thresholds", "Profile"), SNAPSHOT),
 }
 """By the name of the message's class."""
 

@@ -151,6 +151,9 @@ class Reader:
         self._last_good.keep_only(nodes)
         cluster = self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems)
         self._reports.know(topologies, cluster, written_at_ms)
+        for wrong in [] if cluster is None else cluster.problems:
+            path = f"{p.base}/{wrong.path}"
+            problems[f"{path} (plug-in)"] = f"{path}: the plug-in cannot read it: {wrong.reason} {wrong.text}"
         return StoreSnapshot(
             cluster=cluster,
             topologies=topologies,

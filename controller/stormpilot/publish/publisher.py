@@ -9,6 +9,7 @@ import msgspec
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.signing import signed
 from stormpilot.publish.epoch import Epoch
 from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -24,10 +25,11 @@ class DeposedError(RefusedError):
 
 
 class Publisher:
-    """Publishes in the name of one epoch."""
+    """Publishes in the name of one epoch; with a `key`, plans are signed."""
 
-    def __init__(self, zookeeper: ZooKeeper, paths: Paths, epoch: Epoch):
+    def __init__(self, zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, key: bytes | None = None):
         self._zookeeper = zookeeper
+        self._key = key
         self.paths = paths
         self.epoch = epoch
 
@@ -81,7 +83,7 @@ class Publisher:
             topology_id = entry.plan.topology_id
             n = 1 + max((int(k) for k in kept if k.isdigit()), default=0)
             steps: list[Step] = [
-                Put(p.plan(topology_id), encode(entry.plan), versions.get(topology_id)),
+                Put(p.plan(topology_id), encode(signed(entry.plan, self._key)), versions.get(topology_id)),
                 Put(p.plan_history(topology_id, f"{n:010d}"), encode(entry), None),
             ]
             if topology_id in beside:

@@ -120,6 +120,11 @@ def test_everything_is_well() -> None:
         ({"controller": None}, True, "starting"),
         ({"contenders": ("n2:9",)}, True, "starting"),
         ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle ended 31 s ago"),
+        (
+            {"controller": state(age_s=31, sentence="cycle failed: ZooKeeper refuses /stormpilot/v1/plans to us")},
+            False,
+            "STUCK: it holds the leadership, but its last cycle ended 31 s ago: cycle failed: ZooKeeper refuses",
+        ),
         ({"controller": state(age_s=29)}, True, "up"),
         ({"controller": state(age_s=100, period_s=60.0)}, True, "up"),
     ],

@@ -306,6 +306,24 @@ def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     assert [f.level for f in examine(evidence(storm_nimbuses=["n:6627"])) if f.check == "plug-in"] == [Level.ok]
 
 
+def test_what_is_open_is_told_with_how_to_close_it_where_nobody_logs_in() -> None:
+    (found,) = [f for f in examine(evidence()) if f.check == "access"]
+    assert found.level is Level.ok
+    assert "any worker can write plans, settings" in found.text
+    assert "storm.zookeeper.auth.scheme" in found.mend
+    assert "publish.plan_key_file" in found.mend
+
+
+def test_a_controller_with_a_login_of_its_own_needs_only_what_it_does() -> None:
+    """It reads what Nimbus and topologies write; plans are its own."""
+    nimbus, mine = ("digest", "storm:y", "rwcda"), "storm-controller:x"
+    read = Access(path="/stormpilot/v1/load", needs="r", entries=[nimbus, ("digest", mine, "rd")])
+    plans = Access(path="/stormpilot/v1/plans", entries=[("digest", "storm:y", "rd"), ("digest", mine, "rwcda")])
+    assert bad(evidence(access=[read, plans], auth_id=mine, **SECURED)) == []
+    denied = Access(path="/stormpilot/v1/plans", entries=[nimbus, ("digest", mine, "r")])
+    assert [f.check for f in bad(evidence(access=[read, denied], auth_id=mine, **SECURED))] == ["access"]
+
+
 def test_znodes_of_our_own_login_are_right() -> None:
     mine = Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])
     assert bad(evidence(access=[mine], auth_id="storm:x", **SECURED)) == []

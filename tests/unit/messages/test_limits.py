@@ -49,7 +49,7 @@ def test_every_kind_of_message_has_limits_of_its_own() -> None:
         (gzip.compress(b'{"schema":1}')[:-3], "it ends too early"),
         (gzip.compress(b'{"schema":1}') + b"more", "there is more after its end"),
         (BOMB, "unpacks to more than|packed|bytes, at most"),
-        (b'{"schema":1,"x":' + b"[" * 1_000 + b"]" * 1_000 + b"}", "nested deeper than"),
+        (b'{"schema":1,"x":' + b"[" * 900 + b"]" * 900 + b"}", "nested deeper than"),
         (b"[" * 100_000, "nested deeper than|values, at most|bytes, at most"),
         (b'{"schema":1,"x":\xff\xfe}', "malformed|UTF-8|utf-8|missing required"),
         (b'{"schema":1,"x":"\xff"}', "malformed|UTF-8|utf-8|missing required"),

@@ -1,0 +1,51 @@
+"""Signatures of plans: who can write into ZooKeeper still cannot make a plan that the plug-in applies.
+
+HMAC-SHA256, as `PlanEntry` of the plug-in checks it; `tests/contract/vectors/signature.json` has examples. A file has
+one key a line: the first one signs, and the plug-in accepts all those of its own file, so that keys can be replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.messages.core import PlanMessage
+
+LEAST_KEY_BYTES = 16
+MOST_FILE_BYTES = 64 * 1024
+
+
+def signed_text(plan: PlanMessage) -> str:
+    r"""The lines that are signed, each ended by \n: checksum, time, reason code, and every topology of the plan set."""
+    topologies = sorted({*plan.plan_set_topologies, plan.topology_id})
+    lines = ["stormpilot-plan-signature-1", plan.checksum, str(plan.created_at_ms), plan.reason_code, *topologies]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def signature(plan: PlanMessage, key: bytes) -> str:
+    """HMAC-SHA256 of the plan in lower-case hex."""
+    return hmac.new(key, signed_text(plan).encode(), hashlib.sha256).hexdigest()
+
+
+def signed(plan: PlanMessage, key: bytes | None) -> PlanMessage:
+    """The plan with its signature; without a key as it is."""
+    return plan if key is None else msgspec.structs.replace(plan, signature=signature(plan, key))
+
+
+def key_of_file(data: bytes, where: str) -> bytes:
+    """The key that signs: the first line of the file; `UsageError` names what is wrong with the file."""
+    if len(data) > MOST_FILE_BYTES:
+        raise UsageError(f"{where}: has {len(data)} bytes, expected one key a line")
+    try:
+        lines = [line.strip() for line in data.decode().splitlines()]
+    except UnicodeDecodeError as e:
+        raise UsageError(f"{where}: not UTF-8: {e.reason}") from e
+    keys = [line.encode() for line in lines if line]
+    if not keys:
+        raise UsageError(f"{where}: has no key, expected one key a line")
+    if any(len(key) < LEAST_KEY_BYTES for key in keys):
+        raise UsageError(f"{where}: a key has less than {LEAST_KEY_BYTES} bytes (openssl rand -hex 32 makes one)")
+    return keys[0]

@@ -1,0 +1,66 @@
+"""A controller whose login may not write: it goes on asking, says why in a sentence, and acts when it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
+
+from doubles.shim import ShimDouble, until
+from doubles.snapshots import cluster, topology
+from stormpilot.config import Config
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.messages.core import ClusterSnapshot, ControllerState
+from stormpilot.zookeeper.paths import Paths
+
+from .conftest import SPREAD, Controller, message
+
+pytestmark = pytest.mark.zookeeper
+Start = Callable[[Config], Controller]
+Play = Callable[[str, ClusterSnapshot], ShimDouble]
+Settings = Callable[..., Config]
+OTHERS = [make_digest_acl("somebody", "else", all=True), *READ_ACL_UNSAFE]
+
+
+def allow(shim: ShimDouble, path: str, allowed: bool) -> None:
+    """Whether everybody may write there, or somebody else alone."""
+    shim.client.add_auth("digest", "somebody:else")
+    shim.client.set_acls(path, OPEN_ACL_UNSAFE if allowed else OTHERS)
+
+
+def traces(controller: Controller) -> list[Any]:
+    """Lines that have a traceback."""
+    return [x for x in list(controller.lines) if x.get("exc_info")]
+
+
+def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
+    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
+) -> None:
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    shim.client.create(paths.epoch, b"1", makepath=True)
+    allow(shim, paths.epoch, False)
+    controller = start(settings(shared_zookeeper.hosts))
+    until(lambda: len(controller.said("cannot lead; rejoining election")) >= 2, "it to try again")
+    assert "set zookeeper.auth_file to the login" in str(controller.said("cannot lead; rejoining election")[0]["why"])
+    assert controller.running
+    assert traces(controller) == []
+    allow(shim, paths.epoch, True)
+    until(lambda: controller.said("leading"), "it to lead")
+
+
+def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
+    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
+) -> None:
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    shim.submit(topology(SPREAD))
+    controller = start(settings(shared_zookeeper.hosts))
+    until(lambda: shim.client.exists(paths.controller), "a first cycle")
+    allow(shim, paths.controller, False)
+    until(lambda: len(controller.said("cycle failed; retrying next period")) >= 2, "cycles to fail")
+    assert f"refuses {paths.controller} to us" in str(controller.said("cycle failed; retrying next period")[0]["why"])
+    assert traces(controller) == []
+    before: ControllerState = message(shim, paths.controller, ControllerState)
+    allow(shim, paths.controller, True)
+    until(lambda: message(shim, paths.controller, ControllerState).cycles > before.cycles, "it to write again")
