@@ -310,8 +310,8 @@ def test_what_is_open_is_told_with_how_to_close_it_where_nobody_logs_in() -> Non
     (found,) = [f for f in examine(evidence()) if f.check == "access"]
     assert found.level is Level.ok
     assert "any worker can write plans, settings" in found.text
-    assert "storm.zookeeper.auth.scheme" in found.mend
-    assert "publish.plan_key_file" in found.mend
+    assert "storm.zookeeper.auth.scheme" in found.fix
+    assert "publish.plan_key_file" in found.fix
 
 
 def test_a_controller_with_a_login_of_its_own_needs_only_what_it_does() -> None:
