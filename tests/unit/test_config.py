@@ -141,7 +141,7 @@ def test_api_may_be_bound_where_it_is_protected(line: str, tmp_path: Path) -> No
 
 
 def test_example_lists_every_setting_that_is_not_advanced_with_its_default() -> None:
-    """The file that people copy must not lag behind: `stormpilot config example -o docs/reference/controller.example.yaml`."""
+    """The file that people copy must not lag behind: `stormpilot config example` writes it."""
     assert EXAMPLE.read_text() == example()
     written = yaml.safe_load(EXAMPLE.read_text())
     keys = {f"{section}.{name}" for section, settings in written.items() for name in settings}
