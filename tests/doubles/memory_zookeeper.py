@@ -8,13 +8,18 @@ from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, No
 
 
 class MemoryZooKeeper:
-    """The calls that reading and publishing make; there are no sessions and no watches."""
+    """The calls that reading and publishing make; there are no sessions and no watches.
+
+    `commits` are the transactions that were written; `before_commit` is called before each, to write in between.
+    """
 
     def __init__(self, clock_ms: Callable[[], int]):
         self._clock_ms = clock_ms
         self._nodes: dict[str, Node] = {}
         self._numbers: dict[str, int] = {}
         self._written: dict[str, tuple[Node, int]] = {}
+        self.commits: list[list[Step]] = []
+        self.before_commit: Callable[[], None] = lambda: None
 
     def read(self, paths: Sequence[str], watch: object = None, *, keep_denied: bool = False) -> list[Node | None]:
         return [self._nodes.get(p) for p in paths]
@@ -47,6 +52,7 @@ class MemoryZooKeeper:
         return self._nodes.pop(path, None) is not None
 
     def commit(self, steps: Sequence[Step]) -> None:
+        self.before_commit()
         before = dict(self._nodes)
         try:
             for step in steps:
@@ -54,6 +60,7 @@ class MemoryZooKeeper:
         except ConflictError:
             self._nodes = before
             raise
+        self.commits.append(list(steps))
 
     def _do(self, step: Step) -> None:
         if isinstance(step, Append):

@@ -19,6 +19,7 @@ from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.planner_client import Params
 from stormpilot.control.recorder import Recorder
+from stormpilot.control.situation import Situation
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import (
@@ -204,6 +205,12 @@ class World:
         return said
 
     # --- what can be seen ---------------------------------------------------------------------------------------------
+
+    def situation(self) -> Situation:
+        """What a cycle would begin with now."""
+        observation = self.cycle.observer.look(self.now_ms)
+        assert observation.belief is not None
+        return self.cycle.begin(observation, observation.belief)[0]
 
     def decision(self, topology_id: str):  # type: ignore[no-untyped-def]
         return self.reports[-1].decisions[topology_id]

@@ -108,7 +108,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
 def _leaders_age_s(source: Source) -> float | None:
     """How old the state is that the leader wrote; None where that is not known."""
     try:
-        age_s: float | None = source.status()["controller"].get("last_cycle_age_s")
+        age_s: float | None = source.status()["controller"].get("lastCycleAgeS")
     except StormpilotError:
         return None
     return age_s

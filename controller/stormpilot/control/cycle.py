@@ -57,7 +57,7 @@ class Cycle:
         self.status_log.observe(observation.seen)
         if observation.belief is None:
             return self.outbox.into(CycleReport(observation.at_ms, waiting_for=NO_SNAPSHOT))
-        situation, report = self._begin(observation, observation.belief)
+        situation, report = self.begin(observation, observation.belief)
         for propose in self.proposers:
             while (verdict := propose(situation)) is not None:
                 outcome = self.dispatcher.publish(approved(verdict, situation), situation)
@@ -93,7 +93,7 @@ class Cycle:
         if observation.belief is not None:
             self.rollout_runner.tick(self._situation(observation, observation.belief, observation.seen.moves))
 
-    def _begin(self, observation: Observation, readiness: ModelWithReadiness) -> tuple[Situation, CycleReport]:
+    def begin(self, observation: Observation, readiness: ModelWithReadiness) -> tuple[Situation, CycleReport]:
         """Take in what was observed, and answer requests; the report with what is known before any plan."""
         model, now_ms, config = readiness.model, observation.at_ms, self.current.config
         self.memory = self.memory.observe(model, now_ms).keep_only(observation.seen.topologies)

@@ -205,7 +205,7 @@ def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[Move
             back_off_why=f"{said}: worse than before",
             former=state.former if wanted else [],
         )
-        rest = "it goes back to the former placement" if wanted else "what runs is kept"
+        rest = "a rollback is pending" if wanted else "what runs is kept"
         text = f"{worse.text}; {rest}, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
         return worse, [_event(EventKind.MOVE_WORSE, worse, facts, text)]
     if promised > noise and won <= min(noise, promised * config.least_gain_ratio):

@@ -54,17 +54,20 @@ class Crash(ZooKeeper):
         self._real, self._at, self._done = real, at, done
         self.calls = 0
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         self.calls += 1
         if self.calls < self._at:
-            return getattr(self._real, name)(*arguments)
+            return getattr(self._real, name)(*arguments, **options)
         if self._done and self.calls == self._at:
-            getattr(self._real, name)(*arguments)
+            getattr(self._real, name)(*arguments, **options)
         raise UnreachableError("the controller ends here")
 
-    def read(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
-        found: list[Node | None] = self._call("read", paths, watch)
+    def read(self, paths: Sequence[str], watch: Watch | None = None, *, keep_denied: bool = False) -> list[Node | None]:
+        found: list[Node | None] = self._call("read", paths, watch, keep_denied=keep_denied)
         return found
+
+    def stats(self, paths: Sequence[str]) -> Any:
+        return self._call("stats", paths)
 
     def children(self, paths: Sequence[str], watch: Watch | None = None) -> list[list[str]]:
         found: list[list[str]] = self._call("children", paths, watch)

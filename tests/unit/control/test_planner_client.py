@@ -1,4 +1,4 @@
-"""Planners compile before the first plan is wanted; the log says so when they did, and only then."""
+"""Planners are compiled before the first plan is wanted; each plan is checked, and each failure is a reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from doubles.models import PAIRED, model, plan, subject
+from stormpilot.config import parse
 from stormpilot.control import planner_client
+from stormpilot.control.current_config import CurrentConfig
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.tuning.recommendation import Choice
 
 
 def said(compute: planner_client.Compute, wanted: Callable[[], bool]) -> list[str]:
@@ -63,3 +68,105 @@ def test_a_controller_that_ends_meanwhile_says_nothing_of_it_and_asks_no_more() 
     compute = Asked(fails="a")
     assert said(compute, lambda: not compute.stopped) == []
     assert set(compute.params) == {"a"}
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+class Planning:
+    """A planner process: answers by what `answers` says of each call, in order, and keeps what it was asked."""
+
+    def __init__(self, *answers: Plan | Infeasible | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, Mapping[str, Any], Model]] = []
+
+    def __call__(
+        self, model: Model, planner: str, params: Mapping[str, Any], *, seed: int, left_s: Callable[[], float]
+    ) -> Plan | Infeasible:
+        self.asked.append((planner, params, model))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+NO_ROOM = Infeasible(constraint="cpu", text="too much")
+
+
+def client(compute: Planning) -> planner_client.PlannerClient:
+    config = parse("planner: {params: {alpha: 0.7}}", "test.yaml")
+    return planner_client.PlannerClient(CurrentConfig(config, "online", "default"), compute)
+
+
+def test_a_plan_that_keeps_every_constraint_is_the_answer() -> None:
+    compute = Planning(plan(PAIRED))
+    assert client(compute).plan(model()) == plan(PAIRED)
+    assert [(p, params) for p, params, _ in compute.asked] == [("online", {"alpha": 0.7})]
+
+
+def test_first_plans_are_made_by_their_own_planner_without_its_parameters() -> None:
+    compute = Planning(plan(PAIRED))
+    client(compute).plan(model(), first=True)
+    assert [(p, params) for p, params, _ in compute.asked] == [("default", {})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "text"),
+    [
+        (NO_ROOM, Reason.INFEASIBLE, "online: cpu: too much"),
+        (RuntimeError("gone"), Reason.PLANNER_FAILED, "online: RuntimeError: gone"),
+        (
+            plan({("z", 1): (1, 2, 3, 4)}),
+            Reason.PLANNER_FAILED,
+            "online: slot-exists: z:1 is no slot of a live supervisor",
+        ),
+    ],
+)
+def test_what_goes_wrong_in_a_planner_is_a_reason(answer: Any, reason: Reason, text: str) -> None:
+    assert client(Planning(answer)).plan(model()) == (reason, text)
+
+
+def test_a_failure_is_logged_with_its_trace_once() -> None:
+    planners = client(Planning(RuntimeError("a"), RuntimeError("a"), RuntimeError("b")))
+    with capture_logs() as lines:
+        for _ in range(3):
+            planners.plan(model())
+    assert [x["event"] for x in lines] == ["planner failed"] * 2
+
+
+def test_the_whole_room_is_used_only_where_there_is_no_plan_with_less() -> None:
+    roomy, whole = model(limit_mhz=500.0), model()
+    compute = Planning(NO_ROOM, plan(PAIRED))
+    assert client(compute).plan_with_room(roomy, whole, first=False) == (plan(PAIRED), whole)
+    compute = Planning(plan(PAIRED))
+    assert client(compute).plan_with_room(roomy, whole, first=False) == (plan(PAIRED), roomy)
+
+
+def test_a_planner_that_fails_is_not_asked_again_with_more_room() -> None:
+    compute = Planning(RuntimeError("gone"))
+    answer, _ = client(compute).plan_with_room(model(limit_mhz=500.0), model(), first=False)
+    assert answer == (Reason.PLANNER_FAILED, "online: RuntimeError: gone")
+
+
+def test_survivors_stay_where_they_are_if_that_can_be() -> None:
+    degraded = model(subject(missing_slots=1).topology)
+    compute = Planning(NO_ROOM, plan(PAIRED))
+    answer, _ = client(compute).plan_with_room(degraded, degraded, first=False)
+    assert answer == plan(PAIRED)
+    assert [bool(m.topologies[0].fixed_workers) for _, _, m in compute.asked] == [True, False]
+
+
+def test_where_the_recommended_planner_finds_none_the_configured_one_is_asked() -> None:
+    choice = Choice("best", "best", {"effort": 2})
+    compute = Planning(NO_ROOM, plan(PAIRED))
+    there = model()
+    assert client(compute).plan_with_room(there, there, first=False, choice=choice) == (plan(PAIRED), there)
+    assert [p for p, _, _ in compute.asked] == ["best", "online"]
+
+
+def test_a_reload_changes_the_planner() -> None:
+    compute = Planning(plan(PAIRED))
+    planners = client(compute)
+    planners.current.use(parse("", "new.yaml"), "best", "default")
+    planners.plan(model())
+    assert [(p, params) for p, params, _ in compute.asked] == [("best", {})]

@@ -11,10 +11,12 @@ import pytest
 from doubles.models import plan_message, subject
 from doubles.snapshots import T0_MS
 from doubles.world import World, plan_in
+from stormpilot import operate
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
 from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.operate import Operator
 
 SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 """All tuples between components cross nodes."""
@@ -78,6 +80,7 @@ def test_move_that_made_it_worse_is_undone_once_and_followed_by_a_pause() -> Non
     assert w.slots(t) == HALF
     assert kinds(w) == [EventKind.MOVE_WORSE]
     assert [e.reason for e in w.history(t)] == ["GAIN", "ROLLBACK_EFFECT"]
+    assert w.history(t)[-1].text.startswith("back to the former placement: ")
     first = w.history(t)[0].effect
     assert first is not None
     assert (first.verdict, first.measured) == ("WORSE", pytest.approx(1.0, abs=0.2))
@@ -133,7 +136,8 @@ def test_way_back_that_is_blocked_is_said_and_given_up() -> None:
     w.wanted = {}
     w.tell(100)
     assert kinds(w) == [EventKind.MOVE_WORSE, EventKind.ROLLBACK_IMPOSSIBLE]
-    assert "a:6700" in w.events[-1].text
+    assert "back to the former placement" not in w.events[0].text, "nothing went back"
+    assert "slot a:6700 is held by wordcount" in w.events[-1].text
     assert w.slots(t) == {("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)}
 
 
@@ -358,6 +362,84 @@ def test_nothing_that_runs_is_moved_in_a_blackout_window() -> None:
     assert "every day" in w.decision(t).text
     assert w.decision(t).until_ms == int(end.replace(second=0, microsecond=0).timestamp() * 1000)
     assert "GAIN" in w.tell(300)
+
+
+# --- plans on their way -----------------------------------------------------------------------------------------------
+
+
+def into_first_free_slot(model: Model) -> Plan:
+    """Every topology into the first slot of node b that nobody has."""
+    wanted = {}
+    for topology in model.topologies:
+        own = {(a.supervisor, a.port) for a in topology.assignment}
+        (node,) = (s for s in model.supervisors if s.id == "b")
+        port = next(p for p in node.slots if ("b", p) not in own)
+        wanted[topology.id] = {("b", port): (1, 2, 3, 4, 5, 6)}
+    return plan_in(model, wanted)
+
+
+def test_a_plan_that_is_not_applied_yet_keeps_its_slots_from_the_next_plan() -> None:
+    w = World("a", "b")
+    w.apply_after_s = 600
+    topologies = [w.submit(SPREAD), w.submit({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}, name="wordcount")]
+    w.zookeeper.put(w.paths.pause("wordcount"), b'{"schema": 1}')
+    w.tell(40)
+    w.planner = into_first_free_slot
+    w.tell(10)
+    w.zookeeper.delete(w.paths.pause("wordcount"))
+    w.tell(10)
+    plans = [w.plan(t) for t in topologies]
+    assert [[(x.supervisor, x.port) for x in p.workers] for p in plans if p is not None] == [
+        [("b", 6702)],
+        [("b", 6703)],
+    ]
+    assert w.applied == []
+
+
+# --- planning where nothing can be won --------------------------------------------------------------------------------
+
+
+class Counting:
+    """A planner that finds nothing better, and counts how often it is asked."""
+
+    def __init__(self, w: World) -> None:
+        self.asked = 0
+        self._world = w
+
+    def __call__(self, model: Model) -> Plan:
+        self.asked += 1
+        return plan_in(model, self._world.wanted)
+
+
+def test_the_planner_is_not_asked_again_while_nothing_changes_but_for_a_bounded_time() -> None:
+    w, t = world()
+    w.wanted, w.max_skips = {}, 3
+    w.new_leader()
+    w.planner = planner = Counting(w)
+    w.tell(40)
+    assert w.decision(t).reason == "NO_BETTER_PLAN"
+    assert "nothing has changed since" in w.decision(t).text
+    assert planner.asked == 1
+    w.tell(40)
+    assert planner.asked == 2, "three cycles without a planner, then one with it"
+
+
+@pytest.mark.parametrize("change", ["traffic", "settings", "asked"])
+def test_the_planner_is_asked_again_when_something_changes(change: str) -> None:
+    w, _ = world()
+    w.wanted, w.max_skips = {}, 100
+    w.new_leader()
+    w.planner = planner = Counting(w)
+    w.tell(60)
+    assert planner.asked == 1
+    if change == "traffic":
+        w.traffic = {pair: 2 * tps for pair, tps in w.traffic.items()}
+    elif change == "settings":
+        w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, payback_s=60.0)))
+    else:
+        operate.plan_now(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
+    w.tell(40)
+    assert planner.asked >= 2
 
 
 # --- otd --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,121 @@
+"""Dispatch of verdicts: plans, proposals and rollouts, with their audit record, all or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from doubles.world import Slots, World, plan_in
+from stormpilot import operate
+from stormpilot.control.situation import Situation, approved
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Action, Decision, Reason
+from stormpilot.decide.report import Outcome
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.operate import Operator
+
+SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+
+
+@pytest.fixture
+def world() -> tuple[World, str]:
+    w = World("a", "b")
+    return w, w.submit(SPREAD)
+
+
+def verdict(w: World, t: str, situation: Situation, action: Action = "publish", slots: Slots = NEAR) -> Verdict:
+    decision = Decision(t, action, Reason.GAIN, "because", moved_executors=2)
+    model = situation.part_for({t})
+    return Verdict.of_one(decision, plan_in(model, {t: slots}), situation.memory, model)
+
+
+def dispatched(w: World, t: str, action: Action = "publish") -> Outcome:
+    situation = w.situation()
+    return w.cycle.dispatcher.publish(approved(verdict(w, t, situation, action), situation), situation)
+
+
+def audited(w: World) -> list[tuple[str, str, str]]:
+    operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    return [(r.verb, r.who, r.result) for r in operate.audit(operator)]
+
+
+def proposal(w: World, t: str) -> HistoryEntry | None:
+    (node,) = w.zookeeper.read([w.paths.proposal(t)])
+    return None if node is None else decode(node.data, HistoryEntry, "proposal")
+
+
+def test_a_plan_is_published_with_its_history_its_move_and_its_audit_record(world: tuple[World, str]) -> None:
+    w, t = world
+    outcome = dispatched(w, t)
+    entry = outcome.plans[t]
+    assert w.plan(t) == entry.plan
+    assert w.history(t) == [entry]
+    assert (w.moves(t).phase, w.moves(t).plan_id) == ("moving", entry.plan.plan_id)
+    assert outcome.moves == {t: w.moves(t)}
+    assert audited(w) == [("publish", "story", f"published {entry.plan.plan_id}, 2 executors move")]
+
+
+def test_a_proposal_lies_where_nobody_applies_it(world: tuple[World, str]) -> None:
+    w, t = world
+    outcome = dispatched(w, t, "advise")
+    found = proposal(w, t)
+    assert found is not None
+    assert found.reason == "GAIN"
+    assert (w.plan(t), outcome.plans, audited(w)) == (None, {}, [])
+
+
+def test_a_plan_that_somebody_else_changed_meanwhile_is_not_published(world: tuple[World, str]) -> None:
+    w, t = world
+    situation = w.situation()
+    w.zookeeper.put(w.paths.plan(t), b"written by somebody else")
+    outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
+    assert outcome.decisions[t].reason is Reason.NOT_PUBLISHED
+    assert (outcome.plans, w.history(t), audited(w)) == ({}, [], [])
+
+
+def test_a_plan_that_needs_approval_becomes_a_proposal(world: tuple[World, str]) -> None:
+    w, t = world
+    situation = w.situation()
+    states = {t: replace(situation.topologies[t], approval=True)}
+    situation = replace(situation, topologies=states)
+    outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
+    assert outcome.decisions[t].reason is Reason.APPROVAL_NEEDED
+    assert w.plan(t) is None
+    assert proposal(w, t) is not None
+
+
+def test_an_approved_plan_keeps_its_id_and_closes_its_request(world: tuple[World, str]) -> None:
+    w, t = world
+    dispatched(w, t, "advise")
+    waiting = proposal(w, t)
+    assert waiting is not None
+    operate.approve(Operator(w.zookeeper, w.paths, "olga", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
+    situation = w.situation()
+    asked = w.cycle.request_handler.propose(situation)
+    assert asked is not None
+    outcome = w.cycle.dispatcher.publish(approved(asked, situation), situation)
+    entry = outcome.plans[t]
+    assert (entry.plan.plan_id, entry.approved_by) == (waiting.plan.plan_id, "olga")
+    assert w.zookeeper.read([w.paths.request(t), w.paths.proposal(t)]) == [None, None]
+    assert audited(w)[-1] == ("approve", "olga", f"published {waiting.plan.plan_id}, 2 executors move")
+
+
+def test_a_rollout_is_written_instead_of_its_plan() -> None:
+    w = World("a", "b", "c")
+    t = w.submit({("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}, routed=True)
+    w.tell(40)
+    situation = w.situation()
+    together: Slots = {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("a", 6702): (3,)}
+    outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation, slots=together), situation), situation)
+    decision, rollout = outcome.decisions[t], w.rollout(t)
+    assert rollout is not None
+    assert rollout.entry == outcome.plans[t]
+    assert w.plan(t) is None, "its steps publish plans"
+    assert decision.manner is not None
+    assert decision.manner.how == "rolling"
+    assert [verb for verb, _, _ in audited(w)] == ["publish"]
+    w.zookeeper.put(w.paths.rollout(t), encode(rollout))
+    again = w.cycle.dispatcher.publish(approved(verdict(w, t, situation, slots=together), situation), situation)
+    assert again.decisions[t].reason is Reason.NOT_PUBLISHED, "somebody else wrote one after it was read"

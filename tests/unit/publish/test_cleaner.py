@@ -1,0 +1,73 @@
+"""What dead topologies left goes after a grace time, and only while we lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.publish.cleaner import GRACE_MS, Cleaner
+from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.publisher import DeposedError, Publisher
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths()
+DEAD, ALIVE = "dead-1", "alive-2"
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    z = MemoryZooKeeper(lambda: 0)
+    for t in (DEAD, ALIVE):
+        for path in (PATHS.plan_history(t, "0000000001"), PATHS.proposal(t), PATHS.hold(t), PATHS.moves(t)):
+            z.put(path, b"{}")
+        for path in (PATHS.thresholds(t), PATHS.profile(t)):
+            z.put(path, b"{}")
+    return z
+
+
+def cleaner(zookeeper: MemoryZooKeeper) -> Cleaner:
+    publisher = Publisher(zookeeper, PATHS, raise_epoch(zookeeper, PATHS))  # type: ignore[arg-type]
+    return Cleaner(zookeeper, publisher)  # type: ignore[arg-type]
+
+
+def left(zookeeper: MemoryZooKeeper, topology_id: str) -> int:
+    paths = [PATHS.plan_history(topology_id), PATHS.proposal(topology_id), PATHS.hold(topology_id)]
+    return sum(node is not None for node in zookeeper.read([*paths, PATHS.moves(topology_id)]))
+
+
+def test_what_a_dead_topology_left_goes_after_the_grace_time(zookeeper: MemoryZooKeeper) -> None:
+    c = cleaner(zookeeper)
+    assert c.clean({ALIVE}, 0) == []
+    assert c.clean({ALIVE}, GRACE_MS - 1) == []
+    assert left(zookeeper, DEAD) == 4
+    assert c.clean({ALIVE}, GRACE_MS) == [DEAD]
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 4)
+
+
+def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: MemoryZooKeeper) -> None:
+    c = cleaner(zookeeper)
+    c.clean({ALIVE}, 0)
+    c.clean({ALIVE, DEAD}, GRACE_MS - 1)
+    assert c.clean({ALIVE}, GRACE_MS + 1) == []
+    assert left(zookeeper, DEAD) == 4
+
+
+def test_a_deposed_leader_removes_nothing(zookeeper: MemoryZooKeeper) -> None:
+    c = cleaner(zookeeper)
+    c.clean({ALIVE}, 0)
+    cleaner(zookeeper)
+    with pytest.raises(DeposedError):
+        c.clean({ALIVE}, GRACE_MS)
+    with pytest.raises(DeposedError):
+        c.clean_mined({DEAD: 0}, {ALIVE}, oldest_ms=1)
+    assert left(zookeeper, DEAD) == 4
+    assert zookeeper.read([PATHS.thresholds(DEAD)]) != [None]
+
+
+def test_what_was_mined_of_a_dead_topology_goes_once_it_is_too_old(zookeeper: MemoryZooKeeper) -> None:
+    c = cleaner(zookeeper)
+    mined_at_ms = {DEAD: 5, ALIVE: 5}
+    assert c.clean_mined(mined_at_ms, {ALIVE}, oldest_ms=5) == []
+    assert c.clean_mined(mined_at_ms, {ALIVE}, oldest_ms=6) == [DEAD]
+    assert zookeeper.read([PATHS.thresholds(DEAD), PATHS.profile(DEAD)]) == [None, None]
+    assert zookeeper.read([PATHS.thresholds(ALIVE)]) != [None]
