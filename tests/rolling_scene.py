@@ -25,10 +25,17 @@ SETTINGS: dict[str, Any] = {
         "reschedule_timeout_s": 5,
         "overload_s": 3600,
     },
-    "nonstop": {"task_refresh_s": 3, "between_s": 1, "peer_limit_ratio": 1},
+    "nonstop": {
+        "task_refresh_s": 3,
+        "between_s": 1,
+        "peer_limit_ratio": 1,
+        "drain_at_most_s": 300,
+        "start_at_most_s": 600,
+    },
     "api": {"enabled": False},
 }
-"""Of a cluster with quick timings."""
+"""Of a cluster with quick timings; what is waited for may take long on a busy machine."""
+MIGRATION_S = 900.0
 
 
 class RollingScene(Scene):
