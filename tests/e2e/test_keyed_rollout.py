@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rolling_scene import RollingScene
+from rolling_scene import ROLLOUT_S, RollingScene
 from scene import REPOSITORY, scene_on, until
 from stormpilot import operate
 from stormpilot.local.spec import PATIENT, ClusterSpec
@@ -20,7 +20,7 @@ from stormpilot.submit import submit_topology
 from word_count.sentences import Language
 from word_count.settings import Settings
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(5400)]
 
 PLANS = 4
 WORDS = 10
@@ -76,7 +76,7 @@ class Counting(RollingScene):
             m = self.rollout()
             return m is not None and not m.running and m.started_at_ms > after_ms
 
-        until(over, "the plan to be carried out")
+        until(over, "the plan to be carried out", ROLLOUT_S)
         m = self.rollout()
         assert m is not None
         assert (m.outcome, len(m.steps)) == ("DONE", 2), m.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rolling_scene import RollingScene
+from rolling_scene import ROLLOUT_S, RollingScene
 from scene import PATHS, REPOSITORY, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import HistoryEntry
@@ -70,7 +70,7 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
         m = rolling.rollout()
         return m is not None and not m.running
 
-    until(over, "the rollout to end")
+    until(over, "the rollout to end", ROLLOUT_S)
     m = rolling.rollout()
     assert m is not None
     assert (m.outcome, m.step + 1, len(m.steps)) == ("DONE", 2, 2), m.text

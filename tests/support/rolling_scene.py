@@ -25,10 +25,17 @@ SETTINGS: dict[str, Any] = {
         "cool_down_s": 5,
         "overload_s": 3600,
     },
-    "rollout": {"task_refresh_s": 3, "step_interval_s": 1, "peer_limit_ratio": 1},
+    "rollout": {
+        "task_refresh_s": 3,
+        "step_interval_s": 1,
+        "peer_limit_ratio": 1,
+        "drain_timeout_s": 300,
+        "start_timeout_s": 600,
+    },
     "api": {"enabled": False},
 }
-"""Of a cluster with quick timings."""
+"""Of a cluster with quick timings; what is waited for may take long on a busy machine."""
+ROLLOUT_S = 900.0
 
 
 class RollingScene(Scene):

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cluster
 
 NAME = "wordcount-keyed"
 MOVES = 20
-DRAIN_AT_MOST_MS = 10_000
+DRAIN_AT_MOST_MS = 300_000
 CONF = {"stormpilot.report.secs": 0.5, "wordcount.rate.tps": 40, "topology.max.spout.pending": 100}
 
 
