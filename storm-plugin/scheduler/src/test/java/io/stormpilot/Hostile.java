@@ -91,7 +91,7 @@ public final class Hostile {
 
   /** The next input, made from an honest message. */
   public static byte[] next(Random random, byte[] honest) {
-    if (random.nextInt(40) == 0) {
+    if (random.nextInt(200) == 0) {
       return Bombs.ALL.get(random.nextInt(Bombs.ALL.size()));
     }
     byte[] input =
