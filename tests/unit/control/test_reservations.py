@@ -9,12 +9,12 @@ from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_mess
 from doubles.rolling import begun
 from stormpilot.control.reservations import plans_on_their_way, with_reservations
 from stormpilot.decide.admit import ANSWER_MS, TopologyState
-from stormpilot.messages.core import StatusMessage, WorkerPart
-from stormpilot.model.subset import part
+from stormpilot.messages.core import StatusMessage, Worker
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, TopologyPlan
 
 TO_C: Slots = {("c", 1): (1, 2), ("c", 2): (3, 4)}
-WORKERS = [WorkerPart(supervisor="c", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
+WORKERS = [Worker(supervisor="c", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
 
 
 def placement(slots: Slots) -> TopologyPlan:
@@ -25,7 +25,7 @@ def reserved(*slots: Slots, limit_mhz: float = 1000.0) -> tuple[Model, Model]:
     """The cluster with `flights` on its way to each of these placements; the same as `wordcount` may use it."""
     there = model(topology(), topology({("a", 2): (1, 2), ("b", 2): (3, 4)}, "wordcount"), limit_mhz=limit_mhz)
     whole = with_reservations(there, {"flights-1": [placement(s) for s in slots]})
-    return whole, part(whole, {"wordcount-1"})
+    return whole, subset(whole, {"wordcount-1"})
 
 
 def test_slots_of_a_plan_on_its_way_are_not_there_for_others() -> None:
@@ -91,7 +91,7 @@ def test_a_plan_is_on_its_way_until_it_runs_or_is_refused(
 
 
 def test_a_plan_that_runs_or_will_never_run_is_not_on_its_way() -> None:
-    here = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in PAIRED.items()]
+    here = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in PAIRED.items()]
     assert not on_their_way(subject(topology(PAIRED), plan=plan_message(workers=here)))
     assert not on_their_way(subject(plan=plan_message(workers=WORKERS), torn=True))
     assert not on_their_way(subject())

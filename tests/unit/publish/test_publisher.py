@@ -6,7 +6,7 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import NOW_MS, plan_message
-from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, WorkerPart, decode, encode
+from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher as module
 from stormpilot.publish.epoch import raise_epoch
@@ -29,7 +29,7 @@ def leader(zookeeper: MemoryZooKeeper) -> Publisher:
 
 
 def entry(plan_id: str, topology_id: str = ID, *, executors: int = 1) -> HistoryEntry:
-    workers = [WorkerPart(supervisor="a", port=1, executors=[(i, i) for i in range(1, executors + 1)])]
+    workers = [Worker(supervisor="a", port=1, executors=[(i, i) for i in range(1, executors + 1)])]
     return HistoryEntry(plan=plan_message(plan_id=plan_id, topology_id=topology_id, workers=workers), reason="GAIN")
 
 
