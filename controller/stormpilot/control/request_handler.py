@@ -63,11 +63,12 @@ class RequestHandler:
         outcome = answer(
             request,
             situation.topologies[topology_id],
-            situation.model,
+            situation.cluster_for({topology_id}),
             *situation.lost,
             config.decide,
             situation.now_ms,
             config.planner.traffic,
+            situation.coming_slots(topology_id),
         )
         return AnsweredRequest(request, outcome)
 
@@ -82,7 +83,9 @@ class RequestHandler:
             elif state.approval and state.mode == "act":
                 proposal, _ = self.publisher.proposal(t)
                 decide = situation.config.decide
-                decision = still_waiting(proposal, state, situation.model, decide, situation.now_ms)
+                decision = still_waiting(
+                    proposal, state, situation.cluster_for({t}), decide, situation.now_ms, situation.coming_slots(t)
+                )
                 if decision is not None:
                     found[t] = decision
         return found

@@ -93,18 +93,22 @@ class Situation:
     def slot_holders(self, placement: TopologyPlan) -> dict[tuple[str, int], str]:
         """Slots of a placement that another topology has, or gets by a plan on its way, with its name."""
         slots = {(w.supervisor, w.port) for w in placement.workers}
-        names = {t.id: t.name for t in self.model.topologies}
-        coming = {
-            (w.supervisor, w.port): f"{names[t]}, whose plan is on its way"
-            for t, plans in self.on_their_way.items()
-            if t != placement.id and t in names
-            for plan in plans
-            for w in plan.workers
-        }
+        coming = self.coming_slots(placement.id)
         running = {
             (a.supervisor, a.port): t.name for t in self.model.topologies if t.id != placement.id for a in t.assignment
         }
         return {slot: name for slot, name in {**coming, **running}.items() if slot in slots}
+
+    def coming_slots(self, topology_id: str) -> dict[tuple[str, int], str]:
+        """Slots that topologies other than this one get by a plan on its way, with their names."""
+        names = {t.id: t.name for t in self.model.topologies}
+        return {
+            (w.supervisor, w.port): f"{names[t]}, whose plan is on its way"
+            for t, plans in self.on_their_way.items()
+            if t != topology_id and t in names
+            for plan in plans
+            for w in plan.workers
+        }
 
     def after(self, outcome: Outcome) -> Situation:
         """The situation once a verdict is published: its topologies are decided, its placements are reserved."""

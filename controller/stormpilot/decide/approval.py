@@ -9,7 +9,7 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.decide.requests import unfit
+from stormpilot.decide.requests import NOBODY, Holders, unfit
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
@@ -33,6 +33,7 @@ def still_waiting(
     model: Model,
     config: DecideSection,
     now_ms: int,
+    coming: Holders = NOBODY,
 ) -> Decision | None:
     """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made."""
     if proposal is None or proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
@@ -40,7 +41,7 @@ def still_waiting(
     if subject.new or subject.degraded or subject.asked:
         return None
     until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-    if now_ms >= until_ms or unfit(proposal, subject, model):
+    if now_ms >= until_ms or unfit(proposal, subject, model, coming):
         return None
     text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)

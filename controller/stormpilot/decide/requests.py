@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
@@ -17,6 +17,10 @@ from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
 
 SHOWN_PROBLEMS = 3
+
+Holders = Mapping[tuple[str, int], str]
+"""Names of topologies by slot (supervisor, port)."""
+NOBODY: Holders = {}
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,12 @@ def answer(
     config: DecideSection,
     now_ms: int,
     traffic: Traffic = "measured",
+    coming: Holders = NOBODY,
 ) -> RequestOutcome:
-    """Decide about the request for the topology of `subject` (None: one that cannot be read)."""
+    """Decide about the request for the topology of `subject` (None: one that cannot be read).
+
+    `coming` has the slots that other topologies get by plans on their way.
+    """
     if request is None:
         return _refused("the request cannot be read")
     age_s = (now_ms - request.at_ms) / 1000
@@ -64,11 +72,11 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, model, config, now_ms, traffic)
+    return _publish(request, subject, model, config, now_ms, traffic, coming)
 
 
-def unfit(entry: HistoryEntry, subject: TopologyState, model: Model) -> list[Violation]:
-    """Why a plan made earlier cannot be applied to what runs now; empty when it can."""
+def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, coming: Holders = NOBODY) -> list[Violation]:
+    """Why a plan made earlier cannot be applied to what runs now; empty when it can. `coming` as in `answer`."""
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
         return [Violation("topology", f"it is a plan of {plan.topology_id}, not of {t.id}", [])]
@@ -84,16 +92,17 @@ def unfit(entry: HistoryEntry, subject: TopologyState, model: Model) -> list[Vio
     slots = {s.id: set(s.slots) for s in model.supervisors}
     hosts = {s.id: s.host for s in model.supervisors}
     owner = {(a.supervisor, a.port): o.name for o in model.topologies if o.id != t.id for a in o.assignment}
+    owner = {**coming, **owner}
     for w in plan.workers:
         held = [(t.id, start) for start, _ in w.executors]
-        if w.supervisor not in slots:
+        if (w.supervisor, w.port) in owner:
+            text = f"slot {w.supervisor}:{w.port} is held by {owner[w.supervisor, w.port]}"
+            problems.append(Violation("slot-one-topology", text, held))
+        elif w.supervisor not in slots:
             problems.append(Violation("slot-exists", f"supervisor {w.supervisor} is not there", held))
         elif w.port not in slots[w.supervisor]:
             text = f"{hosts[w.supervisor]} ({w.supervisor}) has no slot {w.port} now"
             problems.append(Violation("slot-exists", text, held))
-        elif (w.supervisor, w.port) in owner:
-            text = f"slot {w.supervisor}:{w.port} is held by {owner[w.supervisor, w.port]}"
-            problems.append(Violation("slot-one-topology", text, held))
     problems = problems or violations(subset(model, {t.id}), plan_of_entry(entry))
     return list({str(v): v for v in problems}.values())
 
@@ -156,13 +165,14 @@ def _publish(
     config: DecideSection,
     now_ms: int,
     traffic: Traffic,
+    coming: Holders,
 ) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
     if entry is None:
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
-    problems = unfit(entry, subject, model)
+    problems = unfit(entry, subject, model, coming)
     if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s):
         return _refused(why)
     note = ""

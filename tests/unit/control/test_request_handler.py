@@ -97,7 +97,7 @@ def test_a_request_for_a_plan_now_gets_the_decision_as_its_answer() -> None:
     w = World("a", "b")
     t = w.submit(HERE)
     w.tell(40)
-    operate.plan_now(operator(w), "flights")
+    operate.replan(operator(w), "flights")
     w.tell(10)
     assert not pending(w, t)
     assert results(w) == ["skip: NO_BETTER_PLAN: the planner finds no better placement"]
@@ -108,7 +108,7 @@ def test_a_request_waits_while_the_plan_before_is_on_its_way(two: tuple[World, s
     w.apply_after_s = 600
     operate.approve(operator(w), "flights")
     w.tell(10)
-    operate.plan_now(operator(w), "flights")
+    operate.replan(operator(w), "flights")
     w.tell(10)
     assert pending(w, first)
     assert w.decision(first).reason == "PLAN_MOVING"

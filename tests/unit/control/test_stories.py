@@ -437,7 +437,7 @@ def test_the_planner_is_asked_again_when_something_changes(change: str) -> None:
     elif change == "settings":
         w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, payback_s=60.0)))
     else:
-        operate.plan_now(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
+        operate.replan(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
     w.tell(40)
     assert planner.asked >= 2
 
