@@ -73,11 +73,11 @@ record Routes(Map<String, Route> byComponent) {
         InputStream in = zipped ? new GZIPInputStream(plain) : plain) {
       byte[] text = in.readNBytes(MAX_BYTES + 1);
       if (text.length > MAX_BYTES) {
-        throw new IllegalArgumentException(
-            "not a routing table: it unpacks to more than " + MAX_BYTES + " bytes");
+        throw new IOException("it unpacks to more than " + MAX_BYTES + " bytes");
       }
       return GSON.fromJson(new String(text, StandardCharsets.UTF_8), Message.class);
-    } catch (JsonParseException | IOException e) {
+    } catch (JsonParseException | IOException | IllegalArgumentException e) {
+      // a number that is none may come without a message
       throw new IllegalArgumentException("not a routing table: " + e.getMessage(), e);
     } catch (StackOverflowError | OutOfMemoryError e) {
       throw new IllegalArgumentException("not a routing table: reading it failed: " + e, e);
