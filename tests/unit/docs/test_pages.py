@@ -14,8 +14,6 @@ DOCS = REPOSITORY / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("*/README.md")])
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 WIDEST = 120
-PENDING = {"docs/concepts/threat-model.md", "tests/unit/publish/"}
-"""What is being written; remove it here when it is there."""
 CODE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.py|[\w-]+\.yaml|[\w-]+\.yml)?)`|`(\w+\.java)`")
 
 
@@ -36,7 +34,7 @@ def links(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
 def test_links_lead_to_files_of_the_repository(page: Path) -> None:
-    for target in links(page) - PENDING:
+    for target in links(page):
         assert (page.parent / target.partition("#")[0]).exists(), f"{target} is not there"
 
 
@@ -60,7 +58,7 @@ def test_files_that_pages_name_are_there(page: Path) -> None:
         if java:
             assert list((REPOSITORY / "storm-plugin").rglob(java)), java
         elif path.endswith((".py", ".yaml", ".yml")) or page.name == "CONTRIBUTING.md":
-            assert path in PENDING or any((root / path).exists() for root in roots), path
+            assert any((root / path).exists() for root in roots), path
 
 
 def test_every_page_is_on_the_start_page_or_on_that_of_its_folder() -> None:
