@@ -97,12 +97,12 @@ class Daemon:
                 except RefusedError as e:
                     if once:
                         raise
-                    log.error("cannot lead, rejoining election", why=e, retry_s=self._current.config.cycle.period_s)
+                    log.error("cannot lead; rejoining election", why=e, retry_s=self._current.config.cycle.period_s)
                     self._stopping.wait(self._current.config.cycle.period_s)
                 except Exception:  # what lies in ZooKeeper is written by others
                     if once:
                         raise
-                    log.exception("cannot lead, rejoining election")
+                    log.exception("cannot lead; rejoining election")
                     self._stopping.wait(self._current.config.cycle.period_s)
                 if once and self._recorder.cycles:
                     return
