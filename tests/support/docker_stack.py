@@ -133,7 +133,7 @@ class Stack:
     def applied(self, name: str) -> bool:
         """Whether every executor runs where the newest plan wants it."""
         t = self.topology(name)
-        return bool(t) and t["state"] == "applied" and t["state_plan"] == t["plan"] and t["unplaced"] == 0
+        return bool(t) and t["state"] == "applied" and t["statePlan"] == t["plan"] and t["unplaced"] == 0
 
     def runs(self, name: str) -> bool:
         """Whether every executor runs: as planned, or where the plug-in put it when its supervisor was lost."""
