@@ -86,7 +86,7 @@ def _why_empty(log: Log) -> str:
     if "windows" in log.tables:
         return f"no windows {log.selection}".rstrip()
     return (
-        "there is no table windows, which mining rests on: a log of version 1 of the schema, which only `history "
+        "there is no table windows, which mining rests on: a log of version 1 of the schema, which only `trafficlog "
         "replay` reads; a controller of this version adds the table to the same log, and then that part is mined"
     )
 
