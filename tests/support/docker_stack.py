@@ -153,8 +153,8 @@ class Stack:
 
     def _zookeeper(self, program: str) -> Any:
         """The JSON that a program writes with `out` in the controller's container, where `z` is its ZooKeeper."""
-        begin = "import gzip, json, sys; from stormpilot.zookeeper import connect; z = connect('zookeeper:2181'); "
-        program = f"{begin}out = sys.stdout.buffer.write; {program}; z.stop()"
+        begin = "import gzip, json, sys; from stormpilot.zookeeper.client import connect"
+        program = f"{begin}; z = connect('zookeeper:2181'); out = sys.stdout.buffer.write; {program}; z.stop()"
         return json.loads(self.inside("controller", "python", "-c", program))
 
     def _executors(self) -> list[tuple[str, int]]:
