@@ -1,0 +1,140 @@
+"""`-f json` of every command that reads, and every answer of the HTTP API: one casing, one form of a moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.commands import Run
+from doubles.models import PAIRED, SPREAD, model, plan
+from doubles.models import topology as model_topology
+from functional.api.conftest import ID, NOW_MS, Api
+from stormpilot.cli import live, live_plan, steer
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import AuditRecord
+
+CONTRACT = Path(__file__).parents[2] / "contract"
+CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*$")
+NAMED = {
+    *("before", "after", "metrics", "present", "params", "counters", "settings", "conf", "vms", "allocations"),
+    *("executors", "remaining", "decisions", "now", "planned", "then"),
+}
+"""Fields that are maps: their keys are names of metrics, settings, topologies or machines."""
+MOMENT = re.compile(r"(AtMs|sinceMs|untilMs|fromMs|toMs|startMs)$")
+DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+
+
+def problems(value: Any, at: str = "$") -> Iterator[str]:
+    """Keys that are not camelCase, moments that are no integers, and dates as text."""
+    if isinstance(value, dict):
+        named = at.rpartition(".")[2] in NAMED
+        for key, inner in value.items():
+            if not named and not CAMEL.match(key):
+                yield f"{at}.{key}"
+            if MOMENT.search(key) and not (inner is None or isinstance(inner, int)):
+                yield f"{at}.{key} is {inner!r}"
+            yield from problems(inner, f"{at}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from problems(inner, at)
+    elif isinstance(value, str) and DATE.match(value):
+        yield f"{at} is {value}"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """A cluster with one topology, a controller, a proposal, a history, a rollout and an audit record."""
+    api = Api(tmp_path)
+    api.run()
+    put, paths = api.zookeeper.put, api.paths
+    entry = decode(api.zookeeper.read([paths.proposal(ID)])[0].data, HistoryEntry, "proposal")  # type: ignore[union-attr]
+    put(paths.plan_history(ID, "0000000001"), encode(entry))
+    rollout = decode((CONTRACT / "rollout.json").read_bytes(), Rollout, "rollout.json")
+    put(paths.rollout(ID), encode(msgspec.structs.replace(rollout, topology_id=ID)))
+    put(paths.audit("e-0000000001"), encode(AuditRecord(id="a", at_ms=NOW_MS, who="ann", verb="pause", target="x")))
+
+    @contextmanager
+    def connected(_: object) -> Iterator[Any]:
+        yield api.zookeeper
+
+    for module in (live, live_plan, steer):
+        monkeypatch.setattr(module, "connected", connected)
+    return api
+
+
+LIVE = [
+    ["status"],
+    ["explain", "flights", "--measure", "0"],
+    ["audit"],
+    ["plan", "show", "flights"],
+    ["plan", "diff", "flights"],
+    ["plan", "history", "flights"],
+    ["rollout", "status"],
+    ["routes", "show", "flights"],
+    ["thresholds", "show", "flights"],
+    ["pause", "flights", "--dry-run"],
+    ["mode", "act", "flights", "--dry-run"],
+]
+
+
+@pytest.mark.parametrize("command", LIVE, ids=" ".join)
+def test_commands_that_read_a_running_system(run: Run, world: Api, command: list[str]) -> None:
+    found = run(*command, "-f", "json").json()
+    assert found
+    assert not list(problems(found))
+    table = run(*command)
+    assert table.code == 0, table.err
+    assert "None" not in table.out
+
+
+OFFLINE = [
+    ["model", "validate", "m.json"],
+    ["model", "show", "m.json"],
+    ["plan", "diff", "--model", "m.json", "p.json"],
+    ["plan", "explain", "--model", "m.json", "--plan", "p.json"],
+    ["plan", "compare", "--model", "m.json", "-p", "default", "--budget", "1"],
+    ["planners"],
+    ["config", "check", "c.yaml"],
+    ["config", "explain", "decide"],
+    ["token", "new", "ann"],
+]
+
+
+@pytest.mark.parametrize("command", OFFLINE, ids=lambda c: " ".join(c[:2]))
+def test_commands_that_read_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.json").write_bytes(msgspec.json.encode(model(model_topology(SPREAD))))
+    Path("p.json").write_bytes(msgspec.json.encode(plan(PAIRED)))
+    Path("c.yaml").write_text("decide: {mode: act}")
+    assert not list(problems(run(*command, "-f", "json").json()))
+
+
+READS = [
+    *("status", "topologies", "topologies/flights", "topologies/flights/plan", "topologies/flights/plan/diff"),
+    *("topologies/flights/explain?executors=true", "topologies/flights/history", "topologies/flights/rollout"),
+    *("audit", "hosts/host-a/remaining"),
+]
+
+
+@pytest.mark.parametrize("path", READS)
+def test_http(world: Api, path: str) -> None:
+    with world.client("viewer") as client:
+        answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 200, answer.text
+    assert not list(problems(answer.json()))
+
+
+def test_the_check_finds_what_it_forbids() -> None:
+    assert list(problems({"a_b": 1})) == ["$.a_b"]
+    assert list(problems({"rows": [{"createdAtMs": "2026-01-31"}]})) == ["$.rows.createdAtMs is '2026-01-31'"]
+    assert list(problems({"at": "2026-01-31T12:00"})) == ["$.at is 2026-01-31T12:00"]
+    assert not list(problems({"metrics": {"inter_node_tps": 1.0}, "sinceMs": 5}))

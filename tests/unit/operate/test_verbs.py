@@ -1,0 +1,101 @@
+"""Verbs on ZooKeeper in memory: what is asked first, what a drain tells, how long a rollout still takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.snapshots import T0_MS, cluster, everywhere, topology
+from stormpilot.messages.core import ControllerState, ModeSetting, TopologyView, encode
+from stormpilot.messages.settings import ALL
+from stormpilot.operate import Operator, drain, draining, mode
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths()
+ID = "flights-1-1763690000"
+SLOTS = {("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)}
+
+
+class World:
+    """A cluster with one topology, on a clock of the test's own."""
+
+    def __init__(self) -> None:
+        self.now_ms = T0_MS
+        self.zookeeper = MemoryZooKeeper(lambda: self.now_ms)
+        self.zookeeper.put(PATHS.cluster, encode(cluster("a", "b")))
+        self.zookeeper.put(PATHS.topology(ID), encode(topology(everywhere(SLOTS))))
+
+    def operator(self, **fields: Any) -> Operator:
+        return Operator(self.zookeeper, PATHS, "ann", now_ms=self.now_ms, **fields)  # type: ignore[arg-type]
+
+    def decide(self, reason: str, since_ms: int, mode: Any = "advise") -> None:
+        """The controller ends a cycle."""
+        view = TopologyView(id=ID, name="flights", mode=mode, action="skip", reason=reason, since_ms=since_ms)
+        state = ControllerState(
+            controller="c:1",
+            version="0.1.0",
+            epoch=1,
+            started_at_ms=T0_MS,
+            written_at_ms=self.now_ms,
+            period_s=30.0,
+            cycles=1,
+            planner="best",
+            sentence="",
+            topologies=[view],
+        )
+        self.zookeeper.put(PATHS.controller, encode(state))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_drain_does_not_begin_with_a_decision_of_before(world: World) -> None:
+    """`drain --wait` told why nothing moves, which was of a cycle that knew of no drain."""
+    world.decide("COOL_DOWN", T0_MS - 60_000)
+    world.now_ms += 1_000
+    assert draining(world.operator(), "host-a").decisions == {"flights": "COOL_DOWN"}  # nothing is drained yet
+    drain(world.operator(), "host-a")
+    found = draining(world.operator(), "host-a")
+    assert (found.executors, found.decisions) == ({"flights": 3}, {})
+    world.now_ms += 500
+    world.decide("COOL_DOWN", T0_MS - 60_000)  # a cycle that began before ends after it
+    assert draining(world.operator(), "host-a").decisions == {}
+    world.now_ms += 500
+    world.decide("DRAIN", world.now_ms)  # another reason: it was seen
+    assert draining(world.operator(), "host-a").decisions == {"flights": "DRAIN"}
+    world.now_ms += 60_000
+    world.decide("COOL_DOWN", T0_MS - 60_000)  # still the same one, of a cycle that surely saw it
+    assert draining(world.operator(), "host-a").decisions == {"flights": "COOL_DOWN"}
+
+
+def test_mode_act_tells_how_many_executors_may_move_at_once(world: World) -> None:
+    world.decide("ADVISE", T0_MS)
+    asked = mode(world.operator(dry_run=True), "act", "flights")
+    assert asked.danger == "the controller may then move flights at once: up to 6 of 6 executors of flights"
+    everything = mode(world.operator(dry_run=True), "act")
+    assert "every topology without its own mode at once: up to 6 of 6 executors of flights" in everything.danger
+    world.zookeeper.put(PATHS.mode("flights"), encode(ModeSetting(mode="advise")))
+    everything = mode(world.operator(dry_run=True), "act")
+    assert everything.danger == "the controller may then move every topology without its own mode"
+    assert everything.target == ALL
+
+
+@pytest.mark.parametrize("word", ["advise", "off", "default"])
+def test_other_modes_ask_nothing(world: World, word: Any) -> None:
+    assert mode(world.operator(dry_run=True), word, "flights").danger == ""
+
+
+def test_what_acts_already_or_does_not_run_asks_nothing(world: World) -> None:
+    world.decide("GAIN", T0_MS, mode="act")
+    assert mode(world.operator(dry_run=True), "act", "flights").danger == ""
+    assert mode(world.operator(dry_run=True), "act", "later").danger == ""
+
+
+def test_a_change_is_camel_case() -> None:
+    change = mode(World().operator(dry_run=True), "advise", "flights")
+    assert {"dryRun", "requestId"} <= set(msgspec.to_builtins(change))
