@@ -54,7 +54,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
     api = Api(tmp_path)
     api.run()
     put, paths = api.zookeeper.put, api.paths
-    entry = decode(api.zookeeper.read([paths.proposal(ID)])[0].data, HistoryEntry, "proposal")  # type: ignore[union-attr]
+    (proposal,) = api.zookeeper.read([paths.proposal(ID)])
+    assert proposal is not None
+    entry = decode(proposal.data, HistoryEntry, "proposal")
     put(paths.plan_history(ID, "0000000001"), encode(entry))
     rollout = decode((CONTRACT / "rollout.json").read_bytes(), Rollout, "rollout.json")
     put(paths.rollout(ID), encode(msgspec.structs.replace(rollout, topology_id=ID)))

@@ -127,7 +127,8 @@ def test_completion_knows_commands_and_their_options(monkeypatch: pytest.MonkeyP
 
 def test_help_loads_typer_and_nothing_else() -> None:
     """Not even what draws tables: `--help` is the first thing that anybody sees."""
-    run = "import sys; sys.argv = ['stormpilot', {}]\nfrom stormpilot.cli import main\ntry: main()\nexcept SystemExit: pass"
+    run = "import sys; sys.argv = ['stormpilot', {}]\nfrom stormpilot.cli import main\n"
+    run += "try: main()\nexcept SystemExit: pass"
     for words in ("'--help'", "'rollout', '--help'", "'--version'"):
         loaded = modules_after(run.format(words))
         assert not loaded & HEAVY
