@@ -181,13 +181,18 @@ class World:
         )
         self._write(self.paths.status(topology_id), status)
 
-    def tell(self, seconds: float) -> list[str]:
-        """Let time pass, with a cycle every period; the reasons of the first topology, repeated ones once."""
-        said: list[str] = []
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass without a controller."""
         for _ in range(int(seconds / self.tick_s)):
             self.now_ms += self.tick_s * 1000
             self._work()
             self._plug_in()
+
+    def tell(self, seconds: float) -> list[str]:
+        """Let time pass, with a cycle every period; the reasons of the first topology, repeated ones once."""
+        said: list[str] = []
+        for _ in range(int(seconds / self.tick_s)):
+            self.pass_time(self.tick_s)
             observation = self.cycle.observer.look(self.now_ms)
             if self.cycle.rollout_runner.wanted(observation):
                 self.cycle.advance_rollouts(observation)

@@ -51,7 +51,7 @@ def what_if(
         Path | None, typer.Option(help="A model.json whose topologies and traffic are added.")
     ] = None,
     planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
-    seed: Annotated[int, typer.Option(min=0)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the planners.")] = 1,
     budget: Annotated[float, typer.Option(min=0.1, help="Seconds for each of the two plans.")] = 10.0,
     measure: Annotated[float, typer.Option(min=0, help="Seconds to measure what runs (live).")] = 15.0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import ControllerState, HistoryEntry, encode
+from stormpilot.messages.core import ControllerState, HistoryEntry, TopologySnapshot, encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.parameters import RunningTopology, StepsBack
-from stormpilot.operate.request_check import check
 from stormpilot.operate.views import audit, history
 from stormpilot.zookeeper.client import ConflictError, Put
 
@@ -20,7 +19,7 @@ def approve(operator: Operator, topology: RunningTopology) -> Change:
     """Publish exactly the plan that is proposed now, if it still fits the cluster."""
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
-    check(operator, "approve", snapshot, proposal)
+    _check(operator, "approve", snapshot, proposal)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
     danger = f"{proposal.moved_executors} executors of {snapshot.name} move"
     kept = history(operator, snapshot.id)
@@ -59,7 +58,7 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
             f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
         )
     now, then = kept[0].entry, kept[back].entry
-    check(operator, "rollback", snapshot, then)
+    _check(operator, "rollback", snapshot, then)
     text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller is asked to publish it"
     return _ask(
         operator,
@@ -112,6 +111,12 @@ def _plan(entry: HistoryEntry) -> dict[str, Any]:
         "movedExecutors": entry.moved_executors,
         "workers": len(p.workers),
     }
+
+
+def _check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: HistoryEntry) -> None:
+    from stormpilot.operate.request_check import check  # loads numerical libraries, which no reader of ours needs
+
+    check(operator, verb, snapshot, entry)
 
 
 def _ask(

@@ -6,7 +6,7 @@ import msgspec
 
 from doubles.models import HALF, SPREAD, Slots, model, plan_message, topology
 from stormpilot.config import Config, DecideSection, PlannerSection
-from stormpilot.messages.core import WorkerPart
+from stormpilot.messages.core import Worker
 from stormpilot.model.values import Component, Input, Model
 from stormpilot.operate.explanation import Explained, explained
 
@@ -32,7 +32,7 @@ def test_placement_is_explained_with_the_flow_model_that_plans_are_made_with() -
     found, by_pairs = explained(shuffling(HALF), ID, FLOW), explained(shuffling(HALF), ID, MEASURED)
     assert found is not None and by_pairs is not None
     assert (found.traffic, by_pairs.traffic) == ("flow", "measured")
-    assert verdicts(found)[2] == "least"
+    assert verdicts(found)[2] == "tie"
     assert verdicts(by_pairs)[2] == "improvable"
     assert sum(e.leaving_tps for e in found.executors) == 0.0
     assert sum(e.leaving_tps for e in by_pairs.executors) == 400.0
@@ -60,10 +60,10 @@ def test_a_node_above_its_limit_is_named_with_its_numbers() -> None:
 
 
 def test_a_proposed_plan_is_explained_as_it_places_executors() -> None:
-    workers = [WorkerPart(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in HALF.items()]
+    workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in HALF.items()]
     found = explained(shuffling(SPREAD), ID, FLOW, plan_message(topology_id=ID, workers=workers))
     assert found is not None
     assert {e.start: e.supervisor for e in found.executors} == {1: "a", 2: "a", 3: "a", 4: "b"}
-    gone = [WorkerPart(supervisor="z", port=1, executors=[(1, 4)])]
+    gone = [Worker(supervisor="z", port=1, executors=[(1, 4)])]
     assert explained(shuffling(SPREAD), ID, FLOW, plan_message(topology_id=ID, workers=gone)) is None
     assert explained(shuffling(SPREAD), "other-1", FLOW) is None

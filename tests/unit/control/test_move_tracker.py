@@ -1,0 +1,82 @@
+"""Verification of moves: every step is written, told once, and survives a failing cycle and a new leader."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles.world import Slots, World
+from stormpilot.config import parse
+from stormpilot.decide.events import EventKind
+
+SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+
+
+@pytest.fixture
+def moved() -> tuple[World, str]:
+    """A move that is applied and is about to be judged."""
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(40)
+    assert w.moves(t).phase == "measuring"
+    return w, t
+
+
+def until_judged(w: World, t: str) -> None:
+    """Observations without a cycle's end, until the move is judged."""
+    for _ in range(60):
+        if w.moves(t).phase == "none":
+            return
+        w.pass_time(2)
+        w.situation()
+    raise AssertionError("never judged")
+
+
+def test_what_was_found_in_a_cycle_that_failed_is_told_by_the_next_one(moved: tuple[World, str]) -> None:
+    w, t = moved
+    until_judged(w, t)
+    assert w.events == []
+    w.tell(10)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_HELPED]
+    assert [m.plan_id for m in w.reports[-1].ended] == [w.history(t)[0].plan.plan_id]
+    w.tell(10)
+    assert len(w.events) == 1
+    assert w.reports[-1].ended == []
+
+
+def test_the_next_leader_goes_on_with_the_move_and_knows_how_long_restarts_took(moved: tuple[World, str]) -> None:
+    w, t = moved
+    restarts = w.reports[-1].restarts
+    assert len(restarts) == 1
+    w.new_leader()
+    w.tell(10)
+    assert w.reports[-1].restarts == restarts
+    assert w.reports[-1].followed[t].plan_id == w.history(t)[0].plan.plan_id
+
+
+def test_another_configuration_is_used_for_the_next_step() -> None:
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(20)
+    settings = parse("verify: {timeout_s: 10}", "test.yaml").verify
+    w.traffic.clear()  # nothing can be measured any more
+    w.tell(30)
+    assert w.moves(t).phase == "measuring"
+    w.use(msgspec.structs.replace(w.config, verify=settings))
+    w.tell(20)
+    assert (w.moves(t).phase, w.moves(t).verdict) == ("none", "TOO_LATE")
+
+
+def test_a_way_back_that_is_given_up_is_written_and_told(moved: tuple[World, str]) -> None:
+    w, t = moved
+    situation = w.situation()
+    topology = situation.topologies[t].topology
+    text = w.cycle.move_tracker.give_up_rollback(situation.moves[t], topology, situation.observation, "no room")
+    assert text == "cannot go back to the former placement: no room"
+    assert (w.moves(t).phase, w.moves(t).text) == ("none", text)
+    assert [e.kind for e in w.cycle.outbox.events] == [EventKind.ROLLBACK_IMPOSSIBLE]

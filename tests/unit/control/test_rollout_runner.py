@@ -1,0 +1,101 @@
+"""What the cycle asks of rollouts: topologies that wait for theirs, and those that rest after one that ended early."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from doubles.world import Slots, World
+from stormpilot import operate
+from stormpilot.control.situation import Situation
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.messages.core import encode
+from stormpilot.operate import Operator
+
+APART: Slots = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}
+TOGETHER: Slots = {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("a", 6702): (3,)}
+
+
+@pytest.fixture
+def rolling() -> tuple[World, str]:
+    """A rollout that has just begun."""
+    w = World("a", "b", "c", settings="rollout: {task_refresh_s: 4, step_interval_s: 2, start_timeout_s: 60}\n")
+    t = w.submit(APART, routed=True)
+    w.tell(40)
+    w.wanted = {t: TOGETHER}
+    w.tell(10)
+    assert w.rollout(t) is not None
+    return w, t
+
+
+def proposed(w: World, situation: Situation) -> dict[str, Decision]:
+    verdict = w.cycle.rollout_runner.propose(situation)
+    return {} if verdict is None else dict(verdict.decisions)
+
+
+def test_a_topology_waits_for_its_rollout(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    decision = proposed(w, w.situation())[t]
+    assert (decision.reason, decision.value, decision.threshold) == (Reason.ROLLOUT_IN_PROGRESS, 1, 2)
+
+
+def test_what_is_decided_already_stays_decided(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    situation = w.situation()
+    approved = Decision(t, "publish", Reason.APPROVED)
+    assert proposed(w, replace(situation, decisions={t: approved})) == {}
+
+
+def test_a_repair_goes_before_a_rollout(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    situation = w.situation()
+    lost = replace(situation.topologies[t], plan_problem="cannot be read")
+    assert lost.degraded
+    assert proposed(w, replace(situation, topologies={t: lost})) == {}
+
+
+def test_a_drain_of_its_target_goes_before_a_rollout_and_one_that_it_leaves_does_not(
+    rolling: tuple[World, str],
+) -> None:
+    w, t = rolling
+    operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    operate.drain(operator, "host-b")
+    assert set(proposed(w, w.situation())) == {t}
+    operate.drain(operator, "host-a")
+    assert proposed(w, w.situation()) == {}
+
+
+def test_the_slots_of_its_target_are_reserved(rolling: tuple[World, str]) -> None:
+    w, _ = rolling
+    other = w.submit({("b", 6702): (1, 2, 3), ("c", 6702): (4, 5, 6)}, name="wordcount")
+    (a,) = (s for s in w.situation().part_for({other}).supervisors if s.id == "a")
+    assert {6700, 6701, 6702}.isdisjoint(a.slots)
+    assert a.slots
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ("ABORTED", Reason.OPERATOR_HOLD),
+        ("REFUSED", Reason.COOL_DOWN),
+        ("GAVE_UP", Reason.COOL_DOWN),
+        ("DONE", None),
+        ("OVERTAKEN", None),
+    ],
+)
+def test_a_topology_rests_after_a_rollout_that_ended_early(
+    rolling: tuple[World, str], outcome: str, reason: Reason | None
+) -> None:
+    w, t = rolling
+    ended = msgspec.structs.replace(w.rollout(t), phase="ended", outcome=outcome, since_ms=w.now_ms)
+    w.zookeeper.put(w.paths.rollout(t), encode(ended))
+    runner, situation = w.cycle.rollout_runner, w.situation()
+    state = situation.topologies[t]
+    decision = runner.resting(state, situation)
+    assert (None if decision is None else decision.reason) == reason
+    assert runner.resting(replace(state, asked=True), situation) is None, "an operator need not wait"
+    w.now_ms += 24 * 3_600_000
+    situation = w.situation()
+    assert runner.resting(situation.topologies[t], situation) is None
