@@ -51,7 +51,7 @@ class RequestHandler:
         return None
 
     def close_unpublished(self, situation: Situation) -> None:
-        """Close requests for a plan now of which nothing was published; the decision is the answer."""
+        """Close requests to replan of which nothing was published; the decision is the answer."""
         for t, request in situation.requests.items():
             d = situation.decisions.get(t)
             if request.wants_plan and d is not None and d.action != "publish":

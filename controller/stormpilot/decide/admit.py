@@ -29,7 +29,7 @@ class TopologyState:
     `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
 
     `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
-    names a setting that cannot be read. `asked`: an operator wants a plan now. `silent` counts executors on supervisors
+    names a setting that cannot be read. `asked`: an operator asked to replan. `silent` counts executors on supervisors
     that are gone or blacklisted; Storm keeps them there as long as they send heartbeats.
     """
 

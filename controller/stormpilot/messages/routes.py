@@ -158,15 +158,15 @@ def take_up(route: ComponentRoute, tasks: Collection[int], task: int, now_ms: in
     )
 
 
-def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_at_most_ms: int) -> ComponentRoute:
+def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_timeout_ms: int) -> ComponentRoute:
     """The route without those draining tasks that are `idle` or had their time: they stand by from now on.
 
-    A task gets `DRAIN_MIN_MS` at least, `drain_at_most_ms` at most.
+    A task gets `DRAIN_MIN_MS` at least, `drain_timeout_ms` at most.
     """
 
     def drains(d: DrainingTask) -> bool:
         for_ms = now_ms - d.since_ms
-        return for_ms < DRAIN_MIN_MS or (d.task not in idle and for_ms < drain_at_most_ms)
+        return for_ms < DRAIN_MIN_MS or (d.task not in idle and for_ms < drain_timeout_ms)
 
     return msgspec.structs.replace(route, draining=[d for d in route.draining if drains(d)])
 

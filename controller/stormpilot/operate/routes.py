@@ -67,8 +67,8 @@ def activate_task(operator: Operator, topology: RunningTopology, component: Comp
     )
 
 
-def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_most_ms: int) -> Change:
-    """Take note of what tasks did: drained (idle, or had `drain_at_most_ms`), saved state, or loaded it.
+def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeout_ms: int) -> Change:
+    """Take note of what tasks did: drained (idle, or had `drain_timeout_ms`), saved state, or loaded it.
 
     To be called until `still_open` finds nothing in the table.
     """
@@ -79,7 +79,7 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_at_mo
     said: list[str] = []
     for route in after.components:
         own = {t: k for t, k in tasks.items() if t in tasks_of(snapshot, route.component)}
-        on, troubles = handed_on(settled(route, idle, operator.now_ms, drain_at_most_ms), own, operator.now_ms)
+        on, troubles = handed_on(settled(route, idle, operator.now_ms, drain_timeout_ms), own, operator.now_ms)
         after = after.with_route(on)
         said += troubles
     done = _draining(table.routes) - _draining(after)

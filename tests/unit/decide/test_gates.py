@@ -18,6 +18,6 @@ def test_two_reasons_of_one_question_close_the_same_gate() -> None:
     assert gates("skip", Reason.PLAN_MOVING) == gates("skip", Reason.PLAN_REJECTED)
 
 
-def test_all_are_open_for_what_is_published_or_advised() -> None:
+def test_all_are_open_for_what_is_published_or_proposed() -> None:
     assert {g.state for g in gates("publish", Reason.GAIN)} == {"open"}
     assert [g.state for g in gates("advise", Reason.APPROVAL_NEEDED)].count("CLOSED") == 1

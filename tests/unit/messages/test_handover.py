@@ -41,7 +41,7 @@ def one(after: ComponentRoute) -> Handover:
 
 def on(before: ComponentRoute, now_ms: int, tasks: dict[int, KeyedTask] | None = None, idle: int = 0) -> ComponentRoute:
     """One look of whoever drives, which finds nothing to complain of."""
-    after, said = handed_on(settled(before, [idle], now_ms, drain_at_most_ms=10_000), tasks or {}, now_ms)
+    after, said = handed_on(settled(before, [idle], now_ms, drain_timeout_ms=10_000), tasks or {}, now_ms)
     assert said == []
     return after
 

@@ -82,7 +82,7 @@ def test_a_task_that_is_taken_up_gets_its_share_of_the_keys() -> None:
 )
 def test_a_task_drains_until_it_is_idle_within_its_bounds(idle: list[int], after_ms: int, drains: bool) -> None:
     route = switch(first_route("count", TASKS, 1, True), TASKS, 5, 6, now_ms=1_000)
-    done = settled(route, idle, 1_000 + after_ms, drain_at_most_ms=30_000)
+    done = settled(route, idle, 1_000 + after_ms, drain_timeout_ms=30_000)
     assert bool(done.draining) == drains
     assert (done.active, done.partitions) == (route.active, route.partitions)
 

@@ -1,0 +1,60 @@
+"""Commands that pages, alerts and our own sentences name exist, with the options that they are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stormpilot.cli.commands import ENTRIES, GROUPS, Entry
+from stormpilot.cli.lazy import LazyCommand
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SOURCES = [
+    path
+    for path in [
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *REPOSITORY.glob("*.md"),
+        *REPOSITORY.glob("*/README.md"),
+        *(REPOSITORY / "deploy").rglob("*.yml"),
+        *(REPOSITORY / "controller" / "stormpilot").rglob("*.py"),
+        *(REPOSITORY / "storm-plugin").rglob("src/main/java/**/*.java"),
+    ]
+    if "stormpilot " in path.read_text("utf-8")
+]
+COMMAND = re.compile(r"(?:`|\$ |bin/|\()stormpilot (?P<words>[a-z][^`|;#()\n]*)")
+BY_NAME = {e.name: e for e in ENTRIES}
+FIRST = {e.name.partition(" ")[0] for e in ENTRIES} | {g.name for g in GROUPS}
+
+
+def commands(source: Path) -> Iterator[tuple[str, list[str]]]:
+    """Command lines as written, and the words behind `stormpilot`; of the page of commands also each row."""
+    text = source.read_text("utf-8").replace("\\\n", " ")
+    found = [m["words"] for m in COMMAND.finditer(text)]
+    if source.name == "cli.md":
+        found += [row for row in re.findall(r"^\| `([a-z][^`]*)`", text, re.MULTILINE) if row.split()[0] in FIRST]
+    for line in found:
+        yield line, re.split(r"[\s\[\]]+", line.strip())
+
+
+def entry_of(words: list[str]) -> Entry | None:
+    return BY_NAME.get(" ".join(words[:2])) or BY_NAME.get(words[0])
+
+
+def options(entry: Entry) -> set[str]:
+    parameters = LazyCommand(entry).real.params
+    return {spelling for p in parameters for spelling in (*p.opts, *p.secondary_opts)} | {"--help"}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_commands_exist_with_their_options(source: Path) -> None:
+    for line, words in commands(source):
+        first = words[0].partition("|")[0].rstrip(".,:'\"")
+        entry = entry_of([first, *words[1:]])
+        if entry is None:
+            assert first in FIRST and not re.match(r"[a-z-]+$", "".join(words[1:2])), f"no command: stormpilot {line}"
+            continue
+        given = {w.partition("=")[0].rstrip(".,:'\"") for w in words if re.match(r"-{1,2}[a-z]", w)}
+        assert given <= options(entry), f"stormpilot {line}: no option {sorted(given - options(entry))}"
