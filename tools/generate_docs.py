@@ -1,9 +1,10 @@
-"""Writes the pages of `docs/reference/` that come from code: `configuration.md` and `reasons.md`.
+"""Writes the pages of `docs/reference/` that come from code: `configuration.md`, `reasons.md`, `storm-keys.md`.
 
     python -m tools.generate_docs
 
-The sources are the classes of `stormpilot.config`, the codes of `stormpilot.decide.reasons`, and the enum `Reason` of
-the scheduler plug-in. A unit test fails while a page is not what this program writes.
+The sources are the classes of `stormpilot.config`, the codes of `stormpilot.decide.reasons`, the enum `Reason` of the
+scheduler plug-in, and the table in `stormpilot.observe.storm_keys`. A unit test fails while a page is not what this
+program writes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from stormpilot.cli.config_explain import Setting, about, settings
 from stormpilot.decide import reasons
+from stormpilot.observe import storm_keys as keys
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = REPOSITORY / "docs" / "reference"
@@ -112,6 +114,32 @@ def _javadoc(text: str) -> str:
     return re.sub(r"\{@code ([^}]*)\}", r"`\1`", " ".join(line.strip(" *") for line in text.splitlines()).strip())
 
 
+def storm_keys() -> str:
+    """Every key of Storm's schedulers, by what plans do with it."""
+    parts = [
+        HEADER,
+        "# Storm's scheduling keys\n",
+        "Every key of Storm that says where executors may run, and what stormpilot does with it. Nothing that you set\n"
+        "is silently lost: a plan keeps a key, or the controller leaves alone what uses it, and Storm's own scheduler\n"
+        "([`stormpilot.fallback.scheduler`](storm-yaml.md)) goes on to place it. The reason code is then\n"
+        "[`UNSUPPORTED_SETTING`](reasons.md); `stormpilot explain` and `stormpilot doctor` name the key. Where you\n"
+        "know that a key does not matter, list it in [`decide.ignored_storm_keys`](configuration.md#decide).\n",
+        "Memory counts where somebody declared it, in a component, in a topology or in storm.yaml, or where the\n"
+        "fallback is the ResourceAwareScheduler. Storm's default of 128 MB limits nothing otherwise.\n",
+    ]
+    for treatment, heading in keys.TREATMENTS.items():
+        rows = [k for k in keys.STORM_KEYS if k.treatment == treatment]
+        tested = any(k.test for k in rows)
+        parts.append(f"## {heading[0].upper()}{heading[1:]}\n")
+        parts.append(
+            _table(
+                ("key", "how", "test") if tested else ("key", "how"),
+                [(f"`{k.key}`", k.how, f"`{k.test}`") if tested else (f"`{k.key}`", k.how) for k in rows],
+            )
+        )
+    return "\n".join(parts)
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *([_cell(c) for c in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -121,7 +149,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration, "reasons.md": reason_codes}
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "reasons.md": reason_codes,
+    "storm-keys.md": storm_keys,
+}
 
 if __name__ == "__main__":
     main()

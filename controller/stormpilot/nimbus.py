@@ -246,6 +246,16 @@ class Nimbus:
             errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
         )
 
+    def topology_conf(self, topology_id: str) -> dict[str, Any]:
+        """The configuration of a topology, with Nimbus's where it has none of its own."""
+        return dict(json.loads(self._call("getTopologyConf", id=topology_id)))
+
+    def component_confs(self, topology_id: str) -> dict[str, dict[str, Any]]:
+        """The configurations of a topology's components; `{}` for those that have none."""
+        topology = self._call("getUserTopology", id=topology_id)
+        parts = {**(topology.spouts or {}), **(topology.bolts or {})}
+        return {name: dict(json.loads(part.common.json_conf or "{}")) for name, part in parts.items()}
+
     # --- acting -------------------------------------------------------------------------------------------------------
 
     def kill(self, name: str, wait_s: int | None = None) -> None:

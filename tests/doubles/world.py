@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -123,6 +124,11 @@ class World:
             self._start(topology.id, task, self.now_ms - 600_000)
         self._write(self.paths.topology(topology.id), topology)
         return topology.id
+
+    def configure(self, topology_id: str, config: dict[str, Any]) -> None:
+        """The configuration of a topology, as the plug-in tells it."""
+        new = self._topologies[topology_id] = msgspec.structs.replace(self._topologies[topology_id], config=config)
+        self._write(self.paths.topology(topology_id), new)
 
     def new_leader(self) -> None:
         """The controller ends; another one leads, and remembers nothing."""

@@ -72,6 +72,13 @@ class DecideSection(Section, frozen=True, kw_only=True):
     exclude: Annotated[list[str], Meta(description="shell patterns of topology names that are not managed")] = field(
         default_factory=list
     )
+    ignored_storm_keys: Annotated[
+        list[str],
+        Meta(
+            description="keys of Storm's schedulers that plans do not honour, and that hold no topology all the same: "
+            "you accept that a plan may break them"
+        ),
+    ] = field(default_factory=list)
     cpu_limit_ratio: Annotated[
         float, Meta(gt=0, le=1, description="B(n): part of a node's CPU that planning may fill")
     ] = 0.8

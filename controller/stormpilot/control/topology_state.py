@@ -13,6 +13,7 @@ from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.observe.observer import Observation
+from stormpilot.observe.storm_keys import unsupported
 from stormpilot.zookeeper.paths import Paths
 
 WHOLE_MS = 10_000
@@ -34,6 +35,7 @@ def topology_states(
     snapshot = observation.seen
     live = {s.id for s in model.supervisors}
     closed = blackout(config.blackouts, observation.at_ms)
+    not_honoured = unsupported(snapshot.cluster, snapshot.topologies, config.ignored_storm_keys)
     states = {}
     for t in model.topologies:
         readiness = known.readiness[t.id]
@@ -48,6 +50,7 @@ def topology_states(
             approval=rule.approval,
             hold=settings.holds.get(t.id),
             frozen=settings.frozen.get(setting_key(t.name)) or settings.frozen.get(ALL),
+            unsupported=not_honoured.get(t.id),
             paused=snapshot.is_paused(t.name),
             not_ready=None if readiness.ready else readiness.text,
             ready_at_ms=readiness.expected_at_ms,

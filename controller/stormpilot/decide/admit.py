@@ -29,8 +29,9 @@ class TopologyState:
     `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
 
     `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
-    names a setting that cannot be read. `asked`: an operator asked to replan. `silent` counts executors on supervisors
-    that are gone or blacklisted; Storm keeps them there as long as they send heartbeats.
+    names a setting that cannot be read, `unsupported` settings of Storm that plans do not honour. `asked`: an operator
+    asked to replan. `silent` counts executors on supervisors that are gone or blacklisted; Storm keeps them there as
+    long as they send heartbeats.
     """
 
     topology: Topology
@@ -53,6 +54,7 @@ class TopologyState:
     approval: bool = False
     hold: Hold | None = None
     frozen: str | None = None
+    unsupported: str | None = None
     asked: bool = False
     silent: int = 0
 
@@ -147,6 +149,13 @@ def _frozen(subject: TopologyState, _: Conditions) -> Decision | None:
         return None
     text = f"{subject.frozen}: nothing moves until it can, or is removed"
     return skip(subject.topology.id, Reason.SETTING_UNREADABLE, text)
+
+
+def _unsupported(subject: TopologyState, _: Conditions) -> Decision | None:
+    if subject.unsupported is None:
+        return None
+    text = f"{subject.unsupported}: plans do not honour that, so Storm's own scheduler places it"
+    return skip(subject.topology.id, Reason.UNSUPPORTED_SETTING, text)
 
 
 def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | None:
@@ -282,6 +291,7 @@ _ASKED: dict[Reason, Gate] = {
     Reason.EXCLUDED: _included,
     Reason.PAUSED: _paused,
     Reason.SETTING_UNREADABLE: _frozen,
+    Reason.UNSUPPORTED_SETTING: _unsupported,
     Reason.MASS_FAILURE: _mass_failure,
     Reason.BLACKOUT: lambda s, _: blacked_out(s),
     Reason.OPERATOR_HOLD: lambda s, c: held(s, c.now_ms),

@@ -49,6 +49,8 @@ class Row:
         Where moves need approval, it waits for an operator.
     holds_everything
         It holds requests, repairs and first plans too.
+    only_leader_knows
+        Of a gate: only the leading controller can ask it; others go by its last decision.
     fruitless
         Planning again wins nothing as long as model and settings stay as they are.
     """
@@ -65,6 +67,7 @@ class Row:
     must_leave: bool = False
     needs_approval: bool = True
     holds_everything: bool = False
+    only_leader_knows: bool = False
     fruitless: bool = False
 
 
@@ -156,6 +159,7 @@ class Reason(enum.StrEnum):
         "decide.include and decide.exclude let it in",
         "`decide.include` and `decide.exclude` leave it out",
         holds_everything=True,
+        only_leader_knows=True,
     )
     PAUSED = _gate("PAUSED", "it is not paused", "an operator paused it, or all topologies", holds_everything=True)
     SETTING_UNREADABLE = _gate(
@@ -164,12 +168,21 @@ class Reason(enum.StrEnum):
         "a setting of an operator cannot be read",
         holds_everything=True,
     )
+    UNSUPPORTED_SETTING = _gate(
+        "UNSUPPORTED_SETTING",
+        "plans honour its settings of Storm",
+        "it uses a setting of Storm's schedulers that plans do not honour ([keys of Storm](storm-keys.md)); "
+        "`decide.ignored_storm_keys` lets it in",
+        holds_everything=True,
+        only_leader_knows=True,
+    )
     MASS_FAILURE = _gate(
         "MASS_FAILURE",
         "most of the cluster is there",
         "`decide.max_lost_supervisors_ratio` of the supervisors or more are gone",
         notify="mass_failure",
         holds_everything=True,
+        only_leader_knows=True,
     )
     BLACKOUT = _gate(
         "BLACKOUT",

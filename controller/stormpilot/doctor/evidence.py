@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,13 +27,18 @@ STORM_ROOT = "/storm"
 
 
 class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Nimbus answered; `error` is why it did not."""
+    """What a Nimbus answered; `error` is why it did not.
+
+    `confs` are configurations by the name of the topology, `component_confs` those of its components.
+    """
 
     address: str
     conf: Mapping[str, Any] = {}
     leader: str = ""
     supervisors: list[str] = []
     topologies: list[str] = []
+    confs: Mapping[str, Mapping[str, Any]] = {}
+    component_confs: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
     error: str = ""
 
 
@@ -266,15 +271,26 @@ def _ask_nimbus(addresses: Sequence[Address]) -> NimbusSaid | None:
 def _ask_one(address: Address) -> NimbusSaid:
     try:
         with Nimbus.connect(address, NIMBUS_TIMEOUT_S) as nimbus:
+            running = nimbus.topologies()
             return NimbusSaid(
                 address=str(address),
                 conf=nimbus.conf(),
                 leader=nimbus.leader().host,
                 supervisors=sorted(s.id for s in nimbus.supervisors()),
-                topologies=sorted(t.id for t in nimbus.topologies()),
+                topologies=sorted(t.id for t in running),
+                confs={t.name: _shown(nimbus.topology_conf, t.id) for t in running},
+                component_confs={t.name: _shown(nimbus.component_confs, t.id) for t in running},
             )
     except StormpilotError as e:
         return NimbusSaid(address=str(address), error=str(e))
+
+
+def _shown(read: Callable[[str], dict[str, Any]], topology_id: str) -> dict[str, Any]:
+    """What Nimbus shows of a topology; nothing where we may not read it, or where it has just ended."""
+    try:
+        return read(topology_id)
+    except RefusedError:
+        return {}
 
 
 def _digest_id(login: str | None) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from stormpilot.doctor.evidence import Access, Evidence
 from stormpilot.doctor.finding import Finding, Level
+from stormpilot.observe.storm_keys import held_by_cluster, held_by_topology
 
 SCHEDULER = "io.stormpilot.PilotScheduler"
+FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
 LEAST_RETRIES = 30
 """With an interval of 1 s Storm then lives for half a minute without ZooKeeper: a restart of an ensemble."""
@@ -156,6 +158,35 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
     if root != e.root:
         text = f"the plug-in uses the root {root}, this command {e.root}"
         yield Finding("nimbus", Level.fail, text, f"set zookeeper.root in controller.yaml, or say --root {root}")
+
+
+def storm_settings(e: Evidence) -> Iterator[Finding]:
+    """Settings of Storm's schedulers that plans do not honour; also before the plug-in is installed."""
+    if e.nimbus is None or e.nimbus.error:
+        yield Finding("settings", Level.skipped, "settings of Storm's schedulers are not known without Nimbus")
+        return
+    conf = e.nimbus.conf
+    before = str(conf.get("storm.scheduler") or "")
+    fallback = str(conf.get(FALLBACK) or "") if before == SCHEDULER else before
+    if before not in ("", SCHEDULER, DEFAULT_SCHEDULER) and conf.get(FALLBACK) != before:
+        yield Finding(
+            "settings",
+            Level.warn,
+            f"storm.scheduler is {before}, which would place nothing any more once the plug-in takes its place",
+            f"put `{FALLBACK}: {before}` into storm.yaml of Nimbus together with the plug-in",
+        )
+    held = {f"every topology: {h}" for h in held_by_cluster(conf, fallback)}
+    for name, own in e.nimbus.confs.items():
+        held |= {f"{name}: {h}" for h in held_by_topology(own, e.nimbus.component_confs.get(name, {}))}
+    for text in sorted(held):
+        yield Finding(
+            "settings",
+            Level.warn,
+            f"{text}: plans do not honour that, so Storm's own scheduler places it (UNSUPPORTED_SETTING)",
+            "docs/reference/storm-keys.md; where it does not matter: decide.ignored_storm_keys in controller.yaml",
+        )
+    if not held:
+        yield Finding("settings", Level.ok, "no setting of Storm's schedulers that plans do not honour")
 
 
 def retries(e: Evidence) -> Iterator[Finding]:

@@ -49,7 +49,10 @@ class SupervisorPart(Part, frozen=True, kw_only=True):
 
 
 class ShimPart(Part, frozen=True, kw_only=True):
-    """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round."""
+    """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round.
+
+    `config` holds the keys of Nimbus that say which machines belong to whom.
+    """
 
     version: str
     storm_version: str = ""
@@ -57,6 +60,7 @@ class ShimPart(Part, frozen=True, kw_only=True):
     started_at_ms: int = 0
     fallback: str = ""
     epoch_seen: int = 0
+    config: dict[str, Any] = {}
 
 
 class ZnodeProblem(Part, frozen=True, kw_only=True):
@@ -117,7 +121,10 @@ class ExecutorPart(Part, frozen=True, kw_only=True):
 
 
 class TopologySnapshot(Message, frozen=True, kw_only=True):
-    """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight)."""
+    """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight).
+
+    `config` holds the keys that matter for placement and load; `shared_memory` names memory that components share.
+    """
 
     version: int = 0
     written_at_ms: int
@@ -129,6 +136,7 @@ class TopologySnapshot(Message, frozen=True, kw_only=True):
     launched_at_ms: int = 0
     assigned_since_ms: int = 0
     config: dict[str, Any] = {}
+    shared_memory: list[str] = []
     components: list[ComponentPart]
     executors: list[ExecutorPart]
 

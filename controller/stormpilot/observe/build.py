@@ -38,6 +38,7 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.standby import by_table
+from stormpilot.observe.storm_keys import declares_memory, resource_aware
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -105,12 +106,12 @@ def build(
         own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
         try:
             fresh = {t: r for t, r in own.items() if _usable(r, load)}
-            topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored)
+            topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             ready = _readiness(snapshot, own, load, now_ms)
         except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
             failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
-            topology, edges = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored)
+            topology, edges = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
             ready = Readiness(ready=False, text=failed[topology_id])
         if over_limit and topology_id in over_limit:
             ready = Readiness(ready=False, text=over_limit[topology_id], over_limit=True)
@@ -194,6 +195,7 @@ def _topology(
     live: set[str],
     load: LoadSection,
     ignored: Counter[str],
+    fallback: str = "",
 ) -> tuple[Topology, list[Edge]]:
     components = {c.id: c for c in snapshot.components}
     placed = {e.start: e.supervisor for e in snapshot.executors if e.supervisor in live and e.port is not None}
@@ -225,14 +227,14 @@ def _topology(
                 end=e.end,
                 component=e.component,
                 cpu_mhz=cores * core_mhz,
-                memory_mb=declared.memory_mb,
+                memory_mb=_declared_memory_mb(snapshot, declared, fallback),
                 measured=measured,
             )
         )
     topology = Topology(
         id=snapshot.id,
         name=snapshot.name,
-        workers=max(1, snapshot.workers),
+        workers=_most_workers(snapshot, fallback),
         components=_components(snapshot),
         executors=built,
         assignment=[
@@ -245,6 +247,18 @@ def _topology(
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
     return topology, edges
+
+
+def _most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
+    """`topology.workers`; the ResourceAwareScheduler ignores it, so there those that it made."""
+    running = {(e.supervisor, e.port) for e in snapshot.executors if e.supervisor is not None}
+    return len(running) if running and resource_aware(fallback) else max(1, snapshot.workers)
+
+
+def _declared_memory_mb(snapshot: TopologySnapshot, component: ComponentPart, fallback: str) -> float:
+    """Memory of an executor, MB: 0 where it is Storm's default only, which limits nothing but what RAS places."""
+    declared = resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config))
+    return component.memory_mb if declared else 0.0
 
 
 def owner_priority(conf: Mapping[str, object], default: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stormpilot.config import DecideSection, LoadSection, Mode
 from stormpilot.decide.admit import TopologyState, forbidden
-from stormpilot.decide.reasons import Reason
+from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot, TopologyView
@@ -46,8 +46,9 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     closed = forbidden(subject, [], 0, DecideSection())
     if closed is not None:
         raise RefusedError(f"{name}: {closed.reason}: {closed.text}")
-    if view is not None and (view.reason == Reason.EXCLUDED or view.reason == Reason.MASS_FAILURE):
-        raise RefusedError(f"{name}: {view.sentence}")  # only the leading controller knows
+    row = None if view is None else row_of(view.reason)
+    if view is not None and row is not None and row.only_leader_knows:
+        raise RefusedError(f"{name}: {view.sentence}")
     max_age_s = None if seen.controller is None else seen.controller.approval_max_age_s
     problems = unfit(entry, subject, model)
     rollout = seen.rollouts.get(snapshot.id)

@@ -364,6 +364,28 @@ def test_nothing_that_runs_is_moved_in_a_blackout_window() -> None:
     assert "GAIN" in w.tell(300)
 
 
+def test_a_topology_with_a_setting_that_plans_do_not_honour_is_left_alone() -> None:
+    w, t = world()
+    w.configure(t, {"topology.spread.components": ["parse"]})
+    assert w.tell(60) == ["UNSUPPORTED_SETTING"]
+    assert w.decision(t).text.startswith("topology.spread.components is ['parse']: plans do not honour that")
+    w.supervisors("b")
+    assert w.tell(100) == ["UNSUPPORTED_SETTING"], "what it lost is placed by Storm's own scheduler"
+    assert w.plan(t) is None
+
+
+def test_an_ignored_key_holds_nothing() -> None:
+    w, t = world()
+    w.use(
+        msgspec.structs.replace(
+            w.config, decide=msgspec.structs.replace(w.config.decide, ignored_storm_keys=["topology.spread.components"])
+        )
+    )
+    w.configure(t, {"topology.spread.components": ["parse"]})
+    assert w.tell(100)[0] != "UNSUPPORTED_SETTING"
+    assert w.plan(t) is not None
+
+
 # --- plans on their way -----------------------------------------------------------------------------------------------
 
 

@@ -78,12 +78,20 @@ def test_gates_are_asked_in_the_order_of_the_table() -> None:
     """Everything is closed; what is asked first answers, and opens."""
     config = DecideSection(cool_down_s=600, exclude=["fl*"])
     hold = Hold(topology_id="flights-1", since_ms=0, until_ms=NOW_MS * 2, cause="discard")
-    fields = {"mode": "off", "paused": True, "frozen": "a pin", "blackout": "night", "hold": hold, "not_ready": "no"}
+    fields = {
+        "mode": "off",
+        "paused": True,
+        "frozen": "a pin",
+        "unsupported": "gpu",
+        "blackout": "night",
+        "hold": hold,
+        "not_ready": "no",
+    }
     plan = plan_message(age_s=5)
     moving, applied = status("moving"), status("applied")
     asked = []
     state = {**fields, "plan": plan, "status": moving, "silent": 1}
-    opened = [("mode", "act"), None, ("paused", False), ("frozen", None), None]
+    opened = [("mode", "act"), None, ("paused", False), ("frozen", None), ("unsupported", None), None]
     opened += [("blackout", None), ("hold", None), ("status", applied), ("plan", None), ("silent", 0)]
     lost = ["x", "y"]
     for change in [*opened, ("not_ready", None)]:
@@ -98,4 +106,4 @@ def test_gates_are_asked_in_the_order_of_the_table() -> None:
             state[change[0]] = change[1]
     assert admit(subject(**state), lost, 3, config, NOW_MS) is None  # type: ignore[arg-type]
     assert asked == sorted(asked, key=lambda r: r.order)
-    assert len(asked) == 11
+    assert len(asked) == 12

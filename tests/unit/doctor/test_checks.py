@@ -12,6 +12,7 @@ from doubles import snapshots
 from stormpilot.doctor import Evidence, Finding, Level, examine
 from stormpilot.doctor.ensemble import Server
 from stormpilot.doctor.evidence import Access, NimbusSaid, Written
+from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.messages.core import (
     ControllerState,
     PlanMessage,
@@ -295,7 +296,7 @@ def test_a_rolling_move_that_waits_as_long_as_workers_need_is_right() -> None:
 def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -> None:
     e = evidence(servers=[Server("zk:2181")], nimbus=NimbusSaid(address="n:6627", error="refused"))
     assert bad(e) == []
-    assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "retries"}
+    assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "settings", "retries"}
 
 
 def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
@@ -355,5 +356,27 @@ def test_without_zookeeper_only_what_can_be_known_is_said() -> None:
         ("zookeeper", "fail"),
         ("access", "skipped"),
         ("nimbus", "skipped"),
+        ("settings", "skipped"),
         ("retries", "skipped"),
     ]
+
+
+def test_settings_of_schedulers_that_plans_do_not_honour_are_named_before_the_plug_in_is_installed() -> None:
+    ras = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+    said = NimbusSaid(
+        address="n:6627",
+        conf={"storm.scheduler": ras, "isolation.scheduler.machines": {"billing": 2}},
+        confs={"flights": {"topology.spread.components": ["parse"]}, "words": {}},
+        component_confs={"words": {"count": {"topology.component.resources.map": {"gpu": 1.0}}}},
+    )
+    found = [f.text for f in examine(evidence(nimbus=said)) if f.check == "settings"]
+    assert found[0] == f"storm.scheduler is {ras}, which would place nothing any more once the plug-in takes its place"
+    ends = ": plans do not honour that, so Storm's own scheduler places it (UNSUPPORTED_SETTING)"
+    assert found[1:] == [
+        f"every topology: isolation.scheduler.machines is {{'billing': 2}}{ends}",
+        f"flights: topology.spread.components is ['parse']{ends}",
+        f"words: topology.component.resources.map is gpu of count{ends}",
+    ]
+    both = {"storm.scheduler": SCHEDULER, "stormpilot.fallback.scheduler": ras}
+    (fine,) = (f for f in examine(evidence(nimbus=NimbusSaid(address="n:6627", conf=both))) if f.check == "settings")
+    assert fine.level is Level.ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, task_load, topology
@@ -121,8 +122,46 @@ def test_jvm_share_counts_tuples_in_and_out_and_idle_threads() -> None:
 def test_executor_that_never_reported_counts_with_what_its_topology_declares() -> None:
     e = executors(believe(cluster("a", "b"), topology(PLACE)))
     assert e[6].cpu_mhz == pytest.approx(0.1 * 2000)
-    assert e[6].memory_mb == 128.0
     assert not e[6].measured
+
+
+RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+
+
+@pytest.mark.parametrize(
+    ("config", "fallback", "memory_mb"),
+    [
+        ({}, "org.apache.storm.scheduler.DefaultScheduler", 0.0),
+        (
+            {"topology.component.resources.onheap.memory.mb": 128.0},
+            "org.apache.storm.scheduler.DefaultScheduler",
+            128.0,
+        ),
+        ({}, RAS, 128.0),
+    ],
+)
+def test_memory_that_nobody_declared_limits_nothing(config: dict[str, Any], fallback: str, memory_mb: float) -> None:
+    nodes = cluster("a", "b")
+    nodes = msgspec.structs.replace(nodes, shim=msgspec.structs.replace(nodes.shim, fallback=fallback))
+    e = executors(believe(nodes, topology(PLACE, config=config)))
+    assert {x.memory_mb for x in e.values()} == {memory_mb}
+
+
+def test_memory_that_one_component_declares_counts_for_that_one() -> None:
+    job = topology(PLACE)
+    config = {"topology.component.resources.offheap.memory.mb": 64.0}
+    components = [msgspec.structs.replace(c, config=config) if c.id == "parse" else c for c in job.components]
+    e = executors(believe(cluster("a", "b"), msgspec.structs.replace(job, components=components)))
+    assert {x.component for x in e.values() if x.memory_mb} == {"parse"}
+
+
+def test_the_resource_aware_scheduler_makes_the_workers_that_a_plan_may_have() -> None:
+    nodes = cluster("a", "b")
+    ras = msgspec.structs.replace(nodes, shim=msgspec.structs.replace(nodes.shim, fallback=RAS))
+    place = {task: ("a", 6700 + task % 3) for task in PLACE}
+    assert believe(nodes, topology(place, workers=1)).model.topologies[0].workers == 1
+    assert believe(ras, topology(place, workers=1)).model.topologies[0].workers == 3
+    assert believe(ras, topology({}, workers=2)).model.topologies[0].workers == 2
 
 
 @pytest.mark.parametrize(

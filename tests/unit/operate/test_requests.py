@@ -104,6 +104,7 @@ def test_plan_that_fits_is_asked_for(zookeeper: MemoryZooKeeper, verb: str) -> N
         (PATHS.mode("flights"), ModeSetting(mode="off"), "MODE_OFF: the mode of this topology is off"),
         (PATHS.cluster, cluster("a"), "slot-exists: supervisor b is not there"),
         (PATHS.controller, state(reason="MASS_FAILURE", text="2 of 3"), "flights: MASS_FAILURE: 2 of 3"),
+        (PATHS.controller, state(reason="UNSUPPORTED_SETTING", text="gpu"), "flights: UNSUPPORTED_SETTING: gpu"),
     ],
 )
 def test_what_the_leading_controller_would_refuse_is_refused_at_once(

@@ -9,6 +9,7 @@ import io.stormpilot.scheduler.round.Round;
 import io.stormpilot.scheduler.round.RoundOutcome;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.zookeeper.Access;
 import io.stormpilot.scheduler.zookeeper.Outbox;
@@ -78,7 +79,8 @@ public final class PilotScheduler implements IScheduler {
             host(conf),
             Time.currentTimeMillis(),
             fallback.name(),
-            0);
+            0,
+            SchedulingKeys.ofNimbus(conf));
     try {
       connect(conf);
     } catch (RuntimeException | LinkageError e) {

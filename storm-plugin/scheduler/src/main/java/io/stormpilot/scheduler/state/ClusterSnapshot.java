@@ -19,17 +19,22 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<P
 
   private static final String DEFAULT_RACK = "/default-rack";
 
-  /** Who writes. */
+  /**
+   * Who writes.
+   *
+   * @param config keys of Nimbus that say which machines belong to whom
+   */
   public record Shim(
       String version,
       String stormVersion,
       String nimbus,
       long startedAtMs,
       String fallback,
-      long epochSeen) {
+      long epochSeen,
+      JsonObject config) {
 
     public Shim withEpoch(long epoch) {
-      return new Shim(version, stormVersion, nimbus, startedAtMs, fallback, epoch);
+      return new Shim(version, stormVersion, nimbus, startedAtMs, fallback, epoch, config);
     }
 
     JsonObject json() {
@@ -40,6 +45,7 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<P
       o.addProperty("startedAtMs", startedAtMs);
       o.addProperty("fallback", fallback);
       o.addProperty("epochSeen", epochSeen);
+      o.add("config", config);
       return o;
     }
   }

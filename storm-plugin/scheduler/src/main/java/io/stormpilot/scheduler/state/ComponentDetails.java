@@ -108,7 +108,10 @@ final class ComponentDetails {
   }
 
   private static boolean matters(String key) {
-    return key.equals("site") || key.equals("site.required") || key.startsWith("stormpilot.");
+    return key.equals("site")
+        || key.equals("site.required")
+        || key.startsWith("stormpilot.")
+        || SchedulingKeys.isComponents(key);
   }
 
   /** The members whose keys are wanted, in the order of the keys. */

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.Config;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
@@ -41,7 +42,8 @@ public record TopologySnapshot(
           Config.TOPOLOGY_LOCALITYAWARE_HIGHER_BOUND,
           Config.TOPOLOGY_LOCALITYAWARE_LOWER_BOUND,
           Config.TOPOLOGY_MESSAGE_TIMEOUT_SECS,
-          Config.TOPOLOGY_MAX_SPOUT_PENDING);
+          Config.TOPOLOGY_MAX_SPOUT_PENDING,
+          Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB);
 
   /** Whether both snapshots have the same content; cheap, for it compares references first. */
   public boolean sameContent(TopologySnapshot other) {
@@ -76,6 +78,7 @@ public record TopologySnapshot(
     o.addProperty("launchedAtMs", topology.getLaunchTime() * 1000L);
     o.addProperty("assignedSinceMs", assignedSinceMs);
     o.add("config", config());
+    o.add("sharedMemory", sharedMemory());
     o.add("components", new ComponentDetails(topology).json());
     o.add("executors", executors());
     return o;
@@ -88,13 +91,28 @@ public record TopologySnapshot(
   private JsonObject config() {
     JsonObject config = new JsonObject();
     List<String> keys = new ArrayList<>(topology.getConf().keySet());
-    keys.removeIf(key -> !KEYS_THAT_MATTER.contains(key) && !key.startsWith("stormpilot."));
+    keys.removeIf(key -> !matters(key, topology.getConf().get(key)));
     keys.sort(Comparator.naturalOrder());
     for (String key : keys) {
       JsonElement value = GSON.toJsonTree(topology.getConf().get(key));
       config.add(key, value);
     }
     return config;
+  }
+
+  private static boolean matters(String key, Object value) {
+    return KEYS_THAT_MATTER.contains(key)
+        || key.startsWith("stormpilot.")
+        || SchedulingKeys.setByOwner(key, value);
+  }
+
+  private JsonArray sharedMemory() {
+    JsonArray names = new JsonArray();
+    Map<String, SharedMemory> all = topology.getTopology().get_shared_memory();
+    if (all != null) {
+      all.keySet().stream().sorted().forEach(names::add);
+    }
+    return names;
   }
 
   private JsonArray executors() {

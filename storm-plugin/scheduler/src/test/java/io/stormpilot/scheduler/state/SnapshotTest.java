@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.storm.Config;
+import org.apache.storm.DaemonConfig;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -29,6 +30,7 @@ import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.testing.TestWordCounter;
 import org.apache.storm.testing.TestWordSpout;
 import org.apache.storm.topology.BoltDeclarer;
+import org.apache.storm.topology.SharedOnHeap;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.utils.Utils;
@@ -144,6 +146,60 @@ class SnapshotTest {
   }
 
   @Test
+  void settingsOfSchedulersAreToldWhereSomebodySetThem() throws Exception {
+    TopologyDetails plain = topology(1);
+    JsonObject config =
+        new TopologySnapshot(plain, Placement.NONE, 0, true)
+            .json(1, 1, 1)
+            .getAsJsonObject("config");
+    assertEquals(768.0, config.get("topology.worker.max.heap.size.mb").getAsDouble());
+    assertEquals(
+        List.of(),
+        config.keySet().stream().filter(SchedulingKeysTest::isOfSchedulers).toList(),
+        "Storm's defaults are nobody's wish");
+
+    Map<String, Object> set =
+        Map.of(
+            Config.TOPOLOGY_SPREAD_COMPONENTS,
+            List.of("count"),
+            Config.TOPOLOGY_RAS_CONSTRAINTS,
+            Map.of("count", Map.of("maxNodeCoLocationCnt", 1)),
+            Config.TOPOLOGY_SCHEDULER_FAVORED_NODES,
+            List.of("n1"),
+            Config.TOPOLOGY_RAS_ACKER_EXECUTORS_PER_WORKER,
+            1L,
+            Config.TOPOLOGY_COMPONENT_RESOURCES_ONHEAP_MEMORY_MB,
+            256,
+            Config.TOPOLOGY_ISOLATED_MACHINES,
+            2);
+    plain.getConf().putAll(set);
+    plain.getTopology().put_to_shared_memory("lookup", new SharedOnHeap(100, "lookup"));
+    JsonObject snapshot = new TopologySnapshot(plain, Placement.NONE, 0, true).json(1, 1, 1);
+    assertEquals(
+        List.of(
+            "topology.component.resources.onheap.memory.mb",
+            "topology.isolate.machines",
+            "topology.ras.constraints",
+            "topology.scheduler.favored.nodes",
+            "topology.spread.components"),
+        snapshot.getAsJsonObject("config").keySet().stream()
+            .filter(SchedulingKeysTest::isOfSchedulers)
+            .toList());
+    assertEquals("[\"lookup\"]", snapshot.get("sharedMemory").toString());
+  }
+
+  @Test
+  void settingsOfNimbusThatGiveMachinesToSomebodyAreTold() {
+    Map<String, Object> conf = new HashMap<>(Utils.readDefaultConfig());
+    assertEquals("{}", SchedulingKeys.ofNimbus(conf).toString());
+    conf.put(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of("billing", 2));
+    conf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, "hidden");
+    assertEquals(
+        "{\"isolation.scheduler.machines\":{\"billing\":2}}",
+        SchedulingKeys.ofNimbus(conf).toString());
+  }
+
+  @Test
   void componentsAreToldWithWhatTheyDeclare() throws Exception {
     JsonObject snapshot = new TopologySnapshot(topology(1), Placement.NONE, 0, true).json(1, 1, 1);
 
@@ -151,9 +207,13 @@ class SnapshotTest {
     assertEquals("spout", source.get("kind").getAsString());
     assertEquals(25.0, source.get("cpuPcorePercent").getAsDouble());
     assertEquals(250.0, source.get("memoryMb").getAsDouble());
-    assertEquals(
-        "{\"site\":\"east\",\"site.required\":true,\"stormpilot.pin\":\"sup-a\"}",
-        source.get("config").toString());
+    JsonObject config = source.getAsJsonObject("config");
+    assertEquals("east", config.get("site").getAsString());
+    assertTrue(config.get("site.required").getAsBoolean());
+    assertEquals("sup-a", config.get("stormpilot.pin").getAsString());
+    assertEquals(200.0, config.get("topology.component.resources.onheap.memory.mb").getAsDouble());
+    assertTrue(config.has("topology.component.resources.map"));
+    assertFalse(config.has("secret.of.the.user"));
     assertEquals("[\"default\"]", source.get("streams").toString());
     JsonObject count = component(snapshot, "count");
     assertEquals("bolt", count.get("kind").getAsString());
@@ -227,7 +287,8 @@ class SnapshotTest {
     ports.observe(whole.getSupervisors(), story.now());
     story.hidePort("sup-0", 6701);
 
-    ClusterSnapshot.Shim shim = new ClusterSnapshot.Shim("0.1", "2.8.3", "host", 1, "Fallback", 4);
+    ClusterSnapshot.Shim shim =
+        new ClusterSnapshot.Shim("0.1", "2.8.3", "host", 1, "Fallback", 4, new JsonObject());
     JsonObject snapshot = ClusterSnapshot.of(shim, story.cluster(), ports, List.of()).json(3, 9);
 
     assertEquals(example.keySet(), snapshot.keySet());

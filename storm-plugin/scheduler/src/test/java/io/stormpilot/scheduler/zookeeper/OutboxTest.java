@@ -215,7 +215,8 @@ class OutboxTest {
     assertEquals(300, topology().get("assignedSinceMs").getAsLong());
     assertEquals(2_000, topology().get("writtenAtMs").getAsLong());
 
-    ClusterSnapshot.Shim shim = new ClusterSnapshot.Shim("0", "2", "h", 1, "F", 1);
+    ClusterSnapshot.Shim shim =
+        new ClusterSnapshot.Shim("0", "2", "h", 1, "F", 1, new JsonObject());
     successor.write(new ClusterSnapshot(shim, List.of(), List.of()), store);
     successor.write(new ClusterSnapshot(shim.withEpoch(2), List.of(), List.of()), store);
     assertEquals(

@@ -1,0 +1,265 @@
+"""Storm's scheduling keys: what stormpilot does with each of them, and which hold a topology.
+
+A key that says where executors may run, and that a plan could break, holds the topology that sets it: the controller
+leaves it alone (`UNSUPPORTED_SETTING`), and Storm's own scheduler, our fallback, goes on to honour it. The table is the
+page `docs/reference/storm-keys.md`; a test of the plug-in goes through Storm's own classes and fails on a scheduling
+key without a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+
+Treatment = Literal["honoured", "held", "fallback", "before"]
+TREATMENTS: Mapping[Treatment, str] = {
+    "honoured": "plans keep them",
+    "held": "what uses them is left alone",
+    "fallback": "only for what Storm's own scheduler places",
+    "before": "applied before a scheduler is asked",
+}
+
+
+@dataclass(frozen=True)
+class StormKey:
+    """A key of Storm: how plans treat it, and the test that shows it (a path in the repository)."""
+
+    key: str
+    treatment: Treatment
+    how: str
+    test: str = ""
+
+
+CAPACITY_TEST = "tests/unit/model/test_constraints.py"
+HELD_TEST = "tests/unit/observe/test_storm_keys.py"
+BUILD_TEST = "tests/unit/observe/test_build.py"
+WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
+RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
+STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
+ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
+
+
+def _honoured(key: str, how: str, test: str) -> StormKey:
+    return StormKey(key, "honoured", how, test)
+
+
+def _held(key: str, how: str) -> StormKey:
+    return StormKey(key, "held", how, HELD_TEST)
+
+
+def _fallback(key: str, how: str) -> StormKey:
+    return StormKey(key, "fallback", how)
+
+
+def _before(key: str, how: str) -> StormKey:
+    return StormKey(key, "before", how)
+
+
+_CPU = "CPU of an executor until it is measured"
+_MEMORY = "memory of an executor; the sum of a node stays within its capacity"
+_BLACKLIST = "Storm's blacklist wraps every scheduler; plans use no supervisor that it lists"
+_PRIORITY = "how the ResourceAwareScheduler orders and evicts"
+
+STORM_KEYS: Sequence[StormKey] = (
+    _honoured(WORKERS, "most workers of a plan; under the ResourceAwareScheduler those that it made", BUILD_TEST),
+    _honoured("topology.component.cpu.pcore.percent", _CPU, BUILD_TEST),
+    _honoured("topology.component.resources.onheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.component.resources.offheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.acker.cpu.pcore.percent", _CPU, BUILD_TEST),
+    _honoured("topology.acker.resources.onheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.acker.resources.offheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.metrics.consumer.cpu.pcore.percent", _CPU, BUILD_TEST),
+    _honoured("topology.metrics.consumer.resources.onheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.metrics.consumer.resources.offheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured(
+        "topology.priority",
+        "order in which topologies are planned where not all fit",
+        "tests/unit/planner/test_admission.py",
+    ),
+    _honoured("supervisor.slots.ports", "slots of a node", BUILD_TEST),
+    _honoured("supervisor.cpu.capacity", "CPU of a node", BUILD_TEST),
+    _honoured("supervisor.memory.capacity.mb", "memory of a node", BUILD_TEST),
+    _honoured("supervisor.scheduler.meta", "tags of a node, e.g. its site", BUILD_TEST),
+    _held(RESOURCES, "generic resources (any but CPU and memory): the topology is left alone"),
+    _held(SHARED_MEMORY, "of components (`addSharedMemory`): the topology is left alone"),
+    _held("topology.ras.constraints", "components kept apart or counted per node: the topology is left alone"),
+    _held("topology.spread.components", "the topology is left alone"),
+    _held("topology.ras.one.executor.per.worker", "the topology is left alone"),
+    _held("topology.ras.one.component.per.worker", "the topology is left alone"),
+    _held("topology.scheduler.favored.nodes", "the topology is left alone"),
+    _held("topology.scheduler.unfavored.nodes", "the topology is left alone"),
+    _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
+    _held(ISOLATE, "the topology keeps machines to itself: every topology of the cluster is left alone"),
+    _held(
+        HEAP,
+        "under the ResourceAwareScheduler, a topology whose executors do not all fit into the heap of one worker is "
+        "left alone",
+    ),
+    _held(ISOLATION, "every topology of the cluster is left alone"),
+    _held(POOLS, "every topology of the cluster is left alone; also where the fallback is the MultitenantScheduler"),
+    _fallback("topology.ras.order.executors.by.proximity.needs", "how the ResourceAwareScheduler orders executors"),
+    _fallback("topology.ras.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
+    _fallback("topology.ras.constraint.max.time.secs", "how long the ResourceAwareScheduler searches"),
+    _fallback("resource.aware.scheduler.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
+    _fallback("resource.aware.scheduler.max.topology.scheduling.attempts", _PRIORITY),
+    _fallback("resource.aware.scheduler.priority.strategy", _PRIORITY),
+    _fallback("resource.aware.scheduler.user.pools", f"{_PRIORITY}; a plan takes nothing that another topology has"),
+    _fallback("scheduling.timeout.seconds.per.topology", "how long the ResourceAwareScheduler searches"),
+    _fallback("scheduler.config.cache.expiration.secs", "where pools of users come from"),
+    _fallback("scheduler.config.loader.uri", "where pools of users come from"),
+    _fallback("scheduler.config.loader.artifactory.base.directory", "where pools of users come from"),
+    _fallback("scheduler.config.loader.polltime.secs", "where pools of users come from"),
+    _fallback("scheduler.config.loader.timeout.secs", "where pools of users come from"),
+    _before("storm.scheduler", "`io.stormpilot.PilotScheduler`; yours becomes `stormpilot.fallback.scheduler`"),
+    _before("nimbus.scheduler.strategy.class.whitelist", "checked when a topology is submitted"),
+    _before("nimbus.slots.perTopology", "checked when a topology is submitted"),
+    _before("nimbus.executors.perTopology", "checked when a topology is submitted"),
+    _before("topology.tasks", "executors are what Storm makes of it"),
+    _before("topology.max.task.parallelism", "executors are what Storm makes of it"),
+    _before("topology.acker.executors", "executors are what Storm makes of it"),
+    _before("topology.eventlogger.executors", "executors are what Storm makes of it"),
+    _before("topology.ras.acker.executors.per.worker", "ackers are executors, which plans place as all others"),
+    _before("storm.worker.min.cpu.pcore.percent", "CPU limit of a worker's cgroup"),
+    _before("supervisor.numa.meta", "every NUMA zone is a supervisor to a scheduler"),
+    _before("supervisor.resources.map", "see `topology.component.resources.map`"),
+    _before("storm.network.topography.plugin", "racks in the snapshot of the cluster; plans do not use them"),
+    _before("scheduler.display.resource", "what Storm's UI shows"),
+    *(
+        StormKey(f"blacklist.scheduler.{key}", "before", _BLACKLIST)
+        for key in (
+            "assume.supervisor.bad.based.on.bad.slot",
+            "enable.send.assignment.failures",
+            "reporter",
+            "resume.time.secs",
+            "strategy",
+            "tolerance.count",
+            "tolerance.time.secs",
+        )
+    ),
+)
+PLAIN_STRATEGIES = {
+    "DefaultResourceAwareStrategy",
+    "DefaultResourceAwareStrategyOld",
+    "GenericResourceAwareStrategy",
+    "GenericResourceAwareStrategyOld",
+}
+"""They order nodes by resources; a plan breaks nothing that they promise."""
+PLAIN_RESOURCES = ("cpu", "memory")
+"""Words in the names that Storm gives the resources of its own keys."""
+DEFAULT_HEAP_MB = 768.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """A key that is set and that plans do not honour, with its value; `whole`: it holds the whole cluster."""
+
+    key: str
+    value: str
+    whole: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.value}"
+
+
+def held_by_topology(
+    config: Mapping[str, Any],
+    components: Mapping[str, Mapping[str, Any]],
+    *,
+    memory_mb: float = 0.0,
+    shared_memory: Collection[str] = (),
+    fallback: str = "",
+) -> Iterator[Held]:
+    """Keys that hold a topology.
+
+    Parameters
+    ----------
+    config
+        Its configuration, or the part of it that is about scheduling.
+    components
+        The configurations of its components.
+    memory_mb
+        What its executors declare together.
+    shared_memory
+        Names of the shared memory that components ask for.
+    fallback
+        Class of the scheduler that honours what we do not.
+    """
+    for row in STORM_KEYS:
+        value = config.get(row.key)
+        if row.treatment != "held" or not value or row.key in (HEAP, RESOURCES, STRATEGY, ISOLATION, POOLS):
+            continue
+        yield Held(row.key, _short(value), whole=row.key == ISOLATE)
+    strategy = str(config.get(STRATEGY) or "").rpartition(".")[2]
+    if strategy and strategy not in PLAIN_STRATEGIES:
+        yield Held(STRATEGY, strategy)
+    for where, conf in {"": config, **components}.items():
+        asked = conf.get(RESOURCES)
+        names = sorted(n for n in asked if not any(w in n for w in PLAIN_RESOURCES)) if isinstance(asked, dict) else []
+        if names:
+            yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
+    if shared_memory:
+        yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))
+    heap_mb = config.get(HEAP)
+    heap_mb = float(heap_mb) if isinstance(heap_mb, int | float) else DEFAULT_HEAP_MB
+    if resource_aware(fallback) and memory_mb > heap_mb:
+        yield Held(HEAP, f"{heap_mb:g}, and its executors declare {memory_mb:g} MB")
+
+
+def held_by_cluster(config: Mapping[str, Any], fallback: str) -> Iterator[Held]:
+    """Keys of Nimbus that hold every topology: whose machines are whose is decided by another scheduler."""
+    for key in (ISOLATION, POOLS):
+        if config.get(key):
+            yield Held(key, _short(config[key]), whole=True)
+    if fallback.endswith("MultitenantScheduler") and not config.get(POOLS):
+        yield Held(POOLS, "with the MultitenantScheduler, in a file of its own", whole=True)
+
+
+def unsupported(
+    cluster: ClusterSnapshot | None, topologies: Mapping[str, TopologySnapshot], ignored: Collection[str] = ()
+) -> dict[str, str]:
+    """The keys that hold each topology, by its id, in words; `ignored` are keys that shall hold nothing."""
+    fallback = "" if cluster is None else cluster.shim.fallback
+    whole = [] if cluster is None else [("", h) for h in held_by_cluster(cluster.shim.config, fallback)]
+    own = {i: list(held_by(t, fallback)) for i, t in topologies.items()}
+    whole += [(i, h) for i, held in own.items() for h in held if h.whole]
+    said: dict[str, str] = {}
+    for i, held in own.items():
+        texts = [str(h) for h in held if h.key not in ignored]
+        for whose, h in whole:
+            if whose != i and h.key not in ignored:
+                texts.append(str(h) + (f" in {topologies[whose].name}" if whose else ""))
+        if texts:
+            said[i] = "; ".join(texts)
+    return said
+
+
+def held_by(topology: TopologySnapshot, fallback: str) -> Iterator[Held]:
+    """Keys that hold a topology, by what the plug-in wrote of it."""
+    declared_mb = {c.id: c.memory_mb for c in topology.components}
+    return held_by_topology(
+        topology.config,
+        {c.id: c.config for c in topology.components},
+        memory_mb=sum(declared_mb.get(e.component, 0.0) for e in topology.executors),
+        shared_memory=topology.shared_memory,
+        fallback=fallback,
+    )
+
+
+def declares_memory(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration of a component or topology says how much memory executors take."""
+    resources = config.get(RESOURCES)
+    keys = [*config, *(resources if isinstance(resources, dict) else ())]
+    return any(key.endswith((".onheap.memory.mb", ".offheap.memory.mb")) for key in keys)
+
+
+def resource_aware(fallback: str) -> bool:
+    """Whether the fallback is Storm's ResourceAwareScheduler."""
+    return fallback.endswith("ResourceAwareScheduler")
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
