@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from kazoo.client import KazooClient
 
 if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.zookeeper import LocalZooKeeper
+
+if "CI" not in os.environ:  # (there Hypothesis has a profile of its own, without a deadline too)
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture

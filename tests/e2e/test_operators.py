@@ -180,3 +180,23 @@ def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> No
     assert (move.plan_id, move.reason) == (entry.plan.plan_id, "APPROVED")
     assert move.verdict in ("DONE", "HELPED"), move.text
     assert move.timed
+
+
+def test_what_a_plan_would_break_is_left_to_storms_own_scheduler(scene: Scene) -> None:
+    options = {"topology.workers": 1, "wordcount.rate.tps": 5, "topology.spread.components": ["count"]}
+    apart = scene.submit(NAME, "apart", **options)
+
+    def decided() -> str:
+        state = scene.state()
+        return next((v.reason for v in state.topologies if v.id == apart), "") if state else ""
+
+    until(lambda: decided() == "UNSUPPORTED_SETTING", "the controller to leave it alone")
+    until(lambda: len(scene.workers(apart)) == 1, "Storm's own scheduler to place it")
+    scene.cycles(2)
+    assert not scene.zookeeper.client.exists(PATHS.plan(apart))
+    named = "topology.spread.components is ['count']"
+    assert named in " ".join(done(scene, "explain", "apart").split())
+    assert named in refused(scene, "replan", "apart", "--yes")
+    nimbus = ("--nimbus", str(scene.cluster.nimbus_address))
+    assert f"apart: {named}" in " ".join(say(scene, "doctor", *nimbus)[1].split())
+    scene.kill_topology(apart)

@@ -47,6 +47,8 @@ def show(shown: dict[str, Any]) -> None:
         )
     else:
         say_line("plug-in", scheduler["text"])
+    if shown["capacity"]:
+        say_line("capacity", f"supervisors: {shown['capacity']}")
     if shown["paused"]:
         say_line("paused", ", ".join("everything" if p == "_all" else p for p in shown["paused"]))
     for head, text in settings_lines(shown["settings"]):

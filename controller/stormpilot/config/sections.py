@@ -58,8 +58,19 @@ class CycleSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"poll_s is {self.poll_s:g}, expected at most period_s ({self.period_s:g})")
 
 
+CapacitySource = Literal["auto", "declared", "measured"]
+
+
 class LoadSection(Section, frozen=True, kw_only=True):
     """How counters become rates."""
+
+    capacity: Annotated[
+        CapacitySource,
+        Meta(
+            description="cores and memory of a supervisor: auto (declared; measured where it only has Storm's defaults "
+            "and Storm's own scheduler is not the ResourceAwareScheduler), declared, or measured"
+        ),
+    ] = "auto"
 
     window_s: Annotated[float, Meta(ge=5, le=3600, description="rates are means over this time")] = 60.0
     min_coverage_ratio: Annotated[

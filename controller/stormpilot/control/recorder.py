@@ -85,6 +85,7 @@ class Recorder:
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(report.restarts),
+            capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
             task_refresh_s=None
             if self.current.config.decide.move_strategy == "restart"

@@ -56,6 +56,8 @@ class _LoadReportingBase:
                 "component": str(self.component_name),  # type: ignore[attr-defined]
                 "host": str(storm_conf.get("storm.local.hostname") or socket.gethostname()),
                 "mhz": cpu_mhz(),
+                "hostCores": host_cores(),
+                "hostMemoryMb": host_memory_mb(),
                 "pid": os.getpid(),
                 "startMs": int(time.time() * 1000),
             }
@@ -199,6 +201,35 @@ def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
     except OSError:
         return None
     return max(map(float, found)) if found else None
+
+
+def host_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """Cores that this process may use: those of the machine, or the quota of its cgroup (v2 or v1) where it is less."""
+    cores = float(len(os.sched_getaffinity(0)))
+    try:
+        if (cgroup / "cpu.max").exists():
+            quota, period = (cgroup / "cpu.max").read_text().split()
+        else:
+            quota, period = ((cgroup / "cpu" / f"cpu.cfs_{n}_us").read_text() for n in ("quota", "period"))
+        return min(cores, int(quota) / int(period)) if int(quota) > 0 else cores
+    except (OSError, ValueError, ZeroDivisionError):  # no cgroup, or `max`
+        return cores
+
+
+def host_memory_mb(cgroup: Path = Path("/sys/fs/cgroup"), meminfo: Path = Path("/proc/meminfo")) -> float | None:
+    """Memory of the machine, or the limit of this process's cgroup (v2 or v1) where it is less; None: not known."""
+    try:
+        kib = re.search(r"^MemTotal:\s*(\d+) kB", meminfo.read_text(), flags=re.MULTILINE)
+    except OSError:
+        return None
+    memory_mb = int(kib[1]) / 1024 if kib else None
+    for limit in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):
+        try:
+            most_mb = int(limit.read_text()) / 2**20
+        except (OSError, ValueError):  # not there, or `max`
+            continue
+        memory_mb = most_mb if memory_mb is None else min(memory_mb, most_mb)
+    return None if memory_mb is None else round(memory_mb, 1)
 
 
 def from_signal_handler(e: Exception) -> bool:

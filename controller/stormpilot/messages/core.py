@@ -358,6 +358,20 @@ class TopologyView(Part, frozen=True, kw_only=True):
         return f"{self.reason}: {self.text}" if self.text else self.reason
 
 
+class CapacityPart(Part, frozen=True, kw_only=True):
+    """Capacity of a supervisor in the model. `cores_from` and `memory_from`: declared, measured or default.
+
+    `memory_mb` 0 (from: unlimited) limits nothing.
+    """
+
+    supervisor: str
+    host: str
+    cores: float
+    cores_from: str
+    memory_mb: float = 0.0
+    memory_from: str = ""
+
+
 class ControllerState(Message, frozen=True, kw_only=True):
     """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
 
@@ -380,6 +394,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     restarts: list[Restart] = []
     task_refresh_s: float | None = None
     approval_max_age_s: float | None = None
+    capacities: list[CapacityPart] = []
 
 
 M = TypeVar("M", bound=Message)

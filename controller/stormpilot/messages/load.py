@@ -15,6 +15,8 @@ class TaskLoad(Part, frozen=True, kw_only=True):
     `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
     last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
 
+    `host_cores` and `host_memory_mb` are what the host has, or the cgroup in which the task runs.
+
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
     executor; `sent`: [destination task, stream, tuples] to spouts, which cannot count what they receive; `timed`
@@ -25,6 +27,8 @@ class TaskLoad(Part, frozen=True, kw_only=True):
     component: str
     host: str
     mhz: float | None = None
+    host_cores: float | None = None
+    host_memory_mb: float | None = None
     pid: int
     start_ms: int
     seq: int

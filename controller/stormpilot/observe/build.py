@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import (
+    CapacityPart,
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
@@ -35,6 +36,7 @@ from stormpilot.model.values import (
     Topology,
 )
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
+from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.standby import by_table
@@ -46,8 +48,6 @@ DEFAULT_RACK = "/default-rack"
 """Storm's rack of every host without a topography plug-in; then `rack` of `supervisor.scheduler.meta` counts."""
 MHZ_META = "cpu.mhz"
 """Key of `supervisor.scheduler.meta` that tells MHz of one core."""
-STORM_DEFAULT_CPU_POINTS = 400.0
-"""`supervisor.cpu.capacity` of a Storm that was not told."""
 FIRST_REPORT_S = 60.0
 """How long after its placement a task may take for its first report: worker start, Python start, one period."""
 
@@ -61,13 +61,15 @@ Rates = Mapping[int, TaskRates]
 class ModelWithReadiness:
     """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason.
 
-    `failed`: topologies (ids) of which nothing but the snapshot could be used, and why.
+    `failed`: topologies (ids) of which nothing but the snapshot could be used, and why. `capacities`: those of the
+    supervisors, and where they come from.
     """
 
     model: Model
     readiness: Mapping[str, Readiness]
     ignored: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    capacities: Sequence[CapacityPart] = ()
 
 
 def build(
@@ -79,6 +81,7 @@ def build(
     now_ms: int,
     tables: Mapping[str, Routes] | None = None,
     over_limit: Mapping[str, str] | None = None,
+    hosts: Mapping[str, HostCapacity] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -92,8 +95,11 @@ def build(
         Routing tables by topology id: who stands by.
     over_limit
         By topology id, which bound its load reports break.
+    hosts
+        What was measured of hosts.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
+    capacity = capacities(cluster, hosts or {}, load.capacity)
     mhz = _node_mhz(live, topologies, rates)
     ids = {s.id for s in live}
     median_mhz = statistics.median(mhz.values()) if mhz else DEFAULT_MHZ
@@ -120,11 +126,14 @@ def build(
         readiness[topology_id] = ready
     return ModelWithReadiness(
         model=Model(
-            supervisors=[_supervisor(s, mhz[s.id], cpu_limit_ratio) for s in live], topologies=built, traffic=traffic
+            supervisors=[_supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio) for s in live],
+            topologies=built,
+            traffic=traffic,
         ),
         readiness=readiness,
         ignored=ignored,
         failed=failed,
+        capacities=list(capacity.values()),
     )
 
 
@@ -132,18 +141,17 @@ def _usable(r: TaskRates, load: LoadSection) -> bool:
     return r.covered_s > 0 and r.age_s <= load.max_report_age_s
 
 
-def _supervisor(s: SupervisorPart, mhz: float, cpu_limit_ratio: float) -> Supervisor:
-    cores = (s.cpu_pcore_percent or STORM_DEFAULT_CPU_POINTS) / 100
+def _supervisor(s: SupervisorPart, has: CapacityPart, mhz: float, cpu_limit_ratio: float) -> Supervisor:
     return Supervisor(
         id=s.id,
         host=s.host,
         rack=s.meta.get("rack", s.rack) if s.rack == DEFAULT_RACK else s.rack,
         site=s.meta.get("site"),
         slots=sorted(set(s.ports)),
-        cores=cores,
+        cores=has.cores,
         mhz=mhz,
-        memory_mb=s.memory_mb,
-        cpu_limit_mhz=cpu_limit_ratio * cores * mhz,
+        memory_mb=has.memory_mb,
+        cpu_limit_mhz=cpu_limit_ratio * has.cores * mhz,
     )
 
 

@@ -255,6 +255,8 @@ def _implausible(load: TaskLoad, now_ms: int) -> str | None:
         return "starts_after_report"
     if load.mhz is not None and not 0 < load.mhz < 1e6:
         return "mhz"
+    if not all(n is None or 0 < n < 1e9 for n in (load.host_cores, load.host_memory_mb)):
+        return "capacity"
     return None
 
 

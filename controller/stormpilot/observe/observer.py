@@ -15,13 +15,12 @@ from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, Rates, build
+from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
+from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of
-
-RESOURCE_AWARE = ".ResourceAwareScheduler"
-"""Storm's scheduler that takes declared CPU and memory at their word."""
 
 PROFILES_KEPT_MS = 600_000
 
@@ -84,6 +83,7 @@ class Observer:
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
+        self._hosts: dict[str, HostCapacity] = {}
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
     def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
@@ -165,8 +165,19 @@ class Observer:
         # tasks that a rollout routes around come back: until it is over they do not count as standing by
         moving = {t for t, v in seen.rollouts.items() if v.message is not None and v.message.running}
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
+        if seen.controller is not None:
+            self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
+        self._hosts |= measured(load for t in seen.topologies for load in self._history.newest(t).values())
         belief = build(
-            cluster, seen.topologies, rates, self._load, self._cpu_limit_ratio, now_ms, tables, self._reader.over_limit
+            cluster,
+            seen.topologies,
+            rates,
+            self._load,
+            self._cpu_limit_ratio,
+            now_ms,
+            tables,
+            self._reader.over_limit,
+            self._hosts,
         )
         self._ignored.update(belief.ignored)
         return belief
@@ -192,6 +203,6 @@ class Observer:
 def _as_operators_want(belief: ModelWithReadiness, settings: Settings, fallback: str) -> ModelWithReadiness:
     """With drains, pins and exclusions in the model; guessed CPU binds only where Storm's own scheduler keeps to it."""
     model, _ = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
-    if not fallback.endswith(RESOURCE_AWARE):
+    if not resource_aware(fallback):
         model = with_guesses_that_fit(model, {t for t, r in belief.readiness.items() if not r.ready})
     return replace(belief, model=model)

@@ -12,6 +12,7 @@ from stormpilot.messages.core import ControllerState, StatusMessage, TopologyVie
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key
+from stormpilot.observe.capacity import in_words
 from stormpilot.observe.reader import StoreSnapshot, Versioned
 from stormpilot.zookeeper.paths import Paths
 
@@ -32,6 +33,7 @@ def gather(
     hosts: str, paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> dict[str, Any]:
     """Everything that is shown, as it goes into the JSON; `hosts` are those of ZooKeeper, as they were asked."""
+    known = [] if seen.controller is None else seen.controller.capacities
     return {
         "zookeeper": hosts,
         "root": paths.root,
@@ -39,6 +41,8 @@ def gather(
         "scheduler": _scheduler(seen, now_ms),
         "paused": sorted(seen.paused),
         "settings": _settings(seen, now_ms),
+        "capacity": in_words(known),
+        "capacities": msgspec.to_builtins(known),
         "topologies": _topologies(paths, seen, reports, problems, now_ms),
         "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
     }

@@ -16,7 +16,7 @@ from streamparse import BatchingBolt, Bolt, ReliableSpout, Spout
 
 from multilang import handshake, heartbeat, loads, log_lines, run, tick, tuple_message, without_ours
 from stormpilot.instrument import LoadReporting, SpoutLoadReporting
-from stormpilot.instrument.reporting import cpu_mhz
+from stormpilot.instrument.reporting import cpu_mhz, host_cores, host_memory_mb
 from stormpilot.messages.load import TaskLoad
 
 
@@ -142,6 +142,39 @@ def test_mhz_is_that_of_the_fastest_core(tmp_path: Path) -> None:
     cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
     assert cpu_mhz(cpuinfo) is None
     assert cpu_mhz(tmp_path / "absent") is None
+
+
+def test_cores_are_those_of_the_quota_where_it_is_less(tmp_path: Path) -> None:
+    own = len(os.sched_getaffinity(0))
+    assert host_cores(tmp_path) == own
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert host_cores(tmp_path) == own
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert host_cores(tmp_path) == 0.5
+    (tmp_path / "cpu.max").write_text("99900000 100000\n")
+    assert host_cores(tmp_path) == own
+    v1 = tmp_path / "v1"
+    (v1 / "cpu").mkdir(parents=True)
+    for name, value in (("quota", 25_000), ("period", 100_000)):
+        (v1 / "cpu" / f"cpu.cfs_{name}_us").write_text(f"{value}\n")
+    assert host_cores(v1) == 0.25
+    (v1 / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert host_cores(v1) == own
+
+
+def test_memory_is_the_limit_of_the_cgroup_where_it_is_less(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    assert host_memory_mb(tmp_path, meminfo) is None
+    meminfo.write_text("MemTotal:       33554432 kB\nMemFree: 1 kB\n")
+    assert host_memory_mb(tmp_path, meminfo) == 32_768.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_memory_mb(tmp_path, meminfo) == 32_768.0
+    (tmp_path / "memory.max").write_text(f"{2**31}\n")
+    assert host_memory_mb(tmp_path, meminfo) == 2048.0
+    v1 = tmp_path / "v1"
+    (v1 / "memory").mkdir(parents=True)
+    (v1 / "memory" / "memory.limit_in_bytes").write_text(f"{2**30}\n")
+    assert host_memory_mb(v1, meminfo) == 1024.0
 
 
 # --- every kind of bolt ---------------------------------------------------------------------------------------------

@@ -101,6 +101,8 @@ final class ReportEncoder {
       json.name("component").value(counters.component());
       json.name("host").value(worker.host());
       json.name("mhz").value(worker.mhz());
+      json.name("hostCores").value(worker.hostCores());
+      json.name("hostMemoryMb").value(worker.hostMemoryMb());
       json.name("pid").value(worker.pid());
       json.name("startMs").value(worker.startMs());
       json.name("seq").value(seq);

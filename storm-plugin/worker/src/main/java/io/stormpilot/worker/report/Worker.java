@@ -1,6 +1,7 @@
 package io.stormpilot.worker.report;
 
 import io.stormpilot.worker.measure.Proc;
+import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.Map;
@@ -12,8 +13,18 @@ import org.apache.storm.task.WorkerTopologyContext;
  *
  * @param host {@code storm.local.hostname} of its supervisor, else the machine's name
  * @param mhz of the fastest core, null where the machine does not tell
+ * @param hostCores cores of the machine, or of its container
+ * @param hostMemoryMb memory of the machine, or of its container; null where the JVM does not tell
  */
-record Worker(String topologyId, String host, int port, long pid, long startMs, Double mhz) {
+record Worker(
+    String topologyId,
+    String host,
+    int port,
+    long pid,
+    long startMs,
+    Double mhz,
+    int hostCores,
+    Double hostMemoryMb) {
 
   static Worker of(Map<String, Object> conf, WorkerTopologyContext context) {
     return new Worker(
@@ -22,7 +33,16 @@ record Worker(String topologyId, String host, int port, long pid, long startMs, 
         context.getThisWorkerPort(),
         ProcessHandle.current().pid(),
         System.currentTimeMillis(),
-        new Proc().mhz());
+        new Proc().mhz(),
+        Runtime.getRuntime().availableProcessors(),
+        memoryMb());
+  }
+
+  private static Double memoryMb() {
+    return ManagementFactory.getOperatingSystemMXBean()
+            instanceof com.sun.management.OperatingSystemMXBean system
+        ? Math.round(system.getTotalMemorySize() / 104857.6) / 10.0
+        : null;
   }
 
   /** Its name below {@code load/<topology-id>}. */

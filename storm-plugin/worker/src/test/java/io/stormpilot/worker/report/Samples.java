@@ -10,7 +10,7 @@ import org.apache.storm.tuple.Tuple;
 final class Samples {
 
   static final Worker WORKER =
-      new Worker("t-1-1700000000", "node-1", 6700, 4711, 1_763_690_020_000L, 2900.0);
+      new Worker("t-1-1700000000", "node-1", 6700, 4711, 1_763_690_020_000L, 2900.0, 8, 16_384.0);
 
   private Samples() {}
 

@@ -1,0 +1,91 @@
+"""A number that nobody said is not believed: what hosts have is measured, and remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles import snapshots
+from stormpilot.messages.core import CapacityPart, ClusterSnapshot
+from stormpilot.messages.load import TaskLoad
+from stormpilot.observe.capacity import HostCapacity, capacities, in_words, measured, remembered
+
+RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+MEASURED = {"host-a": HostCapacity(32.0, 65536.0)}
+
+
+def cluster(fallback: str = "DefaultScheduler", **declared: Any) -> ClusterSnapshot:
+    nodes = snapshots.cluster("a", "b")
+    supervisors = [msgspec.structs.replace(s, **declared) for s in nodes.supervisors]
+    return msgspec.structs.replace(
+        nodes, supervisors=supervisors, shim=msgspec.structs.replace(nodes.shim, fallback=fallback)
+    )
+
+
+def load(host: str, cores: float | None, memory_mb: float | None = None) -> TaskLoad:
+    return TaskLoad(
+        task=1,
+        component="x",
+        host=host,
+        host_cores=cores,
+        host_memory_mb=memory_mb,
+        pid=1,
+        start_ms=0,
+        seq=1,
+        at_ms=1,
+        cpu_s=0.0,
+    )
+
+
+def told(nodes: ClusterSnapshot, policy: Any = "auto") -> tuple[float, str, float, str]:
+    c = capacities(nodes, MEASURED, policy)["a"]
+    return c.cores, c.cores_from, c.memory_mb, c.memory_from
+
+
+STORMS = {"cpu_pcore_percent": 400.0, "memory_mb": 4096.0}
+OWN = {"cpu_pcore_percent": 800.0, "memory_mb": 2048.0}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "policy", "expected"),
+    [
+        (cluster(**STORMS), "auto", (32.0, "measured", 65536.0, "measured")),
+        (cluster(**OWN), "auto", (8.0, "declared", 2048.0, "declared")),
+        (cluster(**OWN), "measured", (32.0, "measured", 65536.0, "measured")),
+        (cluster(**STORMS), "declared", (4.0, "default", 4096.0, "default")),
+        (cluster(RAS, **STORMS), "auto", (4.0, "default", 4096.0, "default")),
+        (cluster(RAS, **STORMS), "measured", (32.0, "measured", 65536.0, "measured")),
+    ],
+)
+def test_declared_wins_over_measured_and_measured_over_storms_defaults(
+    nodes: ClusterSnapshot, policy: str, expected: tuple[float, str, float, str]
+) -> None:
+    assert told(nodes, policy) == expected
+
+
+def test_what_nobody_declared_and_nobody_measured_limits_no_memory() -> None:
+    b = capacities(cluster(**STORMS), MEASURED, "auto")["b"]
+    assert (b.cores, b.cores_from, b.memory_mb, b.memory_from) == (4.0, "default", 0.0, "unlimited")
+
+
+def test_supervisors_of_one_host_share_what_it_has() -> None:
+    nodes = cluster(host="host-a", **STORMS)
+    assert [c.cores for c in capacities(nodes, MEASURED, "auto").values()] == [16.0, 16.0]
+    assert remembered(capacities(nodes, MEASURED, "auto").values(), nodes.supervisors) == MEASURED
+
+
+def test_tasks_tell_what_their_host_has() -> None:
+    """The median: one that lies, or stands in a cgroup of its own, does not decide."""
+    loads = [load("n1", 8.0, 1000.0), load("n1", 8.0), load("n1", 1e6), load("n2", None)]
+    assert measured(loads) == {"n1": HostCapacity(8.0, 1000.0)}
+
+
+def test_sources_in_words() -> None:
+    def part(host: str, cores: float, source: str) -> CapacityPart:
+        return CapacityPart(supervisor=host, host=host, cores=cores, cores_from=source)
+
+    found = [part("n1", 8.0, "declared"), part("n2", 32.0, "measured"), part("n3", 4.0, "default")]
+    assert in_words(found) == "1 as declared, 1 measured (n2: 32 cores), 1 by Storm's default of 4 cores"
+    assert in_words([]) == ""
