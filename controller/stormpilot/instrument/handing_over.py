@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stormpilot.instrument.worker_store import MAX_BACKOFF_S, MIN_BACKOFF_S, WorkerStore
+from stormpilot.messages import limits
 
 SCHEMA = 1
 CHUNK_BYTES = 800 * 1024
 """What is put into one znode before it is packed; several partitions share one."""
 MAX_BYTES = 900 * 1024
+MOST_STATE_BYTES = 64 * 1024 * 1024
+"""What is unpacked of one znode; packed state is rarely a tenth of its size."""
 LOOK_S = 10.0
 """A look without being woken: watches may be lost."""
 
@@ -176,12 +179,12 @@ class HandingOver:
         if data is None:
             return [], []
         try:
-            table = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+            table = json.loads(limits.text_within(data, limits.ROUTES))
             if table["schema"] > SCHEMA:
                 raise ValueError(f"schema {table['schema']} is newer than {SCHEMA}")
             route: dict[str, Any] = next((c for c in table["components"] if c["component"] == self._component), {})
             return list(route.get("handovers", [])), list(route.get("partitions", []))
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as e:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as e:
             log.warning("stormpilot: the routing table cannot be read: %s", e)
             return [], []
 
@@ -271,6 +274,6 @@ def packed(states: Mapping[int, Any]) -> list[bytes]:
 
 
 def unpacked(data: bytes) -> Sequence[tuple[int, Any]]:
-    """(partition, state) of an item."""
-    value = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    """(partition, state) of an item; `ValueError` for one that is larger than any that was saved."""
+    value = json.loads(limits.unpacked(data, MOST_STATE_BYTES) if data[:2] == limits.GZIP_MAGIC else data)
     return [(int(partition), state) for partition, state in value.get("states", [])]

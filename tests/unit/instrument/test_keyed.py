@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -347,3 +348,32 @@ def test_states_are_cut_into_items_that_fit() -> None:
     assert len(chunks) == 4
     assert {p: s for chunk in chunks for p, s in unpacked(chunk)} == states
     assert packed({}) == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        gzip.compress(b'{"schema":1,"components":[' + b"0," * 30_000_000 + b"0]}", 1),
+        b"\x1f\x8b\x08\x00 broken",
+        b"[" * 200_000,
+        b'{"schema":1,"components":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
+        b"\xff\xfe",
+    ],
+)
+def test_a_table_that_nobody_honest_wrote_is_as_if_it_were_not_there(
+    table: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hostile(Store):
+        def table(self, changed: Callable[[Any], None]) -> bytes | None:
+            return table
+
+    handing = HandingOver(Hostile(), "t-1", "count", A)
+    handing.look()
+    assert not handing.work
+    assert "the routing table cannot be read" in caplog.text
+
+
+def test_a_state_that_unpacks_to_more_than_was_ever_saved_is_refused() -> None:
+    bomb = gzip.compress(b'{"states":[[1,"' + b"x" * 70_000_000 + b'"]]}', 1)
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        unpacked(bomb)
