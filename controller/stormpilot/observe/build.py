@@ -24,6 +24,7 @@ from stormpilot.messages.core import (
     TopologySnapshot,
 )
 from stormpilot.messages.routes import Routes
+from stormpilot.model.bounds import MOST_INT
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import (
     Assigned,
@@ -272,7 +273,7 @@ def _declared_memory_mb(snapshot: TopologySnapshot, component: ComponentPart, fa
 def owner_priority(conf: Mapping[str, object], default: int) -> int:
     """The priority that the owner asks for in the topology's configuration, else Storm's own; 0 is most important."""
     value = conf.get(PRIORITY_KEY)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_INT else default
 
 
 def _components(snapshot: TopologySnapshot) -> list[Component]:

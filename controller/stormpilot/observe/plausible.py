@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot, decode
+from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT
 from stormpilot.zookeeper.client import Node
 
 M = TypeVar("M", bound=Message)
@@ -19,8 +20,7 @@ MAX_SUPERVISORS = 20_000
 MAX_SLOTS = 10_000
 """Of one supervisor."""
 MAX_PORT = 65_535
-MAX_AMOUNT = 1e12
-"""MB of memory, points of CPU: more than any machine has."""
+MAX_CPU_POINTS = 100 * MOST_CORES
 
 
 def read_message(node: Node, kind: type[M], path: str) -> M:
@@ -46,8 +46,8 @@ def _wrong(message: Message, name: str) -> Iterator[str]:
 
 def _topology(t: TopologySnapshot) -> Iterator[str]:
     for i, e in enumerate(t.executors):
-        if not 0 <= e.start <= e.end:
-            yield f"executors[{i}]: tasks {e.start} to {e.end}, expected 0 <= start <= end"
+        if not 0 <= e.start <= e.end <= MOST_INT:
+            yield f"executors[{i}]: tasks {e.start} to {e.end}, expected 0 <= start <= end <= {MOST_INT}"
         elif e.port is not None and not 0 < e.port <= MAX_PORT:
             yield f"executors[{i}].port: is {e.port}, expected 1 to {MAX_PORT}"
     tasks = sum(e.end - e.start + 1 for e in t.executors)
@@ -58,9 +58,13 @@ def _topology(t: TopologySnapshot) -> Iterator[str]:
         if e.start <= last:
             yield f"executors: task {e.start} is of two executors"
         last = max(last, e.end)
+    for name, number in (("workers", t.workers), ("priority", t.priority)):
+        if abs(number) > MOST_INT:
+            yield f"{name}: is {number}, expected at most {MOST_INT}"
+    if len({c.id for c in t.components}) < len(t.components):
+        yield "components: one is there twice"
     for i, c in enumerate(t.components):
-        if not _amount(c.cpu_pcore_percent) or not _amount(c.memory_mb):
-            yield f"components[{i}]: CPU {c.cpu_pcore_percent:g}, memory {c.memory_mb:g}: expected 0 to {MAX_AMOUNT:g}"
+        yield from _amounts(f"components[{i}]", c.cpu_pcore_percent, c.memory_mb)
 
 
 def _cluster(cluster: ClusterSnapshot) -> Iterator[str]:
@@ -71,9 +75,11 @@ def _cluster(cluster: ClusterSnapshot) -> Iterator[str]:
     for i, s in enumerate(cluster.supervisors):
         if len(s.ports) > MAX_SLOTS or not all(0 < port <= MAX_PORT for port in s.ports):
             yield f"supervisors[{i}].ports: expected at most {MAX_SLOTS} of 1 to {MAX_PORT}"
-        if not _amount(s.cpu_pcore_percent) or not _amount(s.memory_mb):
-            yield f"supervisors[{i}]: CPU {s.cpu_pcore_percent:g}, memory {s.memory_mb:g}: expected 0 to {MAX_AMOUNT:g}"
+        yield from _amounts(f"supervisors[{i}]", s.cpu_pcore_percent, s.memory_mb)
 
 
-def _amount(number: float) -> bool:
-    return 0 <= number <= MAX_AMOUNT
+def _amounts(place: str, cpu_points: float, memory_mb: float) -> Iterator[str]:
+    if not 0 <= cpu_points <= MAX_CPU_POINTS:
+        yield f"{place}: CPU {cpu_points:g}, expected 0 to {MAX_CPU_POINTS:g} points"
+    if not 0 <= memory_mb <= MOST:
+        yield f"{place}: memory {memory_mb:g}, expected 0 to {MOST:g} MB"

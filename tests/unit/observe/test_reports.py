@@ -223,16 +223,23 @@ def test_of_many_bad_reports_a_few_are_named_and_the_rest_is_counted() -> None:
     assert problems[f"{store.paths.load(VICTIM)}/..."].endswith(f"{40 - NAMED} more load reports that cannot be used")
 
 
-def test_a_snapshot_of_another_topology_or_of_a_trillion_tasks_is_not_believed() -> None:
+def test_a_snapshot_of_another_topology_or_with_numbers_beyond_any_cluster_is_not_believed() -> None:
     store = Store()
     good = store.place(PLACE)
     path = store.paths.topology(VICTIM)
-    endless = [msgspec.structs.replace(e, end=10**12) if e.start == 6 else e for e in good.executors]
+    endless = [msgspec.structs.replace(e, end=10**9) if e.start == 6 else e for e in good.executors]
     twice = [*good.executors, msgspec.structs.replace(good.executors[0], end=2)]
+    beyond = msgspec.structs.replace(good.executors[0], start=2**31, end=2**31)
+    thirsty = msgspec.structs.replace(good.components[0], cpu_pcore_percent=1e12)
     for bad, why in (
         (msgspec.structs.replace(good, id=OTHER), "it names the topology"),
         (msgspec.structs.replace(good, executors=endless), "at most 500000 are read"),
         (msgspec.structs.replace(good, executors=twice), "of two executors"),
+        (msgspec.structs.replace(good, executors=[beyond]), "executors[0]: tasks 2147483648 to 2147483648"),
+        (msgspec.structs.replace(good, components=good.components * 2), "components: one is there twice"),
+        (msgspec.structs.replace(good, components=[thirsty]), "components[0]: CPU 1e+12"),
+        (msgspec.structs.replace(good, priority=2**63 - 1), "priority: is 9223372036854775807"),
+        (msgspec.structs.replace(good, workers=2**40), "workers: is 1099511627776"),
     ):
         store.zookeeper.put(path, encode(bad))
         seen = store.reader.read()
