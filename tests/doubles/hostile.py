@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gzip
 import json
 import random
+import zlib
 from typing import Any
 
 NUMBERS = (
@@ -29,6 +31,7 @@ TEXTS = (
 MOST_DEPTH = 200_000
 
 
+@functools.cache
 def bombs() -> dict[str, bytes]:
     """Bytes that are no message at all, by what they are."""
     return {
@@ -107,12 +110,12 @@ def mangled(data: bytes, chance: random.Random) -> bytes:
 def hostile(data: bytes, chance: random.Random) -> bytes:
     """Something to lie where `data` lies: nearly the same message, the same bytes broken, or no message at all."""
     how = chance.random()
-    if how < 0.7:
+    if how < 0.75:
         try:
             value = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-        except ValueError:
+        except (ValueError, OSError, EOFError, zlib.error, RecursionError):
             return mangled(data, chance)
         return json.dumps(mutated(value, chance, chance.randint(1, 3))).encode()
-    if how < 0.9:
+    if how < 0.98:
         return mangled(data, chance)
     return chance.choice(list(bombs().values()))

@@ -22,6 +22,7 @@ import stormpilot
 from stormpilot.api import health, problems, reads, verbs, whatif
 from stormpilot.api.guard import Doorkeeper
 from stormpilot.api.metrics import CONTENT_TYPE, Metrics
+from stormpilot.api.requests import HostileRequest
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import TokenFile
 from stormpilot.errors import StormpilotError
@@ -89,6 +90,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
         state=State({"doorkeeper": Doorkeeper(section, tokens)}),
         exception_handlers={Exception: problems.answer},
         before_send=[before_send],
+        request_class=HostileRequest,
         request_max_body_size=BODY_BYTES,
         openapi_config=OpenAPIConfig(
             title="stormpilot",
