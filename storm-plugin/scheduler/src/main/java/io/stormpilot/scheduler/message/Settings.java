@@ -3,15 +3,29 @@ package io.stormpilot.scheduler.message;
 import io.stormpilot.scheduler.message.Payload.MessageException;
 
 /**
- * Settings of operators: {@code settings/mode/<topology-name>}. ({@code settings/pause/...} needs
- * no content.)
+ * Settings of operators: {@code settings/mode/<key>}. ({@code settings/pause/<key>} needs no
+ * content.)
  */
 public final class Settings {
+
+  /** The key of the setting for all topologies. */
+  public static final String ALL = "_all";
 
   private Settings() {}
 
   /** Whether the mode in a node is {@code off}. */
   public static boolean isOff(byte[] data) throws MessageException {
     return new Fields(Payload.decode(data, Limits.SETTING)).text("mode").equals("off");
+  }
+
+  /**
+   * The key of a topology name: the name itself, but {@code %5Fall} for a topology named {@link
+   * #ALL}, and {@code %25...} for a name that begins with {@code %}.
+   */
+  public static String key(String topologyName) {
+    if (topologyName.equals(ALL) || topologyName.startsWith("%")) {
+      return String.format("%%%02X%s", (int) topologyName.charAt(0), topologyName.substring(1));
+    }
+    return topologyName;
   }
 }

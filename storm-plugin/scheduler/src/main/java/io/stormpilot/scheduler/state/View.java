@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.state;
 
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Problem;
+import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.message.Status;
 import java.util.List;
 import java.util.Map;
@@ -12,8 +13,9 @@ import java.util.Set;
  *
  * @param loaded everything has been read at least once
  * @param plans by topology id, what stands in {@code plans/}
- * @param paused names of paused topologies; {@code _all} stands for every one
- * @param off names of topologies whose mode is {@code off}
+ * @param paused {@linkplain Settings#key keys} of paused topologies; {@link Settings#ALL} stands
+ *     for every one
+ * @param off keys of topologies whose mode is {@code off}
  * @param controllerUp a controller is running (the election has candidates)
  * @param epoch the newest epoch seen, in {@code epoch} or in a plan whose checksum is right
  * @param statuses by topology id, what this or an earlier leading Nimbus wrote
@@ -32,7 +34,6 @@ public record View(
     Map<String, Placement> placements,
     List<Problem> problems) {
 
-  public static final String ALL = "_all";
   public static final int MAX_PROBLEMS = 20;
 
   /** Nothing is known. */
@@ -50,10 +51,10 @@ public record View(
 
   /** New plans of this topology are not applied, by order of an operator. */
   public boolean paused(String topologyName) {
-    return paused.contains(ALL) || paused.contains(topologyName);
+    return paused.contains(Settings.ALL) || paused.contains(Settings.key(topologyName));
   }
 
   public boolean off(String topologyName) {
-    return off.contains(topologyName);
+    return off.contains(Settings.key(topologyName));
   }
 }
