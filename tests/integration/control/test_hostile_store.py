@@ -1,0 +1,47 @@
+"""A controller that is elected over hostile znodes: it leads, names them, and plans for the sound topologies."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles.hostile import bombs
+from doubles.shim import until
+from doubles.snapshots import cluster, topology
+from stormpilot.local.zookeeper import LocalZooKeeper
+from stormpilot.messages.core import ControllerState
+from stormpilot.zookeeper.paths import Paths
+
+from .conftest import ID, SPREAD, Play, Settings, Start, message
+
+pytestmark = pytest.mark.zookeeper
+OTHER = "other-1-1763690000"
+FITS_BYTES = 1_000_000
+
+
+def test_an_election_over_bombs_of_every_kind_ends_neither_the_controller_nor_its_cycles(
+    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
+) -> None:
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    shim.submit(topology(SPREAD))
+    laid = []
+    for n, data in enumerate(d for _, d in sorted(bombs().items()) if len(d) < FITS_BYTES):
+        for path in (
+            *(paths.load(OTHER, f"r{n}"), paths.load(ID, f"r{n}"), paths.mode(f"x{n}"), paths.pin(f"x{n}")),
+            *(paths.topology(f"x{n}-1-1"), paths.plan(f"x{n}-1-1"), paths.status(f"x{n}-1-1"), paths.request(f"x{n}")),
+        ):
+            shim.client.create(path, data, makepath=True)
+            laid.append(path)
+    shim.client.ensure_path(paths.base)
+    shim.client.create(paths.controller, bombs()["deep list"], makepath=True)
+    first = start(settings(shared_zookeeper.hosts))
+    until(lambda: shim.applied, "the sound topology to be planned")
+    assert len(first.said("leading")) == 1, "no cycle and no read ended the leadership"
+    assert not first.said("cycle failed; retrying next period")
+    assert {str(x["path"]) for x in first.said("cannot be read, left out")} & set(laid)
+    first.stop()
+
+    second = start(settings(shared_zookeeper.hosts))
+    until(lambda: len(second.said("leading")) == 2, "the next one to lead")
+    until(lambda: message(shim, paths.controller, ControllerState).epoch == 2, "its first cycle")
+    assert second.running
+    assert not second.said("cannot lead; rejoining election")
