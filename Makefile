@@ -9,7 +9,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test: check test-unit test-java test-integration test-containers ## everything: 
 
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
 	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
+
+fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, SECONDS=120 at most); what breaks something is kept in tests/data/fuzz
+	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),120) --seed $(or $(SEED),0)
+	$(MVN) test -pl scheduler -Dtest=DecoderFuzzTest -Dfuzz.tries=$(or $(COUNT),10000)
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test

@@ -10,9 +10,13 @@ import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.zookeeper.SnapshotWriter;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.util.List;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
 import java.util.Random;
+import java.util.stream.Stream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.ShrinkingMode;
@@ -20,10 +24,12 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Every decoder of what lies in ZooKeeper: whatever it reads, it answers with a value or a {@code
- * MessageException}, and soon. {@code -Dfuzz.tries=10000} reads more; a failure names the seed of
- * its input.
+ * MessageException}, and soon. {@code -Dfuzz.tries=10000} reads more; an input that breaks one is
+ * kept in {@code tests/data/fuzz/java} and read again in every run.
  */
 class DecoderFuzzTest {
+
+  private static final Path CASES = Path.of("..", "..", "tests", "data", "fuzz", "java");
 
   /** CPU, not time: other work on the machine does not count. */
   private static final long MAX_CPU_NANOS = 5_000_000_000L;
@@ -53,47 +59,65 @@ class DecoderFuzzTest {
     return PlacementParser.parse(data, 1_000);
   }
 
+  private static final Map<String, Decoder> DECODERS =
+      Map.of(
+          "plan", DecoderFuzzTest::plan,
+          "status", Status::read,
+          "mode", Settings::isOff,
+          "topology", DecoderFuzzTest::placement,
+          "cluster", SnapshotWriter::versionOf);
+
   @Property(shrinking = ShrinkingMode.OFF)
-  void plansAreReadOrRejected(@ForAll long seed) {
-    check(DecoderFuzzTest::plan, like("plan.json", seed));
+  void plansAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("plan", seed);
   }
 
   @Property(shrinking = ShrinkingMode.OFF)
-  void statusesAreReadOrRejected(@ForAll long seed) {
-    check(Status::read, like("status.json", seed));
+  void statusesAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("status", seed);
   }
 
   @Property(shrinking = ShrinkingMode.OFF)
-  void settingsAreReadOrRejected(@ForAll long seed) {
-    check(Settings::isOff, like("mode.json", seed));
+  void settingsAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("mode", seed);
   }
 
   @Property(shrinking = ShrinkingMode.OFF)
-  void placementsAreReadOrRejected(@ForAll long seed) {
-    check(DecoderFuzzTest::placement, like("topology.json", seed));
+  void placementsAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("topology", seed);
   }
 
   @Property(shrinking = ShrinkingMode.OFF)
-  void snapshotsAreReadOrRejected(@ForAll long seed) {
-    check(SnapshotWriter::versionOf, like("cluster.json", seed));
+  void snapshotsAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("cluster", seed);
+  }
+
+  @Test
+  void whatBrokeADecoderOnceDoesNotAnyMore() throws IOException {
+    try (Stream<Path> cases = Files.list(CASES)) {
+      for (Path file : cases.sorted().toList()) {
+        String name = file.getFileName().toString();
+        check(DECODERS.get(name.substring(0, name.indexOf('-'))), Files.readAllBytes(file));
+      }
+    }
   }
 
   @Test
   void bombsAreRejectedByEveryDecoder() {
-    List<Decoder> decoders =
-        List.of(
-            DecoderFuzzTest::plan,
-            Status::read,
-            Settings::isOff,
-            DecoderFuzzTest::placement,
-            SnapshotWriter::versionOf);
     for (byte[] bomb : Hostile.bombs()) {
       assertTrue(bomb.length < 900 * 1024, "fits into a znode: " + bomb.length);
-      decoders.forEach(decoder -> check(decoder, bomb));
+      DECODERS.values().forEach(decoder -> check(decoder, bomb));
     }
   }
 
-  private static byte[] like(String example, long seed) {
-    return Hostile.next(new Random(seed), Contract.bytes(example));
+  /** What breaks the decoder is kept as a case. */
+  private static void fuzz(String kind, long seed) throws IOException {
+    byte[] data = Hostile.next(new Random(seed), Contract.bytes(kind + ".json"));
+    try {
+      check(DECODERS.get(kind), data);
+    } catch (RuntimeException | Error broken) {
+      Files.write(CASES.resolve(kind + "-" + Long.toUnsignedString(seed)), data);
+      throw broken;
+    }
   }
 }
