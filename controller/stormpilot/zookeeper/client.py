@@ -151,6 +151,7 @@ class ZooKeeper:
         self.call_timeout_s = call_timeout_s
         self._on_change = on_change
         self._up = threading.Event()
+        self._restarting = threading.Lock()
         self._sessions_lost = 0
         try:
             self.client = KazooClient(
@@ -191,7 +192,15 @@ class ZooKeeper:
 
     def wait_connected(self, timeout_s: float) -> bool:
         """Wait for the connection."""
+        self._restart_if_ended()
         return self._up.wait(timeout_s)
+
+    def _restart_if_ended(self) -> None:
+        """Connect anew where kazoo's thread ended by an error of its own, as it does by an answer out of order."""
+        with self._restarting:
+            thread = self.client._connection._connection_routine
+            if thread is not None and not thread.is_alive() and not self.client._stopped.is_set():
+                self.client.start_async()
 
     def stop(self) -> None:
         """End the session at once: what is ephemeral goes with it."""
@@ -326,6 +335,8 @@ class ZooKeeper:
             OperationTimeoutError,
         ) as e:
             raise UnreachableError(f"ZooKeeper at {self.hosts} is away ({type(e).__name__})") from e
+        except RuntimeError as e:  # kazoo's, of an answer to another question
+            raise UnreachableError(f"ZooKeeper at {self.hosts} answers what cannot be understood ({e})") from e
         except self.client.handler.timeout_exception as e:
             raise UnreachableError(f"ZooKeeper at {self.hosts} does not answer within {self.call_timeout_s:g} s") from e
         except AuthFailedError as e:
