@@ -82,13 +82,14 @@ def test_a_leader_frozen_beyond_its_session_acts_no_more_and_stands_for_election
 
 
 @pytest.mark.skipif(not MAY_UNSHARE, reason="needs a mount namespace of its own (unshare -rm is not allowed here)")
-def test_a_full_disk_under_the_traffic_log_costs_rows_and_nothing_else(scene: Scene) -> None:
+@pytest.mark.parametrize("mounted", ["size=16k", "ro"], ids=["full", "read-only"])
+def test_a_full_or_read_only_folder_of_the_traffic_log_costs_rows_and_nothing_else(scene: Scene, mounted: str) -> None:
     scene.stop_controller()
     traffic = scene.folder / "traffic"
     traffic.mkdir(exist_ok=True)
     mark = scene.log.stat().st_size
     with invariants(scene):
-        script = f"mount -t tmpfs -o size=16k none {traffic} && exec {STORMPILOT} run {scene.config}"
+        script = f"mount -t tmpfs -o {mounted} none {traffic} && exec {STORMPILOT} run {scene.config}"
         scene.start_controller(["unshare", "-rm", "sh", "-c", script])
         until(lambda: (s := scene.state()) is not None and s.counters.get("log_rows_lost", 0) > 0, "lost rows")
         scene.cycles(3)
