@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +19,7 @@ from stormpilot.errors import UsageError
 if TYPE_CHECKING:
     from stormpilot.config import Config
     from stormpilot.history.mine.findings import Mined
+    from stormpilot.history.mine.quality import Skipped
     from stormpilot.history.mine.reading import Log
     from stormpilot.zookeeper.client import ZooKeeper
     from stormpilot.zookeeper.paths import Paths
@@ -74,7 +75,9 @@ class TrafficLog(Live):
         from stormpilot.history.mine.reading import Selection, open_log
         from stormpilot.history.replay.read import last_end_ms
 
-        last_ms = last_end_ms(open_log(spark, self.path, Selection(topologies=self.topologies)))
+        whole = open_log(spark, self.path, Selection(topologies=self.topologies))
+        tell_skipped(whole.skipped)
+        last_ms = last_end_ms(whole)
         if last_ms is None:
             raise UsageError(f"the traffic log {self.path} has no windows")
         end = datetime.fromtimestamp(last_ms / 1000, UTC) + timedelta(milliseconds=1)
@@ -93,6 +96,14 @@ class TrafficLog(Live):
         with connected(self.where) as store:
             written = write(store, self.where.paths)
         note(f"written to ZooKeeper for {', '.join(written)}")
+
+
+def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:
+    """Name the files that are left out; `UsageError` instead where `strict`."""
+    for s in skipped:
+        note(f"left out: {s.path}: {s.text}")
+    if skipped and strict:
+        raise UsageError(f"{len(skipped)} files of the traffic log cannot be used (--strict), first {skipped[0].path}")
 
 
 def _traffic_log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +15,11 @@ import typer
 from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.output import console_err, note, print_table, say
-from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, traffic_log_command
+from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
 
 if TYPE_CHECKING:
     from stormpilot.history.mine.findings import Mined
+    from stormpilot.history.mine.quality import Skipped
     from stormpilot.messages.thresholds import ThresholdEntry
 
 Times = tuple[datetime | None, datetime | None]
@@ -39,11 +41,13 @@ def mine(
             metavar="DIR", help="Write what `stormpilot size` reads to this folder: TOPOLOGY.json, one for each."
         ),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a log of which a file cannot be used.")] = False,
     publish: PublishOption = None,
 ) -> None:
     """Mine thresholds, costs and profiles from a traffic log.
 
-    What the log is too short for keeps its default.
+    What the log is too short for keeps its default. A file that cannot be used is named and left
+    out.
     """
     source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
@@ -52,10 +56,11 @@ def mine(
         files.make_folder(output.parent, "--output")
     if sizing is not None:
         files.make_folder(sizing, "--sizing")
-    mined = _mined(source, times, with_sizing=sizing is not None)
-    source.answer({"topologies": mined}, lambda: _print_all(mined))
+    mined, skipped = _mined(source, times, with_sizing=sizing is not None, strict=strict)
+    document = {"topologies": mined, "skipped": [{"path": s.path, "text": s.text} for s in skipped]}
+    source.answer(document, lambda: _print_all(mined))
     if output is not None:
-        files.write(output, {"topologies": mined}, "mined thresholds")
+        files.write(output, document, "mined thresholds")
     if sizing is not None:
         _write_sizing(sizing, mined)
     if source.publishes(publish):
@@ -64,7 +69,9 @@ def mine(
         source.publish(lambda store, paths: publish_to(mined, store, paths))
 
 
-def _mined(source: TrafficLog, times: Times, *, with_sizing: bool) -> list[Mined]:
+def _mined(
+    source: TrafficLog, times: Times, *, with_sizing: bool, strict: bool
+) -> tuple[list[Mined], Sequence[Skipped]]:
     from stormpilot.history.mine.findings import Terms
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -75,8 +82,9 @@ def _mined(source: TrafficLog, times: Times, *, with_sizing: bool) -> list[Mined
         from stormpilot.history.mine.reading import Selection, open_log
 
         found = open_log(session, source.path, Selection(source.topologies, *times))
+        tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, terms, step, with_sizing=with_sizing)
+            return job.mine(found, terms, step, with_sizing=with_sizing), found.skipped
 
 
 def _write_sizing(folder: Path, mined: list[Mined]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -84,6 +86,37 @@ def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, t
         assert values[th.OVERLOAD_S] == Config().decide.overload_s
 
 
+def test_a_bad_file_costs_itself_and_is_named(command: Command, hour: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "log"
+    shutil.copytree(hour, broken)
+    beside = next((broken / "edges").rglob("*.parquet"))
+    (beside.parent / "truncated.parquet").write_bytes(beside.read_bytes()[:200])
+    (beside.parent / "empty.parquet").write_bytes(b"")
+    pq.write_table(pa.table({"city": ["a"]}), beside.parent / "foreign.parquet")
+    whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
+    result = command("--log", str(broken), "-f", "json")
+    found = json.loads(result.stdout)
+    assert {Path(s["path"]).name: s["text"] for s in found["skipped"]} == {
+        "empty.parquet": "it is empty",
+        "foreign.parquet": "it has no column window_to: not of table edges",
+        "truncated.parquet": "it is no Parquet, or truncated",
+    }
+    assert "truncated.parquet: it is no Parquet" in " ".join(result.stderr.split())
+    assert whole["skipped"] == []
+    assert numbers(found) == numbers(whole)
+    with pytest.raises(UsageError, match=r"3 files of the traffic log cannot be used \(--strict\)"):
+        command("--log", str(broken), "--strict")
+
+
+def numbers(document: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Every number that was mined, and how many rows it rests on."""
+    return [
+        (m["thresholds"]["topologyName"], e["name"], e["of"], e["value"], e["rows"])
+        for m in document["topologies"]
+        for e in m["thresholds"]["entries"]
+    ]
+
+
 def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     result = command("--log", hour.as_uri(), "made2", "--since", "2024-12-30T00:30", "-f", "json")
     (one,) = json.loads(result.stdout)["topologies"]
@@ -141,7 +174,10 @@ def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
         (lambda p: _folder(p, "src"), "is not a traffic log: .* it holds src"),
         (lambda p: _folder(p, "edges/2026"), "expected folders date=YYYY-MM-DD/, found 2026/"),
         (lambda p: _file(p, "log.txt"), "is a file, expected the folder"),
-        (lambda p: _file(p, "edges/date=2026-01-01/a.parquet").parents[2], "cannot be read as Parquet"),
+        (
+            lambda p: _file(p, "edges/date=2026-01-01/a.parquet").parents[2],
+            "no file of .* can be used: .*a.parquet: it is no Parquet, or truncated",
+        ),
     ],
     ids=["missing", "empty", "other", "unpartitioned", "file", "no-parquet"],
 )
@@ -155,7 +191,7 @@ def test_what_is_no_traffic_log_is_refused(
 def test_parquet_of_others_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.createDataFrame([("a", 1)], "city string, people int").write.parquet(str(tmp_path / "edges/date=2026-01-01"))
     with pytest.raises(
-        UsageError, match="not table edges of a traffic log: no column window_to but city, date, people"
+        UsageError, match=r"no file of .* can be used: .*parquet: it has no column window_to: not of table edges"
     ):
         open_log(spark, str(tmp_path))
 

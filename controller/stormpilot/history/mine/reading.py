@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -14,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.history.mine.quality import Skipped, files_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 TIME = {"decisions": "at", "outcomes": "at"}
@@ -37,21 +41,30 @@ class Selection:
 
 @dataclass(frozen=True)
 class Log:
-    """A traffic log; `tables` are those that it has."""
+    """A traffic log; `tables` are those that it has.
+
+    `skipped` are files that cannot be used; `usable` are the others, of the tables that have such files.
+    """
 
     spark: SparkSession
     path: str
     tables: frozenset[str]
     selection: Selection = Selection()
+    skipped: tuple[Skipped, ...] = ()
+    usable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
         schema = spark_schema(name)
-        if name not in self.tables:
+        if name not in self.tables or self.usable.get(name) == ():
             return self.spark.createDataFrame([], schema)
         folders = ["date"] if name in CLUSTER_TABLES else ["date", "topology"]
         partitioned = StructType([*schema.fields, *(StructField(f, StringType()) for f in folders)])
-        rows = self.spark.read.schema(partitioned).parquet(f"{self.path.rstrip('/')}/{name}")
+        folder = f"{self.path.rstrip('/')}/{name}"
+        reader = self.spark.read.schema(partitioned).option("basePath", folder)
+        if not _is_local(self.path):
+            reader = reader.option("ignoreCorruptFiles", "true")
+        rows = reader.parquet(*self.usable.get(name, (folder,)))
         return self._selected(rows, name).drop(*folders)
 
     def _selected(self, rows: DataFrame, name: str) -> DataFrame:
@@ -98,7 +111,24 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         )
     for name in sorted(found):
         _check(spark, where, name)
-    return Log(spark, where, frozenset(found), selection or Selection())
+    skipped, usable = _looked_through(where, found)
+    return Log(spark, where, frozenset(found), selection or Selection(), skipped, usable)
+
+
+def _looked_through(where: str, tables: Iterable[str]) -> tuple[tuple[Skipped, ...], dict[str, tuple[str, ...]]]:
+    """What is left out of a local log, and the usable files of the tables of which something is."""
+    if not _is_local(where):
+        return (), {}
+    folder = Path(url2pathname(urlsplit(where).path))
+    files = {name: files_of(folder / name, name) for name in sorted(tables)}
+    skipped = tuple(s for found in files.values() for s in found.skipped)
+    if skipped and not any(found.usable for found in files.values()):
+        raise UsageError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
+    return skipped, {name: tuple(f.as_uri() for f in found.usable) for name, found in files.items() if found.skipped}
+
+
+def _is_local(where: str) -> bool:
+    return urlsplit(where).scheme == "file"
 
 
 def spark_schema(table: str) -> StructType:
@@ -108,8 +138,6 @@ def spark_schema(table: str) -> StructType:
 
 def _located(path: str) -> str:
     """A path without a scheme is a local one, whatever the default file system is, if it is there."""
-    from pathlib import Path
-
     local = Path(path).expanduser()
     return path if urlsplit(path).scheme or not local.exists() else local.resolve().as_uri()
 
@@ -128,7 +156,7 @@ def _folders(spark: SparkSession, path: str) -> set[str] | None:
 
 
 def _check(spark: SparkSession, path: str, table: str) -> None:
-    """One file of the table has its columns, and folders are those that we write."""
+    """Folders are those that we write; where no look at every file follows, one file of the table has its columns."""
     folder = f"{path.rstrip('/')}/{table}"
     inside = _folders(spark, folder) or set()
     if not inside:
@@ -136,6 +164,8 @@ def _check(spark: SparkSession, path: str, table: str) -> None:
     if not all(name.startswith("date=") for name in inside):
         other = sorted(n for n in inside if not n.startswith("date="))[0]
         raise UsageError(f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other}/")
+    if _is_local(path):
+        return
     day = f"{folder}/{max(inside)}"
     try:
         columns = set(spark.read.option("basePath", folder).parquet(day).columns)
