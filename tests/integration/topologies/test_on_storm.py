@@ -24,7 +24,7 @@ from stormpilot.zookeeper.paths import Paths
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PROJECT = Path(__file__).parents[3] / "topologies"
-FLIGHTS = 6000
+FLIGHTS = 3000
 RATE_TPS = 100
 
 Submit = Callable[..., str]

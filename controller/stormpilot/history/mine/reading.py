@@ -124,7 +124,7 @@ def _looked_through(where: str, tables: Iterable[str]) -> tuple[tuple[Skipped, .
     skipped = tuple(s for found in files.values() for s in found.skipped)
     if skipped and not any(found.usable for found in files.values()):
         raise UsageError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
-    return skipped, {name: tuple(f.as_uri() for f in found.usable) for name, found in files.items() if found.skipped}
+    return skipped, {name: tuple(f"file://{f}" for f in found.usable) for name, found in files.items() if found.skipped}
 
 
 def _is_local(where: str) -> bool:
