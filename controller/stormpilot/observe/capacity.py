@@ -11,11 +11,14 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from stormpilot.config.sections import CapacitySource
 from stormpilot.messages.core import CapacityPart, ClusterSnapshot, SupervisorPart
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.storm_keys import resource_aware
+
+if TYPE_CHECKING:
+    from stormpilot.config.sections import CapacitySource
 
 DEFAULT_CPU_POINTS, DEFAULT_MEMORY_MB = 400.0, 4096.0
 """`supervisor.cpu.capacity` and `supervisor.memory.capacity.mb` of a Storm that was not told."""
