@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stormpilot.messages.core import CapacityPart, ClusterSnapshot, SupervisorPart
+from stormpilot.messages.core import CapacityPart, ClusterSnapshot, SupervisorPart, TopologySnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.storm_keys import resource_aware
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CPU_POINTS, DEFAULT_MEMORY_MB = 400.0, 4096.0
 """`supervisor.cpu.capacity` and `supervisor.memory.capacity.mb` of a Storm that was not told."""
+
+MOST_CORES, MOST_MEMORY_MB = 8192.0, 1e8
+"""A host that tells more is not believed."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +35,38 @@ class HostCapacity:
     memory_mb: float | None = None
 
 
-def measured(loads: Iterable[TaskLoad]) -> dict[str, HostCapacity]:
-    """By host, the median of what its tasks told."""
-    cores: defaultdict[str, list[float]] = defaultdict(list)
-    memory_mb: defaultdict[str, list[float]] = defaultdict(list)
-    for load in loads:
-        if load.host_cores is not None:
-            cores[load.host].append(load.host_cores)
-        if load.host_memory_mb is not None:
-            memory_mb[load.host].append(load.host_memory_mb)
-    return {
-        host: HostCapacity(
-            statistics.median(cores[host]) if host in cores else None,
-            statistics.median(memory_mb[host]) if host in memory_mb else None,
-        )
-        for host in cores.keys() | memory_mb.keys()
-    }
+def measured(
+    topologies: Mapping[str, TopologySnapshot],
+    loads: Mapping[str, Iterable[TaskLoad]],
+    supervisors: Iterable[SupervisorPart],
+) -> dict[str, HostCapacity]:
+    """By host, what tasks that run there tell: the median of a topology's tasks, and the largest of the topologies'.
+
+    Where a task runs is Nimbus's word, not its own: nobody tells of a host on which it does not run. The largest,
+    because a host that one topology makes small would be overloaded for the others at once.
+    """
+    host_of = {s.id: s.host for s in supervisors}
+    found: dict[str, HostCapacity] = {}
+    for t, snapshot in topologies.items():
+        cores: defaultdict[str, list[float]] = defaultdict(list)
+        memory_mb: defaultdict[str, list[float]] = defaultdict(list)
+        there = {n: host_of.get(e.supervisor or "") for e in snapshot.executors for n in range(e.start, e.end + 1)}
+        for load in loads.get(t, ()):
+            host = there.get(load.task)
+            if host is not None and load.host_cores is not None:
+                cores[host].append(load.host_cores)
+            if host is not None and load.host_memory_mb is not None:
+                memory_mb[host].append(load.host_memory_mb)
+        for host in cores.keys() | memory_mb.keys():
+            before = found.get(host, HostCapacity())
+            found[host] = HostCapacity(_larger(before.cores, cores[host]), _larger(before.memory_mb, memory_mb[host]))
+    return found
+
+
+def _larger(before: float | None, told: list[float]) -> float | None:
+    if not told:
+        return before
+    return max(statistics.median(told), before or 0.0)
 
 
 def capacities(
@@ -88,12 +107,16 @@ def remembered(known: Iterable[CapacityPart], supervisors: Iterable[SupervisorPa
     sharing = Counter(s.host for s in supervisors)
     found = {}
     for c in known:
-        share = max(1, sharing[c.host])
-        cores = c.cores * share if c.cores_from == "measured" else None
-        memory_mb = c.memory_mb * share if c.memory_from == "measured" else None
+        share = sharing[c.host]  # 0: a host that is gone
+        cores = _within(c.cores * share, MOST_CORES) if c.cores_from == "measured" else None
+        memory_mb = _within(c.memory_mb * share, MOST_MEMORY_MB) if c.memory_from == "measured" else None
         if cores is not None or memory_mb is not None:
             found[c.host] = HostCapacity(cores, memory_mb)
     return found
+
+
+def _within(value: float, most: float) -> float | None:
+    return value if 0 < value <= most else None
 
 
 def in_words(known: Iterable[CapacityPart]) -> str:

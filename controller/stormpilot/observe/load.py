@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.observe.capacity import MOST_CORES, MOST_MEMORY_MB
 
 MAX_AHEAD_MS = 300_000
 """A report whose clock is further ahead of ours than this is from the future."""
@@ -255,7 +256,8 @@ def _implausible(load: TaskLoad, now_ms: int) -> str | None:
         return "starts_after_report"
     if load.mhz is not None and not 0 < load.mhz < 1e6:
         return "mhz"
-    if not all(n is None or 0 < n < 1e9 for n in (load.host_cores, load.host_memory_mb)):
+    told = ((load.host_cores, MOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB))
+    if not all(n is None or 0 < n <= most for n, most in told):
         return "capacity"
     return None
 

@@ -167,7 +167,9 @@ class Observer:
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
-        self._hosts |= measured(load for t in seen.topologies for load in self._history.newest(t).values())
+        loads = {t: self._history.newest(t).values() for t in seen.topologies}
+        self._hosts |= measured(seen.topologies, loads, cluster.supervisors)
+        self._hosts = {s.host: self._hosts[s.host] for s in cluster.supervisors if s.host in self._hosts}
         belief = build(
             cluster,
             seen.topologies,

@@ -24,9 +24,9 @@ def cluster(fallback: str = "DefaultScheduler", **declared: Any) -> ClusterSnaps
     )
 
 
-def load(host: str, cores: float | None, memory_mb: float | None = None) -> TaskLoad:
+def load(host: str, cores: float | None, memory_mb: float | None = None, task: int = 1) -> TaskLoad:
     return TaskLoad(
-        task=1,
+        task=task,
         component="x",
         host=host,
         host_cores=cores,
@@ -76,10 +76,29 @@ def test_supervisors_of_one_host_share_what_it_has() -> None:
     assert remembered(capacities(nodes, MEASURED, "auto").values(), nodes.supervisors) == MEASURED
 
 
+def told_by(loads: dict[str, list[TaskLoad]]) -> dict[str, HostCapacity]:
+    """What tasks 1 (on a) and 2 (on b) of these topologies tell."""
+    jobs = {t: snapshots.topology({1: ("a", 6700), 2: ("b", 6700), 3: ("a", 6700)}) for t in loads}
+    return measured(jobs, loads, snapshots.cluster("a", "b").supervisors)
+
+
 def test_tasks_tell_what_their_host_has() -> None:
-    """The median: one that lies, or stands in a cgroup of its own, does not decide."""
-    loads = [load("n1", 8.0, 1000.0), load("n1", 8.0), load("n1", 1e6), load("n2", None)]
-    assert measured(loads) == {"n1": HostCapacity(8.0, 1000.0)}
+    loads = [load("x", 8.0, 1000.0), load("x", 32.0, None, task=2), load("x", 8.0, task=3), load("x", None, task=9)]
+    assert told_by({"t": loads}) == {"host-a": HostCapacity(8.0, 1000.0), "host-b": HostCapacity(32.0, None)}
+
+
+def test_nobody_tells_of_a_host_on_which_it_does_not_run_nor_makes_one_small_for_others() -> None:
+    honest, liar = [load("host-a", 8.0)], [load("host-b", 0.001), load("host-b", 64.0, task=9)]
+    assert told_by({"honest": honest, "liar": liar}) == {"host-a": HostCapacity(8.0, None)}
+
+
+def test_what_an_earlier_leader_wrote_is_believed_within_bounds() -> None:
+    nodes = cluster(**STORMS)
+    wild = [
+        CapacityPart(supervisor=s, host=h, cores=c, cores_from="measured", memory_mb=-1.0, memory_from="measured")
+        for s, h, c in (("a", "host-a", 1e300), ("b", "host-b", -1.0), ("z", "gone", 4.0))
+    ]
+    assert remembered(wild, nodes.supervisors) == {}
 
 
 def test_sources_in_words() -> None:
