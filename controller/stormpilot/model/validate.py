@@ -90,7 +90,7 @@ def _mismatches(value: Any, kind: Any, path: str) -> Iterator[Problem]:
         for i, v in enumerate(value):
             yield from _mismatches(v, item, f"{path}[{i}]")
     elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)  # an annotation has the limits of a number
         for f in msgspec.structs.fields(kind):
             at = f"{path}.{f.encode_name}" if path else f.encode_name
             if f.encode_name in value:
@@ -102,6 +102,8 @@ def _mismatches(value: Any, kind: Any, path: str) -> Iterator[Problem]:
 
 
 def _expected(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Annotated:
+        return _expected(typing.get_args(hint)[0])
     if typing.get_origin(hint) is list:
         return "a list"
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

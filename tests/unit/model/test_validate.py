@@ -123,9 +123,15 @@ def test_wrong_types_are_named_all_together() -> None:
     def change(d: dict[str, Any]) -> None:
         d["topologies"][0]["id"] = 5
         d["topologies"][0]["executors"][0]["end"] = "one"
+        d["topologies"][0]["components"][0]["bundle"] = 0
         d["traffic"][0] = []
 
-    assert [f for f, _ in problems(change)] == ["topologies[0].id", "topologies[0].executors[0].end", "traffic[0]"]
+    assert [f for f, _ in problems(change)] == [
+        "topologies[0].id",
+        "topologies[0].components[0].bundle",
+        "topologies[0].executors[0].end",
+        "traffic[0]",
+    ]
 
 
 @pytest.mark.parametrize("value", [[], 5, "model", None])
