@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks.planners import report
+from benchmarks.planners import report, unlike
 from benchmarks.planners.bench import Bench
 from benchmarks.planners.parts import PARTS
 from benchmarks.planners.rows import ROOT
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a small version of each part, in files of its own")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of models and planners (a run of an hour and more)")
     parser.add_argument("--shared", action="store_true", help="other work is going on: take CPU seconds for seconds")
+    parser.add_argument("--set", type=unlike.folder, help="clusters with a best-known.json (part set)")
     parser.add_argument("--report", action="store_true", help="measure nothing: tables and plots of what is there")
     parser.add_argument("--publish", action="store_true", help="write the tables and plots to docs/results too")
     asked = parser.parse_args()
@@ -31,7 +32,7 @@ def main() -> int:
         parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
     console = Console(soft_wrap=True)
     folder = FOLDER / ("planners-quick" if asked.quick else "planners")
-    bench = Bench(folder, asked.quick, console, asked.seeds, asked.shared)
+    bench = Bench(folder, asked.quick, console, asked.seeds, asked.shared, asked.set)
     if not asked.report:
         for part in asked.only.split(","):
             console.rule(part)

@@ -31,6 +31,7 @@ class Bench:
     """Where rows and files are, how much is to be done, and how it is told.
 
     `shared`: other work disturbs the clock, so that budgets and times of ours are CPU seconds of all threads.
+    `given`: a folder of clusters whose best known plans are told.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Bench:
     console: Console
     seeds: int = 3
     shared: bool = False
+    given: Path | None = None
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder / "rows.jsonl")
@@ -156,6 +158,7 @@ class Bench:
             answer = Infeasible(constraint="failed", text=f"exit code {ran.code}: {ran.errors[-300:]}")
         row.shared = self.shared
         row.process_s, row.peak_mb = ran.cpu_s if self.shared else ran.seconds, ran.peak_mb
+        row.cpu_s = ran.cpu_s
         if isinstance(answer, Plan):
             row.plan_s = answer.metrics.get("seconds")
             if "schedule_ms_first" in answer.metrics:

@@ -17,9 +17,11 @@ from stormpilot.generate.models import (
     Planted,
     Production,
     Small,
+    Unlike,
     loaded,
     planted,
     small,
+    unlike,
     with_traffic,
 )
 from stormpilot.model.values import Assigned, Model, Plan
@@ -86,6 +88,15 @@ class Instances:
             )
 
         return self._made(f"{of.name}-{name}", make)
+
+    def unlike(self, params: Unlike, seed: int) -> Instance:
+        """A cluster whose nodes differ."""
+        name = f"unlike-{params.executors}x{params.topologies}-{params.load:g}-{seed}"
+        return self._made(name, lambda: unlike(params, np.random.default_rng([5, params.executors, seed])))
+
+    def of_file(self, name: str, data: bytes) -> Instance:
+        """A model that somebody else made."""
+        return self._made(f"given-{name}", lambda: msgspec.json.decode(data, type=Model))
 
     def planted(self, executors: int, seed: int) -> Instance:
         """A placement hidden in noise; 40 executors to a node, 10 pairs to an executor."""

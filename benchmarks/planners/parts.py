@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from benchmarks.planners import unlike
 from benchmarks.planners.baselines import BASELINES, BY_FLOWS
 from benchmarks.planners.bench import Bench, plan_of
 from benchmarks.planners.contestants import Ours, best, best_by_flows, best_for, best_moving, exact, heuristics
@@ -136,4 +137,8 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "production": production,
     "budget": budget,
     "moves": moves,
+    "unlike": unlike.unlike,
+    "set": unlike.given,
+    "anytime": unlike.anytime,
+    "speed": unlike.speed,
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.planners import plots, tables
+from benchmarks.planners import plots, tables, unlike_report
 from benchmarks.planners.bench import Bench
 from benchmarks.planners.rows import Row
 from benchmarks.planners.targets import Table, all_targets
@@ -34,6 +34,9 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     json_file.parent.mkdir(parents=True, exist_ok=True)
     json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
     folder.mkdir(parents=True, exist_ok=True)
+    unlike_report.write(rows, machine, folder)
+    if {r.part for r in rows} <= set(unlike_report.PARTS):
+        return
     drawn = plots.write(table, folder)
     lines = [
         "# Planners compared",

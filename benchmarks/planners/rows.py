@@ -20,6 +20,7 @@ SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),
     "bound": ("controller/stormpilot/planner/bounds/semidefinite.py", "controller/stormpilot/model"),
+    "known": ("benchmarks/planners/unlike.py",),
     "baseline": ("benchmarks/planners/baselines.py", "controller/stormpilot/model"),
 }
 
@@ -27,10 +28,11 @@ SOURCES = {
 class Row(msgspec.Struct, kw_only=True):
     """What one contestant did on one instance.
 
-    `kind`: ours, storm, baseline or bound (no plan: what none can be below); `held`: every executor placed and no
-    constraint broken (`broken` names those that are). Seconds are on the clock, or CPU seconds of all threads where
-    `shared`. `plan_s`: the call alone (median of rounds where there are several), `first_s`: its first round in a new
-    JVM, `process_s` and `peak_mb`: the whole process (start, read, plan, write).
+    `kind`: ours, storm, baseline, bound (no plan: what none can be below) or known (of a plan that is told); `held`:
+    every executor placed and no constraint broken (`broken` names those that are). Seconds are on the clock, or CPU
+    seconds of all threads where `shared`. `plan_s`: the call alone (median of rounds where there are several),
+    `first_s`: its first round in a new JVM, `process_s`, `cpu_s` (of all threads) and `peak_mb`: the whole process
+    (start, read, plan, write).
     """
 
     part: str
@@ -50,6 +52,7 @@ class Row(msgspec.Struct, kw_only=True):
     first_s: float | None = None
     process_s: float | None = None
     peak_mb: float | None = None
+    cpu_s: float | None = None
     shared: bool = False
     notes: list[str] = []
 

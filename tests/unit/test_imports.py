@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """From the bottom up: a folder (or a module beside the folders) imports only from the layers below its own."""
 PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("placement",),
+    ("placement", "budget"),
     ("search", "heuristics"),
     ("bounds",),
     ("admission", "registry", "repair", "explain"),

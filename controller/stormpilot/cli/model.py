@@ -66,7 +66,7 @@ def validate(
 
 
 def generate(
-    kind: Annotated[str | None, typer.Argument(help="small, loaded, planted or production; see --list.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="small, loaded, unlike, planted or production.")] = None,
     executors: Annotated[
         int | None, typer.Option("--executors", min=1, help="Number of executors of all topologies together.")
     ] = None,
@@ -76,6 +76,18 @@ def generate(
     load: Annotated[float | None, typer.Option("--load", help="CPU demand as a part of what the nodes have.")] = None,
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="Only topologies of this shape; may be repeated.")
+    ] = None,
+    spread: Annotated[
+        float | None, typer.Option("--spread", help="Unlike nodes: CPU of the largest / that of the smallest.")
+    ] = None,
+    slots: Annotated[
+        list[int] | None, typer.Option("--slots", min=1, help="Unlike nodes: slots of one; may be repeated.")
+    ] = None,
+    memory_load: Annotated[
+        float | None, typer.Option("--memory-load", help="Unlike nodes: memory demand as a part of what they have.")
+    ] = None,
+    sites: Annotated[
+        int | None, typer.Option("--sites", min=0, help="Unlike nodes: sites with a component that must run there.")
     ] = None,
     structure: Annotated[Path | None, typer.Option("--from", help="A model whose traffic is made up anew.")] = None,
     place: Annotated[
@@ -95,14 +107,24 @@ def generate(
         _kinds()
         return
     if kind is None:
-        raise UsageError("expected a kind: small, loaded, planted or production (--list says more)")
+        raise UsageError("expected a kind: small, loaded, unlike, planted or production (--list says more)")
     import numpy as np
 
     from stormpilot.generate.models.clusters import Asked
     from stormpilot.generate.models.clusters import generate as made
 
     asked = Asked(
-        executors, nodes, racks, topologies, load, tuple(shape or ()), read_model(structure) if structure else None
+        executors=executors,
+        nodes=nodes,
+        racks=racks,
+        topologies=topologies,
+        load=load,
+        shapes=tuple(shape or ()),
+        structure=read_model(structure) if structure else None,
+        spread=spread,
+        slots=tuple(slots or ()),
+        memory_load=memory_load,
+        sites=sites,
     )
     model, plan = made(kind, asked, np.random.default_rng(seed))
     if place is not None:

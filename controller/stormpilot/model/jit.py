@@ -1,4 +1,4 @@
-"""How the inner loops are compiled: by numba, cached on disk, without reference counting of arrays."""
+"""How the inner loops are compiled: by numba, cached on disk, without counting references and without the GIL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False}
+OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False, "nogil": True}
 
 
 def jit(function: Function) -> Function:

@@ -2,15 +2,14 @@
 
     answer = compute(model, "online", {"alpha": 0.2}, seed=1)      # Plan or Infeasible
 
-- methods: `default.py`, `offline.py`, `online.py`, `otd.py`, `rsm.py`, `ras_order.py`, `partition.py`, `dsm.py`,
-  `sam.py`, `best.py`, `exact.py` (with `assignment.py`, `bound.py`), each with a page in docs/planners/
-- `admission.py`: which topologies come first, and which are left out where not all fit
-- `registry.py`: what a planner is; `check.py`: does a plan keep the hard constraints
-- `layout.py`, `slots.py`: placements in the making, and how they become slots
-- `members.py`: what the others answer, as candidates of `best`; `semidefinite.py`: how much any plan must leave
-- `flowplan.py`, `flowsearch.py`, `flowmoves.py`: plans on what shuffles will really send
-- `anneal.py`, `search.py`, `search_space.py`, `search_choice.py`, `search_moves.py`: the local search on pairs
-- `repair.py`, `feasibility.py`, `pairs.py`, `graph.py`, `filling.py`, `transfers.py`: parts that methods share
+- `methods/`: one file per planner, each with a page in docs/planners/; `candidates.py`: what others answer, for `best`
+- `registry.py`: what a planner is; `admission.py`: which topologies come first, and which are left out
+- `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
+- `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
+- `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
+  `search/warm.py`: compiled code is loaded before a clock counts
+- `bounds/`: how much any plan must leave, and proofs; `heuristics/`, `repair.py`: parts that methods share
+- `explain/`: why an executor is where it is
 
 Everything here is pure: no clock (what is left of the time is asked from the caller), no chance but the seeded
 generator.
@@ -42,6 +41,7 @@ from stormpilot.planner.placement.problem import (
     LeftS,
 )
 from stormpilot.planner.registry import Planner, Value, params_of, run
+from stormpilot.planner.search.warm import warmed
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
@@ -98,6 +98,7 @@ PLANNERS: dict[str, Planner] = {
             "algorithms.md 10 (ours)",
             partition.Params,
             partition.place,
+            minimises_flow=True,
         ),
         Planner(
             "dsm",
@@ -119,6 +120,8 @@ PLANNERS: dict[str, Planner] = {
             "algorithms.md 10 (ours)",
             best.Params,
             best.place,
+            minimises_flow=True,
+            composite=True,
         ),
         Planner(
             "exact",
@@ -152,10 +155,11 @@ def compute(
 
     With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
     order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
-    `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flowplan.on_flows`).
+    `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flow/planning.py`).
     """
     chosen = planner if isinstance(planner, Planner) else planner_named(planner)
     given = params or {}
+    left_s = warmed(f"{chosen.name} {traffic}", lambda tiny: _quickly(tiny, chosen, traffic), left_s)
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         def plan(part: Model) -> Plan | Infeasible:
@@ -169,7 +173,13 @@ def compute(
 
     if traffic == "measured":
         return on_pairs(model, left_s)
-    return on_flows(model, chosen.name, params_of(chosen, given), seed, left_s, on_pairs)
+    return on_flows(model, chosen, params_of(chosen, given), seed, left_s, on_pairs)
+
+
+def _quickly(model: Model, planner: Planner, traffic: Traffic) -> None:
+    """Plan a tiny model with few tries, so that all that is compiled is there."""
+    given: dict[str, Value] = {"iterations": 100} if "iterations" in planner.params.__dataclass_fields__ else {}
+    compute(model, planner, given, traffic=traffic)
 
 
 def compute_on_flows(

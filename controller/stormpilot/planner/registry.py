@@ -31,14 +31,21 @@ Place = Callable[[Frame, Any, np.random.Generator, LeftS], "Layout | Result | In
 
 @dataclass(frozen=True)
 class Planner:
-    """A method: `place` puts executors into workers on nodes; `params` is its frozen, checked dataclass."""
+    """A method: `place` puts executors into workers on nodes; `params` is its frozen, checked dataclass.
+
+    What it can is said here, so that nobody asks for a planner by its name: `exact_workers`: it uses exactly min(W, E)
+    workers of every topology; `minimises_flow`: it can minimise what shuffles will send, not only measured pairs;
+    `composite`: it takes what other planners answer as candidates, and may use a time budget to its end.
+    """
 
     name: str
     summary: str
     source: str
     params: type[Any]
     place: Place
-    exact_workers: bool = False  # uses exactly min(W, E) workers of every topology
+    exact_workers: bool = False
+    minimises_flow: bool = False
+    composite: bool = False
 
     def plan(
         self, model: Model, params: Any, rng: np.random.Generator, left_s: LeftS = lambda: math.inf

@@ -12,11 +12,13 @@ from stormpilot.errors import UsageError
 from stormpilot.generate.models.loaded import Loaded, Small, loaded, small
 from stormpilot.generate.models.planted import Planted, planted
 from stormpilot.generate.models.production import Production, with_traffic
+from stormpilot.generate.models.unlike import Unlike, unlike
 from stormpilot.model.values import Model, Plan
 
 KINDS: dict[str, str] = {
     "small": "one or two topologies of at most 14 executors on at most 4 nodes: an optimum can be proved",
     "loaded": "topologies of real shapes on nodes that they fill to --load",
+    "unlike": "the same on nodes that differ: --spread, --slots, --memory-load, --sites",
     "planted": "a good placement hidden in noise: how close does a planner come?",
     "production": "the structure of a model of yours (--from) with made-up traffic",
 }
@@ -24,7 +26,11 @@ KINDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for; None is the default of the kind. `load` is a part of the nodes' CPU."""
+    """What was asked for; None is the default of the kind.
+
+    `load` is a part of the nodes' CPU, `memory_load` of their memory; `spread` = CPU of the largest node / that of the
+    smallest; `slots`: of a node, drawn from these; `sites`: how many have a component that must run there.
+    """
 
     executors: int | None = None
     nodes: int | None = None
@@ -33,11 +39,16 @@ class Asked:
     load: float | None = None
     shapes: Sequence[str] = ()
     structure: Model | None = None
+    spread: float | None = None
+    slots: Sequence[int] = ()
+    memory_load: float | None = None
+    sites: int | None = None
 
 
 TAKES: dict[str, tuple[str, ...]] = {
     "small": ("executors", "nodes", "racks", "load"),
     "loaded": ("executors", "nodes", "racks", "topologies", "load", "shapes"),
+    "unlike": ("executors", "nodes", "racks", "topologies", "load", "spread", "slots", "memory_load", "sites"),
     "planted": ("executors", "nodes", "racks", "topologies", "load"),
     "production": ("racks", "structure"),
 }
@@ -47,10 +58,9 @@ def generate(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, 
     """A model of that kind, and the hidden placement of a planted one. `UsageError` says what cannot be."""
     if kind not in KINDS:
         raise UsageError(f"there is no kind {kind!r}; there are: {', '.join(KINDS)}")
-    names = {"structure": "--from", "shapes": "--shape"}
     for field in Asked.__dataclass_fields__:
         if getattr(asked, field) and field not in TAKES[kind]:
-            raise UsageError(f"{names.get(field, f'--{field}')} is not for {kind}, which takes {_takes(kind)}")
+            raise UsageError(f"{_option(field)} is not for {kind}, which takes {_takes(kind)}")
     if asked.racks is not None and asked.racks < 1:
         raise UsageError(f"--racks is {asked.racks}, expected at least 1")
     model, plan = _made(kind, asked, rng)
@@ -67,8 +77,12 @@ def with_racks(model: Model, racks: int) -> Model:
 
 
 def _takes(kind: str) -> str:
-    names = {"structure": "--from", "shapes": "--shape"}
-    return ", ".join(names.get(f, f"--{f}") for f in TAKES[kind])
+    return ", ".join(_option(f) for f in TAKES[kind])
+
+
+def _option(field: str) -> str:
+    """The command line's name of a field."""
+    return {"structure": "--from", "shapes": "--shape"}.get(field, "--" + field.replace("_", "-"))
 
 
 def _made(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, Plan | None]:
@@ -85,6 +99,20 @@ def _made(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, Pla
             shapes=tuple(asked.shapes),
         )
         return loaded(params, rng), None
+    if kind == "unlike":
+        executors = asked.executors or 1000
+        slots = tuple(asked.slots) if asked.slots else None
+        given = {
+            **{"load": asked.load, "spread": asked.spread, "memory_load": asked.memory_load, "sites": asked.sites},
+            "slots": slots,
+        }
+        params_unlike = Unlike(
+            executors=executors,
+            topologies=asked.topologies or max(1, min(6, executors // 6)),
+            nodes=asked.nodes,
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        )
+        return unlike(params_unlike, rng), None
     if kind == "planted":
         executors = asked.executors or 1000
         nodes = asked.nodes or max(2, executors // 40)

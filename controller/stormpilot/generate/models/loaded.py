@@ -54,7 +54,7 @@ class Loaded:
             raise UsageError(
                 f"executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
             )
-        _check_load(self.load)
+        check_load(self.load)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Small:
     def __post_init__(self) -> None:
         if self.executors < 6 or self.nodes < 2:
             raise UsageError(f"expected at least 6 executors and 2 nodes, not {self.executors} and {self.nodes}")
-        _check_load(self.load_low)
-        _check_load(self.load_high)
+        check_load(self.load_low)
+        check_load(self.load_high)
 
 
 def loaded(params: Loaded, rng: np.random.Generator) -> Model:
@@ -79,7 +79,7 @@ def loaded(params: Loaded, rng: np.random.Generator) -> Model:
     for _ in range(ATTEMPTS):
         sizes = _sizes(params.executors, params.topologies, rng)
         made = [
-            _topology(
+            topology_of(
                 i, size, params.executors_per_worker, params.ackers, params.mhz, params.fan_out, rng, params.shapes
             )
             for i, size in enumerate(sizes)
@@ -104,7 +104,8 @@ def small(params: Small, rng: np.random.Generator) -> Model:
         parts = 2 if executors >= 10 and rng.random() < 0.5 else 1
         sizes = _sizes(executors, parts, rng)
         made = [
-            _topology(i, size, float(rng.uniform(1.5, 4.0)), 0.0, SMALL_MHZ, None, rng) for i, size in enumerate(sizes)
+            topology_of(i, size, float(rng.uniform(1.5, 4.0)), 0.0, SMALL_MHZ, None, rng)
+            for i, size in enumerate(sizes)
         ]
         topologies = [t for t, _ in made]
         demand = sum(e.cpu_mhz for t in topologies for e in t.executors)
@@ -161,7 +162,8 @@ def _worker_nodes(cpu: np.ndarray, slots: np.ndarray, workers: int) -> Ints:
     return free[np.argsort(-cpu[free], kind="stable")[:workers]]
 
 
-def _check_load(load: float) -> None:
+def check_load(load: float) -> None:
+    """`UsageError` for what is no load."""
     if not 0.0 < load < 0.95:
         raise UsageError(f"load is {load}, expected a part of the CPU above 0 and below 0.95")
 
@@ -173,7 +175,7 @@ def _sizes(executors: int, topologies: int, rng: np.random.Generator) -> list[in
     return [least + int(x) for x in extra]
 
 
-def _topology(
+def topology_of(
     number: int,
     executors: int,
     executors_per_worker: float,

@@ -14,6 +14,7 @@ from stormpilot.model.compiled import NOWHERE, Floats
 from stormpilot.model.flow import arrays, delta
 from stormpilot.model.flow.arrays import Flows, Scratch
 from stormpilot.model.flow.model import FlowModel
+from stormpilot.planner.budget import Pace
 from stormpilot.planner.flow.annealing_kernel import RESTARTED, TRAFFIC, VIOLATION, Rules, State, anneal, measure
 from stormpilot.planner.placement.layout import Frame, Layout
 from stormpilot.planner.placement.problem import (
@@ -77,32 +78,37 @@ class FlowSearch:
         state = self._state(layout, 1)
         return float(state.sums[VIOLATION]), self._cost(state)
 
-    def search(self, start: Layout, rng: np.random.Generator, tries: int, left_s: LeftS) -> Found:
-        """Anneal from `start` with so many tries, then only improve; the best layout that was seen."""
-        state = self._state(start, int(rng.integers(1, 2**62)))
+    def search(
+        self, start: Layout, rng: np.random.Generator, tries: int, left_s: LeftS, *, timed: bool = False
+    ) -> Found:
+        """Anneal from `start` with so many tries, then only improve; the best layout that was seen.
+
+        With `timed` the clock paces the run, and `tries`, as many as it may have time for, tell how hot it begins. Runs
+        may be made at the same time.
+        """
+        scratch = arrays.scratch(self.flows, max(self.frame.workers, 1))
+        state = self._state(start, int(rng.integers(1, 2**62)), scratch)
         best_worker, best_node = state.worker.copy(), state.node.copy()
         best = np.array([state.sums[VIOLATION], self._cost(state)])
-        per_level = max(tries // LEVELS, 1)
-        first = next(t for least, t in FIRST if tries >= least * len(self.rules.movable))
-        cooling = (COLD / first) ** (1.0 / (LEVELS - 1))
-        temperature = first * self._traffic
+        movable = len(self.rules.movable)
+        first = next(t for least, t in FIRST if tries >= least * movable)
+        end_s = left_s() / LEVELS if timed else 0.0
+        pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=movable, levels=LEVELS)
         price = self.price
-        done, cut = 0, False
-        for level in range(LEVELS + 1):
-            if left_s() <= 0:
-                cut = True
-                break
-            if level == LEVELS:  # the end: only improve, from the best
-                state = self._state(Layout(best_worker, best_node), int(state.random[0]))
-                temperature, price = 0.0, FIRM * (price + self.price)
-            anneal(
-                self.flows, self.rules, state, self.scratch, per_level, temperature, price, best, best_worker, best_node
-            )
-            done += per_level
+        level = 1
+        while (progress := pace.progress()) < 1.0:
+            temperature = first * self._traffic * (COLD / first) ** progress
+            level = pace.next()
+            anneal(self.flows, self.rules, state, scratch, level, temperature, price, best, best_worker, best_node)
+            pace.ran(level)
             violated = state.sums[VIOLATION] > NO_VIOLATION
             price = price * 1.4 if violated else max(price / 1.2, 0.05 * self.price)
-            temperature *= cooling
-        return Found(Layout(best_worker, best_node), float(best[1]), float(best[0]), done, cut)
+        if left_s() > 0:  # the end: only improve, from the best
+            state = self._state(Layout(best_worker, best_node), int(state.random[0]), scratch)
+            price = FIRM * (price + self.price)
+            anneal(self.flows, self.rules, state, scratch, level, 0.0, price, best, best_worker, best_node)
+            pace.done += level
+        return Found(Layout(best_worker, best_node), float(best[1]), float(best[0]), pace.done, pace.cut)
 
     def climb(self, start: Layout, rng: np.random.Generator, in_vain: int) -> Layout:
         """Only improve, until so many tries per executor in a row find nothing; limits that are broken come first."""
@@ -119,7 +125,7 @@ class FlowSearch:
     def _cost(self, state: State) -> float:
         return float(state.sums[TRAFFIC] + self.rules.restart_tps[0] * state.sums[RESTARTED])
 
-    def _state(self, layout: Layout, seed: int) -> State:
+    def _state(self, layout: Layout, seed: int, scratch: Scratch | None = None) -> State:
         c, f = self.frame.compiled, self.frame
         size = layout.sizes()
         node = np.where(size > 0, layout.node, NOWHERE)
@@ -145,7 +151,7 @@ class FlowSearch:
             more_memory_mb=np.zeros(n),
             random=np.full(1, seed, dtype=np.int64),
         )
-        measure(self.flows, self.rules, state, self.scratch)
+        measure(self.flows, self.rules, state, self.scratch if scratch is None else scratch)
         return state
 
 

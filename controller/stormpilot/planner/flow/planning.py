@@ -19,9 +19,10 @@ import numpy as np
 
 from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import arrays
-from stormpilot.model.flow.model import FlowModel, flow_model
+from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
+from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
@@ -32,10 +33,9 @@ from stormpilot.planner.placement.problem import (
 )
 from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.registry import Planner, run
+from stormpilot.planner.search.parallel import at_once, cores
 
 Traffic = Literal["measured", "flow"]
-MINIMISING = ("best", "partition")
-"""The planners that minimise flows; the others plan as published and are judged by both."""
 PREFIX = "flow_"
 """In `Plan.metrics`, of the figures that the flow model predicts."""
 WORK = 30_000_000  # tries x executors of a topology: some seconds
@@ -45,6 +45,7 @@ MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as
 ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
+AFFORDED = 0.9  # of the tries that the clock leaves: what they are for is to end cold
 PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
@@ -55,14 +56,16 @@ Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
 
 def on_flows(
-    model: Model, planner: str, params: Any, seed: int, left_s: LeftS, on_pairs: Measured
+    model: Model, planner: Planner, params: Any, seed: int, left_s: LeftS, on_pairs: Measured
 ) -> Plan | Infeasible:
     """Plan with `on_pairs` (the planner on a model's measured pairs), then on flows where that can change anything.
 
     `params`: the planner's checked parameters. The plan's metrics get those predicted, named `flow_...`.
     """
     total_s = left_s()
-    kept_s = total_s * (1 - _pairs_part(planner, sum(len(t.executors) for t in model.topologies)))
+    follows = planner.minimises_flow and follows_placement(model)
+    executors = sum(len(t.executors) for t in model.topologies)
+    kept_s = total_s * (1 - _pairs_part(planner, executors)) if follows else 0.0
     plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
     if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
         plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
@@ -79,10 +82,10 @@ def on_flows(
     pairs_s = total_s - left_s()
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
-    if planner in MINIMISING and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
-        others = _partition(planned, params, seed, left_s) if planner == "best" else []
-        planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner == "best" else None)
-        plan = planning.run(matched=planner == "best" or not math.isfinite(total_s) or left_s() >= pairs_s)
+    if planner.minimises_flow and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
+        others = _partition(planned, params, seed, left_s) if planner.composite else []
+        planning = _Planning(flow, plan, params, seed, left_s, on_pairs, others if planner.composite else None)
+        plan = planning.run(matched=planner.composite or not math.isfinite(total_s) or left_s() >= pairs_s)
         if isinstance(plan, Infeasible):
             return plan
     c = flow.compiled
@@ -95,9 +98,9 @@ def _large(executors: int) -> bool:
     return executors > candidates.QUICK_BELOW
 
 
-def _pairs_part(planner: str, executors: int) -> float:
+def _pairs_part(planner: Planner, executors: int) -> float:
     """Of all time, what goes to measured pairs; the partition of a large model cannot be cut short."""
-    if planner == "best":
+    if planner.composite:
         return 0.2 if executors < candidates.PARTITION_FROM else 0.1
     return 1.0 if _large(executors) else 0.3
 
@@ -119,10 +122,10 @@ def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan
     asked = partition.Params(
         objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
     )
-    planner = Planner("partition", "", "", partition.Params, partition.place)
+    planner = Planner("partition", "", "", partition.Params, partition.place, minimises_flow=True)
     given = dataclasses.asdict(asked)
     own_s = (lambda: left_s() - kept_s) if math.isfinite(kept_s) else left_s
-    answer = on_flows(model, "partition", asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
+    answer = on_flows(model, planner, asked, seed, own_s, lambda part, s: run(planner, part, given, seed, s))
     return [answer] if isinstance(answer, Plan) else []
 
 
@@ -162,9 +165,10 @@ class _Planning:
         self.search = FlowSearch(
             self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
         )
+        # what a plan costs that only restarts workers: that much decides between plans of the same traffic
+        self.nothing = 0.0 if params.restart_tps else objective.restart_tps * self.frame.workers
         self.rng = np.random.default_rng([seed, 10])
-        self.speed = 0.0  # tries per second, once it was measured
-        self.probed = False
+        self.threads = getattr(params, "threads", None) or cores()
 
     def run(self, *, matched: bool) -> Plan | Infeasible:
         """The best plan; it says what was judged. None is found where the clock leaves only overloaded ones.
@@ -183,20 +187,7 @@ class _Planning:
             starts += self._of_matched()
         best = min(starts, key=lambda s: s.key)
         starts.sort(key=lambda s: s.cost + self.search.price * s.violation)  # the best may be one that overloads nodes
-        tries = self._tries()
-        given = self._affordable(best, tries)
-        cut = given < tries
-        heads = max(min(given // (ENOUGH * c.executors), len(starts), MOST_STARTS), 1) if given else 0
-        for i in range(heads):
-            best, was_cut = self._improved(best, starts[i], int(given * (1 - LAST) / heads))
-            cut = cut or was_cut
-        if heads:
-            best, was_cut = self._improved(best, best, self._affordable(best, int(given * LAST)))
-            cut = cut or was_cut
-        for _ in range(MORE_RUNS if tries else 0):
-            if cut or best.violation <= NO_VIOLATION or not self._refused(best):
-                break
-            best, cut = self._improved(best, best, tries)
+        best, cut = self._searched(best, starts)
         best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
         notes = [n for n in self.plan.notes if "present placement stays" not in n]
         if now is not None and now.violation <= NO_VIOLATION:
@@ -211,23 +202,61 @@ class _Planning:
             return self._second_best(measured, now, "time was" if cut else "moves to try were")
         return plan
 
-    def _improved(self, best: _Candidate, start: _Candidate, tries: int) -> tuple[_Candidate, bool]:
-        """The best of these and of what is found from `start`; whether the clock cut the search."""
-        before_s = self.left_s()
-        found = self.search.search(start.layout, self.rng, tries, self.left_s)
-        took_s = before_s - self.left_s()
-        if took_s > 0:
-            self.speed = found.tries / took_s
-        return min(best, _Candidate(found.layout, found.violation, found.cost), key=lambda x: x.key), found.cut
+    def _searched(self, best: _Candidate, starts: list[_Candidate]) -> tuple[_Candidate, bool]:
+        """The best of what is found from the starts, cheapest first, and then from the best; whether the clock cut it.
 
-    def _affordable(self, best: _Candidate, tries: int) -> int:
-        """As many of these tries as the clock allows, so that what they are for ends cold."""
-        if not self.probed:
-            self.probed = True
-            self._improved(best, best, tries // PROBE)  # without a clock too: one that cuts nothing changes nothing
-        if not math.isfinite(self.left_s()):
-            return tries
-        return max(min(tries, int(0.9 * self.left_s() * self.speed)), 0)
+        The runs share the cores. Without a number of tries a composite planner uses its time to the end, but for small
+        models; of a larger one a plan that costs nothing needs no search.
+        """
+        small = int((~self.compiled.fixed).sum()) <= SMALL
+        if not small and best.violation <= NO_VIOLATION and best.cost <= self.nothing:
+            return best, False
+        tries = self._tries()
+        budget = Budget(self.left_s, tries, by_clock=not small)
+        best = self._improved(best, [best], tries // PROBE, budget)[0]  # without a clock too: it changes nothing
+        if self.others is not None and self.params.iterations is None:
+            budget.tries = None
+        timed = budget.timed
+        budget.runs_at_once = self.threads if timed else 1
+        given = int(budget.affordable() if timed else min(tries, AFFORDED * budget.affordable()))
+        cut = given < tries and not timed
+        enough = max(min(given // (ENOUGH * self.compiled.executors), len(starts), MOST_STARTS), 1)
+        heads = starts[:enough] if given > 0 else []
+        if timed and heads:
+            heads = (heads * self.threads)[: max(-(-len(heads) // self.threads), 1) * self.threads]
+        wave = self.threads if timed else max(len(heads), 1)
+        waves = -(-len(heads) // wave)
+        span_s = self.left_s()
+        for i in range(waves):
+            end_s = span_s * (1 - (1 - LAST) * (i + 1) / waves) if timed else 0.0
+            each = int(given * (1 - LAST) / len(heads))
+            best, was_cut = self._improved(best, heads[i * wave : (i + 1) * wave], each, budget, end_s)
+            cut = cut or was_cut
+        if heads:
+            last = [best] * (self.threads if timed else 1)
+            best, was_cut = self._improved(best, last, int(given * LAST / len(last)), budget)
+            cut = cut or was_cut
+        for _ in range(MORE_RUNS if tries else 0):
+            if cut or self.left_s() <= 0 or best.violation <= NO_VIOLATION or not self._refused(best):
+                break
+            best, cut = self._improved(best, [best], tries, Budget(self.left_s, tries))
+        return best, cut or (timed and self.left_s() <= 0)
+
+    def _improved(
+        self, best: _Candidate, heads: list[_Candidate], tries: int, budget: Budget, end_s: float = 0.0
+    ) -> tuple[_Candidate, bool]:
+        """The best of these and of what is found from each of the heads at once; whether the clock cut a search."""
+        before_s = self.left_s()
+        seeds = [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, len(heads))]
+        clock = budget.until(end_s)
+        jobs = [
+            lambda head=head, seed=seed: self.search.search(head.layout, seed, tries, clock, timed=budget.timed)
+            for head, seed in zip(heads, seeds, strict=True)
+        ]
+        found = at_once(jobs, self.threads)
+        budget.ran(sum(f.tries for f in found), before_s - self.left_s())
+        candidates = [_Candidate(f.layout, f.violation, f.cost) for f in found]
+        return min([best, *candidates], key=lambda x: x.key), any(f.cut for f in found)
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""

@@ -1,12 +1,10 @@
 """`best`: the cheapest feasible plan of a portfolio, never dearer than the present placement.
 
-The present placement and the plans of the other planners (`members.py`) are candidates. Starts are the present
-placement, `online` at several caps, and (for larger models) what `partition` answers; they are improved by annealing on
-the true objective: small models in many runs of growing length from every start, larger ones in a few long runs from
-the cheapest, since there one long run finds more than many short ones. The number of moves tried is fixed by the size
-of the model or `iterations`, so that the same seed gives the same plan; only the clock can cut it shorter (it then also
-shortens the runs, so that each ends cold), and the plan then says so. Models so small that nothing more is to be found
-stop early.
+The present placement and the plans of the other planners (`candidates.py`) are candidates. Then come rounds of
+annealing on the true objective, in each of them hot runs, the best two continued warm, and the best one cold
+(`rounds.py`); the runs of a round share the cores. A number of tries, or the clock, is used to its end (`budget.py`).
+Without either, and on small models whatever the clock leaves, rounds get longer until one that is as long as all before
+it gains next to nothing. Small models that were long searched in vain, and plans that cost nothing, end it before.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
+from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.heuristics.label_propagation import clustered
 from stormpilot.planner.methods import candidates, online, partition
 from stormpilot.planner.placement.feasibility import refuted
@@ -33,22 +32,20 @@ from stormpilot.planner.placement.problem import (
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import keep_nodes
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
+from stormpilot.planner.search import rounds
 from stormpilot.planner.search.annealing import (
     Annealer,
 )
+from stormpilot.planner.search.parallel import at_once, cores
 
-FIRST_RUN_TRIES = 400  # per executor
 OTHERS_S = 2.5e-5  # seconds per executor that any start but the first may take, of those that are left
 END_S = 5e-5  # seconds per executor that are kept for what comes after the search
-SPEED = 300_000.0  # moves per second, until it was measured
-SMALL = 60  # executors: below, a search that no longer finds anything ends before its last move
-SMALL_TRIES = 60_000
-STALE = 6  # times the moves up to the last improvement
-WARM, COOL = 200, 50  # moves per executor: a shorter run starts colder, to end cold
-LONG = (0.7, 0.5)  # of the moves on larger models, and first temperature: from the cheapest start
-LAST = 0.15  # first temperature of the rest, from the best so far
-GENTLE = 0.1  # first temperature of the only long run where the clock leaves no more
-PROBE = 20  # moves per executor that tell how fast the search is, before a long run that must fit the time
+SMALL_TRIES = 60_000  # after which a small model was searched long enough
+STALE = 6  # and times the tries up to the last improvement
+FIRST_ROUND = 3_000  # tries without a budget per executor that may move; at least and at most in all:
+LEAST_ROUND, MOST_ROUND = 150_000, 20_000_000
+TOO_SHORT, FRUITLESS = 0.03, 0.5  # of the time of a search: what is left is no round, and where no plan was found
+NOTHING_GAINED = 1e-3  # of the cost: a round without a budget that gains less is the last
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,10 @@ class Params:
 
     `objective`: `inter_node` (tuples/s between nodes, then between workers) or `network_cost` (tuples/s weighted by
     distance: 1 same node, 2 same rack, 3 other rack). `restart_tps`: lambda, what the restart of one worker may cost in
-    the objective's unit. `iterations`: moves to try; None = by the size of the model. `exact_workers`: use all
-    min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present placement stays.
+    the objective's unit. `iterations`: moves to try; None = as many as the clock leaves, or until nothing is gained.
+    `exact_workers`: use all min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present
+    placement stays. `threads`: runs at the same time; None = one per CPU. They change nothing in what so many
+    iterations find.
     """
 
     objective: ObjectiveName = "inter_node"
@@ -66,6 +65,7 @@ class Params:
     iterations: int | None = None
     exact_workers: bool = False
     min_gain: float = 1e-6
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         checked(self.objective)
@@ -73,6 +73,8 @@ class Params:
             raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
         if self.iterations is not None and self.iterations < 0:
             raise UsageError(f"iterations is {self.iterations}, expected a number >= 0")
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads is {self.threads}, expected a number >= 1")
         if not 0 <= self.min_gain < 1:
             raise UsageError(f"min_gain is {self.min_gain}, expected a part from 0 to 1")
 
@@ -84,16 +86,15 @@ def default_iterations(executors: int) -> int:
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Run the portfolio."""
-    c = frame.compiled
     reason = refuted(frame, exact_workers=params.exact_workers)
     if reason is not None:
         return reason
     search = Portfolio(frame, params, rng, left_s)
-    search.run(default_iterations(c.executors) if params.iterations is None else params.iterations)
+    search.run(params.iterations)
     if search.best is None:
         return _last_resort(frame, search, rng, left_s)
     kept = search.keep_present(params.min_gain)
-    notes = [f"the clock cut the search short after {search.tries} moves tried"] if search.cut else []
+    notes = [f"the search ended with the clock, after {search.budget.tried} moves tried"] if search.cut else []
     if kept:
         notes.append("the present placement stays: nothing found is better by more than min_gain")
     return Result(search.best, tuple(notes))
@@ -112,38 +113,39 @@ def _last_resort(frame: Frame, search: Portfolio, rng: np.random.Generator, left
 class Portfolio:
     """The best layout so far and what it took."""
 
-    def __init__(
-        self,
-        frame: Frame,
-        params: Params,
-        rng: np.random.Generator,
-        left_s: LeftS,
-    ) -> None:
+    def __init__(self, frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> None:
         self.frame = frame
         self.params = params
         self.objective = objective_of(frame.compiled, params.objective, params.restart_tps)
         self.limits = no_limits(frame.compiled, exact_workers=params.exact_workers)
         self.rng = rng
-        self._given_s = left_s
-        self.speed = 0.0
-        self.short = False
-        self.improved_at = 0
+        self.threads = params.threads or cores()
         self.annealer = Annealer(frame, self.objective, self.limits)
+        # ties between plans are for the end: a search that does not count restarts is faster
+        bare = replace(self.objective, restart_tps=0.0)
+        self.hot = Annealer(frame, bare, self.limits) if params.restart_tps == 0 else self.annealer
+        self.movable = int((~frame.compiled.fixed).sum())
+        self.budget = Budget(left_s, None, END_S * frame.compiled.executors, by_clock=self.movable > SMALL)
         self.best: Layout | None = None
         self.least_bad: Layout | None = None
         self.cost = math.inf
         self.violation = math.inf
-        self.tries = 0
+        self.improved_at = 0
         self.cut = False
         self.present = present_layout(frame, self.limits.exact_workers)
 
-    def left_s(self) -> float:
-        """Seconds left for the search itself."""
-        return self._given_s() - END_S * self.frame.compiled.executors
+    def run(self, tries: int | None) -> None:
+        """Ask the others, then search for so many tries; None: as long as the clock, or a gain, lasts."""
+        self.budget.tries = tries
+        starts = self._candidates()
+        if self.movable and starts:
+            self._search(starts)
+        left_as_it_is = self.cut and self.best is self.present  # nothing to tidy, and no time for it
+        if self.best is not None and self.movable and not left_as_it_is:
+            self._tidy()
 
-    def run(self, iterations: int) -> None:
-        """Search from every start, then on from the best, until `iterations` moves were tried."""
-        movable = int((~self.frame.compiled.fixed).sum())
+    def _candidates(self) -> list[Layout]:
+        """Judge what runs and what others answer; the layouts to start from, cheapest first."""
         rng = copy.deepcopy(self.rng)  # as it is for a planner that is asked alone
         if self.present is not None:
             self._consider(self.present)
@@ -151,80 +153,95 @@ class Portfolio:
         for start in self._starts(rng):
             starts.append(start)
             self._consider(start)
-        for layout in candidates.greedy(
-            self.frame, exact_workers=self.params.exact_workers, rng=rng, left_s=self.left_s
-        ):
-            self._consider(relabel(self.frame, layout))
-        if not movable or not starts:
-            return
+        if not self.budget.timed or not rounds.melts(self.budget.tries_left(), self.movable):
+            exact = self.params.exact_workers
+            for layout in candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=self.budget.left_s):
+                self._consider(relabel(self.frame, layout))
         starts.sort(key=self.annealer.traffic)
-        if movable < candidates.PARTITION_FROM:
-            self._run_short(starts, iterations, movable)
-        else:
-            self._run_long(starts, iterations, movable)
-        self.cut = self.cut or self.short
-        left_as_it_is = self.cut and self.best is self.present  # nothing to tidy, and no time for it
-        if self.best is not None and not left_as_it_is:
-            self._tidy(movable)
+        return starts
 
-    def _run_short(self, starts: list[Layout], iterations: int, movable: int) -> None:
-        """Many runs of growing length, from every start and on from the best."""
-        length = max(FIRST_RUN_TRIES * movable, iterations // 40)
-        run = 0
-        while self.tries < iterations and not self.cut and not self._exhausted(movable):
-            tries = self._affordable(min(length, iterations - self.tries), movable)
-            if self.short and run and tries < COOL * movable / 2:
-                self.cut = True
+    def _search(self, starts: list[Layout]) -> None:
+        """Rounds of annealing until the budget is spent, nothing more can be found or a long round gains nothing."""
+        self._probe(starts[0])
+        endless = self.budget.endless
+        length = min(max(FIRST_ROUND * self.movable, LEAST_ROUND), MOST_ROUND)
+        span_s = self.budget.left_s() if self.budget.timed else 0.0
+        done = 0
+        while not self.budget.spent and not self._exhausted():
+            # without any plan by then, what is left is for a proof that there is none
+            if self.budget.left_s() < (TOO_SHORT if self.best is not None or not done else FRUITLESS) * span_s:
                 break
-            first = 1.0 if tries >= WARM * movable else 0.3 if tries >= COOL * movable else 0.1
-            if run < len(starts) and not (self.short and run):
-                self._anneal(starts[run], tries, first)
-            else:
-                hot = (not self.short and run % 2 == 0) or self.best is None
-                start = starts[run % len(starts)] if hot or self.best is None else self.best
-                self._anneal(start, tries, first if hot else min(first, 0.15))
-                length = int(length * 1.5)
-            run += 1
+            before = self.cost
+            tries = float(length) if endless else self.budget.tries_left()
+            parts = 1 if endless else rounds.count(tries, self.movable)
+            self._round(starts, tries / parts, parts)
+            done += 1
+            length = max(self.budget.tried, length)
+            if endless and done > 1 and not before - self.cost > NOTHING_GAINED * self.cost:
+                break  # where no sound plan was found so far, both are infinite
+        self.cut = self.budget.left_s() <= 0 or (self.budget.timed and not self._exhausted())
 
-    def _run_long(self, starts: list[Layout], iterations: int, movable: int) -> None:
-        """Two long runs; one alone, that keeps most of its start, where the clock leaves no more.
+    def _probe(self, start: Layout) -> None:
+        """Only improve, a little: it tells how fast the search is."""
+        tries = rounds.PROBE * self.movable
+        if self.budget.tries is None or tries < self.budget.tries:
+            self._runs([start], tries, 0.0, timed=False)
 
-        Where restarts cost something, the first is shared between the cheapest start and what runs now.
-        """
-        if iterations:
-            self._anneal(starts[0], self._affordable(min(PROBE * movable, iterations), movable), 0.0)
-        if iterations <= self.tries:
-            return
-        total = self._affordable(iterations - self.tries, movable)
-        heads = [starts[0]]
-        if self.params.restart_tps and self.present is not None:
-            heads = [starts[0], self.present]
-        first_part, first = (1.0, GENTLE) if self.short else LONG
-        runs: list[tuple[Layout | None, float, float]] = [(head, first_part / len(heads), first) for head in heads]
-        if not self.short:
-            runs.append((None, 1 - first_part, LAST))
-        for head, part, temperature in runs:
-            tries = self._affordable(int(total * part), movable)
-            if self.cut:
-                break
-            start = head if head is not None else self.best or starts[0]
-            self._anneal(start, tries, temperature if tries >= COOL * movable else min(temperature, 0.05))
+    def _round(self, starts: list[Layout], tries: float, parts: int) -> None:
+        """One round: so many tries or, where the clock paces it, one of so many equal parts of what is left."""
+        timed = self.budget.timed
+        span_s = self.budget.left_s() / parts
+        found: list[tuple[float, Layout]] = []
+        for phase in rounds.phases(tries, self.movable, self.threads if timed else None):
+            heads = self._heads(phase, starts, found)
+            found = [] if phase.heads else found
+            waves = -(-phase.runs // self.threads) if timed else 1
+            at_a_time = -(-phase.runs // waves)
+            for i in range(waves):
+                some = [heads[(i * at_a_time + r) % len(heads)] for r in range(at_a_time)]
+                end_s = self.budget.left_s() - span_s * phase.part / waves if timed else 0.0
+                found += self._runs(some, int(tries * phase.part / phase.runs), phase.temperature, timed, end_s)
+                if self.budget.left_s() <= 0:
+                    return
 
-    def _exhausted(self, movable: int) -> bool:
-        """Whether a small model has long been searched in vain, or costs nothing any more."""
-        if self.best is None or movable > SMALL:
+    def _heads(self, phase: rounds.Phase, starts: list[Layout], found: list[tuple[float, Layout]]) -> list[Layout]:
+        """What the runs of a phase go on from."""
+        if not phase.heads:
+            return starts if phase.melts or self.best is None else [self.best]
+        known = sorted(found, key=lambda x: x[0])[: phase.heads]
+        if self.best is not None and all(self.cost < cost for cost, _ in known):
+            known = [(self.cost, self.best), *known][: phase.heads]
+        layouts = [layout for _, layout in known]
+        if self.params.restart_tps and self.present is not None and phase.heads > 1:
+            layouts[-1] = self.present
+        return layouts or starts
+
+    def _runs(
+        self, heads: list[Layout], tries: int, temperature: float, timed: bool, end_s: float = 0.0
+    ) -> list[tuple[float, Layout]]:
+        """Anneal from each of the heads at the same time; what they cost and find."""
+        before_s = self.budget.left_s()
+        seeds = [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, len(heads))]
+        clock = self.budget.until(end_s)
+        jobs = [
+            lambda head=head, seed=seed: self.hot.search(
+                head, seed, tries, clock, first_temperature=temperature, timed=timed
+            )
+            for head, seed in zip(heads, seeds, strict=True)
+        ]
+        found = at_once(jobs, self.threads)
+        self.budget.runs_at_once = min(len(heads), self.threads)
+        self.budget.ran(sum(f.tries for f in found), before_s - self.budget.left_s())
+        self.cut = self.cut or any(f.cut for f in found)
+        return [(self._consider(f.layout), f.layout) for f in found]
+
+    def _exhausted(self) -> bool:
+        """Whether a small model has long been searched in vain, or the plan of a larger one costs nothing any more."""
+        if self.best is None:
             return False
-        return self.cost <= 0 or self.tries > max(STALE * self.improved_at, SMALL_TRIES)
-
-    def _affordable(self, tries: int, movable: int) -> int:
-        """As many of these moves as the clock allows in one run with its end; fewer count as cut."""
-        left = self.left_s()
-        if math.isinf(left):
-            return tries
-        most = int(max(0.85 * left * (self.speed or SPEED) - 10 * movable, 0))
-        if most < tries:
-            self.short = True
-        return max(min(tries, most), movable)
+        if self.movable <= SMALL:
+            return self.budget.tried > max(STALE * self.improved_at, SMALL_TRIES)
+        return self.hot.cost(self.best) <= 0
 
     def keep_present(self, min_gain: float) -> bool:
         """Whether the present placement stays, because what was found is not better by more than `min_gain` of it."""
@@ -252,8 +269,8 @@ class Portfolio:
         makers.append(lambda: online.greedy(f, 0.3))
         made = 0
         for make in makers:
-            if made and self.left_s() < OTHERS_S * f.compiled.executors:
-                self.short = True
+            if made and self.budget.left_s() < OTHERS_S * f.compiled.executors:
+                self.cut = True
                 return
             layout = make()
             whole = None if layout is None else completed(f, layout, self.limits)
@@ -264,56 +281,47 @@ class Portfolio:
     def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> Layout | None:
         """What `partition` answers; where there is no time for it, packed clusters, which take a small part of it."""
         f = self.frame
-        if candidates.time_for_partition(f.compiled.executors, self.left_s):
-            return candidates.partitioned(f, asked, rng, self.left_s)
-        self.short = True
+        if candidates.time_for_partition(f.compiled.executors, self.budget.left_s):
+            return candidates.partitioned(f, asked, rng, self.budget.left_s)
         return partition.seated(f, clustered(f, weights(f.compiled, self.objective), self.rng))
 
-    def _anneal(self, start: Layout, tries: int, temperature: float) -> None:
-        before = self.left_s()
-        found = self.annealer.search(start, self.rng, tries, self.left_s, first_temperature=temperature)
-        took_s = before - self.left_s()
-        if took_s > 0:
-            self.speed = found.tries / took_s
-        self.tries += found.tries
-        self.cut = self.cut or found.cut
-        self._consider(found.layout)
-
-    def _consider(self, layout: Layout) -> None:
-        bad = wrong(self.frame, layout).any()
-        if bad:
+    def _consider(self, layout: Layout) -> float:
+        """Keep the layout if it is the best so far; what it costs, infinite where it breaks a constraint."""
+        if wrong(self.frame, layout).any():
             violation = self.annealer.violation(layout)
             if violation < self.violation:
                 self.least_bad, self.violation = layout, violation
-            return
+            return math.inf
         cost = self._cost(layout)
         if cost < self.cost:
             self.best, self.cost = layout, cost
-            self.improved_at = self.tries
+            self.improved_at = self.budget.tried
+        return cost
 
     def _cost(self, layout: Layout) -> float:
         return self.annealer.cost(layout)
 
-    def _tidy(self, movable: int) -> None:
+    def _tidy(self) -> None:
         """Of plans that cost the same, one that moves less: alike nodes exchanged, then improved at zero temperature.
 
         Where topologies have several workers on a node, inter-worker traffic is then searched inside the nodes.
         """
         assert self.best is not None
         f = self.frame
+        left_s = self.budget.clock_s
         across = not partition.by_rack(f.compiled, self.objective)
         self._consider(relabel(f, keep_nodes(f, self.best, across_racks=across)))
-        if self.limits.exact_workers.any() and not self.cut:
+        if self.limits.exact_workers.any() and left_s() > 0:
             found = self.annealer.search(
                 self.best,
                 self.rng,
-                min(1000 * movable, 5_000_000),
-                self.left_s,
+                min(1000 * self.movable, 5_000_000),
+                left_s,
                 first_temperature=self.objective.distance[0],
                 last_temperature=self.objective.distance[0] * 1e-3,
                 inside_nodes=True,
             )
             self._consider(found.layout)
-        if self.left_s() > 0:
-            found = self.annealer.search(self.best, self.rng, 0, self.left_s, first_temperature=0.0)
+        if left_s() > 0:
+            found = self.annealer.search(self.best, self.rng, 0, left_s, first_temperature=0.0)
             self._consider(found.layout)

@@ -1,8 +1,9 @@
 """`partition`: executors to nodes by graph partitioning (Mt-KaHyPar), then local search on the true objective.
 
 Blocks are nodes, as heavy as their CPU limits; where distances between racks count, executors are first divided among
-racks and then among each rack's nodes. A partition knows no slots, workers, memory or sites: what breaks one of these
-is repaired before the local search, which keeps them all.
+racks and then among each rack's nodes. Where nodes differ, topologies also choose nodes in turn, the one with most
+traffic first, and are divided among what each of them took. A partition knows no slots, workers, memory or sites: what
+breaks one of these is repaired before the local search, which keeps them all. `online`'s plan is a start too.
 
 Source: Gottesbueren, Heuer, Maas, Sanders, Schlag, *Scalable high-quality hypergraph partitioning* (Mt-KaHyPar).
 """
@@ -20,6 +21,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, adjacency, unordered
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.heuristics.label_propagation import clustered, clusters
+from stormpilot.planner.methods import online
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, present_layout, relabel
 from stormpilot.planner.placement.objective import ObjectiveName, checked, objective_of, weights
 from stormpilot.planner.placement.problem import (
@@ -38,6 +40,8 @@ from stormpilot.planner.search.annealing import (
 
 UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2  # no difference to Mt-KaHyPar's deterministic presets; the others answer differently from call to call
+UNLIKE = 1.5  # the largest node is so many times the smallest: topologies choose nodes in turn, too
+ROOMY = 1.03  # times its CPU: what a topology takes in turn, as executors fit no node exactly
 WIDEST = 16  # blocks of one call: time grows with blocks x edges, so more are divided in several steps
 GOOD_BELOW = 3000  # executors
 GOOD_PAIRS = 20_000  # beyond, a good partition takes seconds and is less than 1% better once it was searched on from
@@ -117,13 +121,17 @@ def _searched(
     c = frame.compiled
     annealer = Annealer(frame, objective, limits)
     starts = [
+        online.greedy(frame, 0.0),
         seated(frame, clustered(frame, weights(c, objective), rng)),
-        divided(frame, objective, int(rng.integers(2**31)), quality=params.quality),
     ]
+    seed = int(rng.integers(2**31))
+    if c.nodes and c.node_limit_mhz.max() > UNLIKE * c.node_limit_mhz.min():
+        starts.append(divided(frame, objective, seed, quality=params.quality, in_turn=True))
+    starts.append(divided(frame, objective, seed, quality=params.quality))
     layouts: list[Layout] = []
     for start in starts:
         whole = completed(frame, start, limits)
-        if layouts and (isinstance(whole, Infeasible) or annealer.traffic(whole) > annealer.traffic(layouts[0])):
+        if layouts and (isinstance(whole, Infeasible) or annealer.traffic(whole) > min(map(annealer.traffic, layouts))):
             continue  # repairing makes nothing cheaper
         sound = repaired(frame, start, limits, rng, left_s, objective)
         if isinstance(sound, Infeasible):
@@ -146,11 +154,21 @@ def by_rack(c: Compiled, objective: Objective) -> bool:
     return objective.distance[1] != objective.distance[2] and len(np.unique(c.node_rack)) > 1
 
 
-def divided(frame: Frame, objective: Objective, seed: int, *, quality: Literal["fast", "good"] | None = None) -> Layout:
-    """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced."""
+def divided(
+    frame: Frame,
+    objective: Objective,
+    seed: int,
+    *,
+    quality: Literal["fast", "good"] | None = None,
+    in_turn: bool = False,
+) -> Layout:
+    """One worker per topology and node of a partition; of more than min(W, E), the smallest stay unplaced.
+
+    With `in_turn` each topology is divided among the nodes that it took when it was its turn.
+    """
     c = frame.compiled
     good = c.executors < GOOD_BELOW and len(c.pair_a) < GOOD_PAIRS
-    return seated(frame, _nodes(c, objective, seed, quality or ("good" if good else "fast")))
+    return seated(frame, _nodes(c, objective, seed, quality or ("good" if good else "fast"), in_turn))
 
 
 def seated(frame: Frame, node: Ints) -> Layout:
@@ -180,8 +198,8 @@ class _Graph:
     tied: Ints
 
 
-def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
-    """E -> node. With quality `fast`, clusters of executors are divided instead of executors; `seed` is theirs."""
+def _nodes(c: Compiled, objective: Objective, seed: int, quality: str, in_turn: bool) -> Ints:
+    """E -> node, or -1. With quality `fast`, clusters of executors are divided; `seed` is theirs."""
     pairs = weights(c, objective)
     tied = _tied(c)
     vertex = np.arange(c.executors)
@@ -198,16 +216,52 @@ def _nodes(c: Compiled, objective: Objective, seed: int, quality: str) -> Ints:
     racks = by_rack(c, objective)
     result = np.full(count, NOWHERE, dtype=np.int64)
     nodes = np.lexsort((np.arange(c.nodes), c.node_rack))
-    pending = [(np.arange(count), nodes)]
+    pending = [(np.arange(count), nodes, c.node_limit_mhz)]
+    if in_turn:
+        pending = _turns(c, vertex, pairs)
     while pending:
-        vertices, nodes = pending.pop()
+        vertices, nodes, limit = pending.pop()
         if len(nodes) == 1 or not len(vertices):
             result[vertices] = nodes[0]
             continue
         groups = _groups(c, nodes, racks)
-        block = _blocks(c, graph, vertices, groups)
-        pending.extend((vertices[block == i], group) for i, group in enumerate(groups))
+        block = _blocks(c, graph, vertices, groups, limit)
+        pending.extend((vertices[block == i], group, limit) for i, group in enumerate(groups))
     return result[vertex]
+
+
+def _turns(c: Compiled, vertex: Ints, pairs: tuple[Ints, Ints, Floats]) -> list[tuple[Ints, Ints, Floats]]:
+    """For each topology its vertices, the nodes that it takes, and what it takes of each (MHz).
+
+    The topology with most traffic first, that with least CPU of those with as much. It takes the node with most room
+    until the rest fits on one, of which it takes the one with least room: so it is on as few nodes as can be.
+    """
+    tps = np.bincount(c.topology[pairs[0]], pairs[2], c.topologies)
+    cpu = np.bincount(c.topology, c.cpu_mhz, c.topologies)
+    room, slots = c.node_limit_mhz.astype(np.float64), c.slots_per_node()
+    turns = []
+    for t in np.lexsort((cpu, -tps)).tolist():
+        own = np.unique(vertex[c.first_executor[t] : c.first_executor[t + 1]])
+        need = float(cpu[t]) * ROOMY
+        part = np.zeros(c.nodes)
+        taken: list[int] = []
+        while len(own) and (need > 0 or not taken) and len(taken) < max(int(c.workers[t]), 1):
+            free = np.flatnonzero((slots > 0) & (room > 0))
+            free = np.setdiff1d(free, taken)
+            if not len(free):
+                break
+            enough = free[room[free] >= need]
+            n = int(enough[np.argmin(room[enough])]) if len(enough) else int(free[np.argmax(room[free])])
+            taken.append(n)
+            share = min(need, float(room[n]))
+            part[n] = share
+            room[n] -= share / ROOMY
+            slots[n] -= 1
+            need -= share
+        if taken:
+            nodes = np.array(sorted(taken), dtype=np.int64)
+            turns.append((own, nodes[np.argsort(c.node_rack[nodes], kind="stable")], part))
+    return turns
 
 
 def _groups(c: Compiled, nodes: Ints, by_racks: bool) -> list[Ints]:
@@ -231,9 +285,9 @@ def _tied(c: Compiled) -> Ints:
     return np.where(c.fixed, c.slot_node[c.current], tied) if c.slots else tied
 
 
-def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints]) -> Ints:
-    """Divide these vertices among the groups of nodes; the group of each vertex."""
-    limit = np.array([c.node_limit_mhz[group].sum() for group in groups])
+def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], node_limit_mhz: Floats) -> Ints:
+    """Divide these vertices among the groups of nodes with such limits; the group of each vertex."""
+    limit = np.array([node_limit_mhz[group].sum() for group in groups])
     cpu = graph.cpu_mhz[vertices]
     index = np.full(len(graph.cpu_mhz), NOWHERE, dtype=np.int64)
     index[vertices] = np.arange(len(vertices))

@@ -2,28 +2,32 @@
 
 The cost of a layout is
 
-    traffic x distance + restart cost x restarted workers + price x violation
+    traffic x distance + restart cost x restarted workers + price x violation + charge x overloaded nodes
 
 where distances are those between workers (same worker 0, same node, same rack, other rack), a worker counts as
 restarted when its executors or its node are not those of the present worker of its number, and violation is the CPU
 (MHz) above the nodes' limits plus memory and forbidden nodes in the same unit. Slots, the number of workers, the
-executors that a worker may hold and fixed workers are never broken by a move. `anneal.py` sets temperature and price.
+executors that a worker may hold and fixed workers are never broken by a move. `annealing.py` sets temperature, price
+and charge.
 
-Moves: shift an executor, exchange executors of two nodes, shift a connected piece of a worker, move a whole worker to
-another node, exchange the nodes of two workers, merge a worker into another (algorithms.md, section 10). The books
-are in `search_space.py`, the choice of a move in `search_choice.py`, the moves in `search_moves.py`.
+Moves: shift an executor, exchange executors of two nodes (`moves.py`); shift or exchange connected pieces, move
+or exchange whole workers, merge two workers, exchange all that two nodes hold (`pieces.py`; algorithms.md,
+section 10). The state is in `state.py`, what executors exchange with workers in `connections.py`, the choice of
+a move in `proposals.py`.
 """
 
 from __future__ import annotations
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.jit import jit
-from stormpilot.planner.search.moves import try_piece, try_relocate, try_swap
-from stormpilot.planner.search.proposals import ONE, attractive_worker, fill_around, fill_with_worker, target_worker
-from stormpilot.planner.search.state import Space, chance, chance_below, close_if_empty
+from stormpilot.planner.search.moves import shift_to, try_shift, try_swap
+from stormpilot.planner.search.pieces import try_exchange_nodes, try_merge, try_piece, try_relocate
+from stormpilot.planner.search.proposals import ONE, someone_on, target_node
+from stormpilot.planner.search.state import Space, chance, chance_below, worker_on
 
+WINDOW, AT_ONE_PLACE = 512, 1024  # so many tries among so many executors, whose part of the tables is then at hand
 PIECE = 64  # executors in a connected piece, at most
-HEAT_BATH = 0.3  # of all tries: an executor to the worker that it would be cheapest in
+SHIFTS, SWAPS, PIECES, RELOCATIONS, MERGES = 0.45, 0.85, 0.95, 0.98, 0.99  # parts of all tries, added up
 
 
 @jit
@@ -32,90 +36,116 @@ def run(
     tries: int,
     temperature: float,
     price: float,
-    inside_nodes: bool,
+    charge: float,
     best_worker: Ints,
     best_node: Ints,
     best: Floats,
 ) -> int:
     """Try `tries` moves at one temperature; accepted moves.
 
-    With `inside_nodes`, executors only change workers on their own node. Every layout without violation that is cheaper
-    than `best[0]` (traffic x distance + restart cost) is copied to `best_worker`, `best_node`, if these are not empty.
+    Every layout without violation that is cheaper than `best[0]` (traffic x distance + restart cost) is noted in
+    `best_worker`, `best_node`.
     """
     accepted = 0
     if len(g.movable) == 0:
         return 0
+    window = min(len(g.movable), WINDOW)
+    first = 0
+    for i in range(tries):
+        if i % AT_ONE_PLACE == 0:
+            first = chance_below(g, len(g.movable))
+        e = g.movable[(first + chance_below(g, window)) % len(g.movable)]
+        kind = chance(g)
+        done = False
+        if kind < PIECES:
+            n = target_node(g, e)
+            if n != NOWHERE:
+                if kind < SWAPS:
+                    swap = kind >= SHIFTS
+                    if not swap and g.nodes[n].load + g.executors[e].cpu > g.nodes[n].limit:
+                        swap = chance(g) < 0.5
+                    if swap:
+                        f = someone_on(g, n)
+                        done = f != NOWHERE and try_swap(g, e, f, temperature, price, charge)
+                    else:
+                        done = try_shift(g, e, n, temperature, price, charge)
+                else:
+                    most = 2
+                    while most < PIECE and chance(g) < 0.75:
+                        most += 1 + most // 4
+                    done = try_piece(g, e, n, most, chance(g) < 0.6, temperature, price, charge)
+        else:
+            done = _try_worker(g, e, kind, temperature, price, charge)
+        if done:
+            accepted += 1
+            if g.box[0].overloaded == 0 and g.box[0].forbidden == 0:
+                _keep(g, best_worker, best_node, best)
+    return accepted
+
+
+@jit
+def _try_worker(g: Space, e: int, kind: float, temperature: float, price: float, charge: float) -> bool:
+    """A move of the worker that e is in, or of all on its node."""
+    a = g.executors[e].worker
+    if kind < RELOCATIONS:
+        n = chance_below(g, len(g.nodes))
+        if n == g.workers[a].node:
+            return False
+        return try_relocate(g, a, n, chance(g) < 0.5, temperature, price, charge)
+    if kind < MERGES:
+        t = g.executors[e].topology
+        if chance(g) * (8 + g.workers[a].size) >= 16.0:
+            return False  # costs its size: tried the less, the larger
+        b = g.topologies[t].first + chance_below(g, g.topologies[t].end - g.topologies[t].first)
+        if b == a or g.workers[b].node == NOWHERE or g.workers[b].fixed:
+            return False
+        return try_merge(g, a, b, temperature, price, charge)
+    n = chance_below(g, len(g.nodes))
+    if n == g.workers[a].node:
+        return False
+    return try_exchange_nodes(g, g.workers[a].node, n, temperature, price, charge)
+
+
+@jit
+def run_inside(g: Space, tries: int, temperature: float, best_worker: Ints, best_node: Ints, best: Floats) -> int:
+    """Try moves between workers of one topology on one node, where several are in use; accepted moves."""
+    accepted = 0
     for _ in range(tries):
         e = g.movable[chance_below(g, len(g.movable))]
         a = g.executors[e].worker
-        t = g.executors[e].topology
-        kind = chance(g)
-        if kind < HEAT_BATH and not inside_nodes:
-            b = attractive_worker(g, e, temperature, price)
-            if b != NOWHERE:
-                g.piece[0] = e
-                g.box[0].stamp += 1
-                g.executors[e].mark = g.box[0].stamp
-                n = g.workers[b].node
-                full = g.nodes[n].load + g.executors[e].cpu > g.nodes[n].limit
-                if try_piece(g, ONE, b, full and chance(g) < 0.7, temperature, price):
-                    accepted += 1
-                    _keep(g, best_worker, best_node, best)
+        n = g.workers[a].node
+        f = someone_on(g, n)
+        if f == NOWHERE or g.executors[f].topology != g.executors[e].topology or g.executors[f].worker == a:
             continue
-        kind = chance(g)
-        near = chance(g) < 0.85
-        if kind >= 0.92 and (inside_nodes or chance(g) * (8 + g.workers[a].size) >= 16.0):
-            continue  # moves of whole workers cost their size: tried the less, the larger
-        if kind >= 0.96:
-            degree = g.xadj[e + 1] - g.xadj[e]
-            if near and degree:
-                n = g.workers[g.executors[g.adj[g.xadj[e] + chance_below(g, degree)]].worker].node
-            else:
-                n = chance_below(g, len(g.nodes))
-            done = try_relocate(g, a, n, temperature, price)
+        if chance(g) < 0.5:
+            done = try_swap(g, e, f, temperature, 0.0, 0.0)
         else:
-            exchange = False
-            if kind >= 0.92:
-                k = fill_with_worker(g, a)
-            else:
-                most = ONE
-                if kind >= 0.70:
-                    most += 1
-                    while most < PIECE and chance(g) < 0.75:
-                        most += 1 + most // 4
-                    exchange = chance(g) < 0.3
-                elif kind >= 0.45:
-                    exchange = True
-                k = fill_around(g, e, min(most, PIECE))
-            if inside_nodes:
-                n = g.workers[a].node
-                b = g.on_node[n, chance_below(g, g.nodes[n].used)]
-                if b == a or g.workers[b].topology != t or g.workers[b].fixed:
-                    b = NOWHERE
-            else:
-                b = target_worker(g, g.piece[chance_below(g, k)], k if not exchange else k - 1, near)
-            done = False
-            if b != NOWHERE:
-                if g.workers[b].size + k <= g.topologies[t].max_executors:
-                    done = try_piece(g, k, b, exchange, temperature, price)
-                elif k == 1:
-                    done = try_swap(g, e, b, temperature, price)
-                else:
-                    close_if_empty(g, b)
+            b = worker_on(g, g.executors[e].topology, n, ONE, a)
+            keeps = g.workers[a].size > 1 or not g.topologies[g.executors[e].topology].keep_all_workers
+            done = b != NOWHERE and keeps and shift_to(g, e, b, n, temperature, 0.0, 0.0)
         if done:
             accepted += 1
-            _keep(g, best_worker, best_node, best)
+            if g.box[0].overloaded == 0 and g.box[0].forbidden == 0:
+                _keep(g, best_worker, best_node, best)
     return accepted
 
 
 @jit
 def _keep(g: Space, best_worker: Ints, best_node: Ints, best: Floats) -> None:
-    """Copy a layout without violation that is cheaper than the best one, if these arrays are not empty."""
-    if len(best_worker) and g.box[0].violation <= 1e-6:
-        cost = g.box[0].traffic + g.box[0].restart_cost * g.box[0].restarted
-        if cost < best[0] - 1e-9 * (1.0 + abs(best[0])):
-            best[0] = cost
-            for i in range(len(best_worker)):
-                best_worker[i] = g.executors[i].worker
-            for i in range(len(best_node)):
-                best_node[i] = g.workers[i].node
+    """Note a layout that is cheaper than the best one: only what changed since then is copied."""
+    cost = g.box[0].traffic + g.box[0].restart_cost * g.box[0].restarted
+    if cost < best[0] - 1e-9 * (1.0 + abs(best[0])):
+        best[0] = cost
+        note(g, best_worker, best_node)
+
+
+@jit
+def note(g: Space, best_worker: Ints, best_node: Ints) -> None:
+    """Bring a copy of the layout up to date."""
+    for i in range(g.box[0].changed):
+        e = g.changed[i]
+        g.executors[e].changed = 0
+        best_worker[e] = g.executors[e].worker
+    g.box[0].changed = 0
+    for w in range(len(best_node)):
+        best_node[w] = g.workers[w].node

@@ -1,4 +1,4 @@
-"""What the local search moves, and where to: pieces of workers, and workers that may take them."""
+"""What the local search moves, and where to: target workers and connected pieces."""
 
 from __future__ import annotations
 
@@ -6,133 +6,122 @@ from typing import cast
 
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE
+from stormpilot.model.compiled import NOWHERE, Ints
 from stormpilot.model.jit import jit
-from stormpilot.planner.search.state import Space, chance, chance_below, node_distance, violation_at, worker_at
+from stormpilot.planner.search.state import Space, chance, chance_below
 
 ONE = cast(int, np.int64(1))  # a number that is no literal: numba compiles a function anew for each literal argument
+NONE = cast(int, np.int64(NOWHERE))
+ZERO = cast(int, np.int64(0))
+STEPS = cast(int, np.int64(8))
+HEAVY = 0.55  # of all targets: a worker by how much the executor exchanges with it
+NEAR = 0.85  # these, and where a neighbour of the executor is, whatever they exchange
 
 
 @jit
-def target_worker(g: Space, e: int, k: int, near: bool) -> int:
-    """A worker for the piece around e: by a neighbour's node, or (not near, or no neighbour elsewhere) anywhere."""
-    a = g.executors[e].worker
+def target_node(g: Space, e: int) -> int:
+    """A node for e: mostly one where it has traffic, else one with a worker of its topology, or any; -1: none."""
     t = g.executors[e].topology
-    if near:
-        degree = g.xadj[e + 1] - g.xadj[e]
-        for _ in range(3):
-            f = g.adj[g.xadj[e] + chance_below(g, degree)] if degree else e
-            w = g.executors[f].worker
-            if w != a:
-                if not g.workers[w].fixed and g.workers[w].size + k <= g.topologies[t].max_executors:
-                    return int(w)
-                return worker_at(g, t, g.workers[w].node, k, a)
-        return NOWHERE
-    if chance(g) < 0.5:
-        w = g.topologies[t].first + chance_below(g, g.topologies[t].end - g.topologies[t].first)
-        if (
-            w != a
-            and g.workers[w].node != NOWHERE
-            and not g.workers[w].fixed
-            and g.workers[w].size + k <= g.topologies[t].max_executors
-        ):
-            return int(w)
-    n = chance_below(g, len(g.nodes))
-    return worker_at(g, t, n, k, a)
-
-
-@jit
-def attractive_worker(g: Space, e: int, temperature: float, price: float) -> int:
-    """The worker that e would be cheapest in, of those it exchanges tuples with and its own, with thermal noise.
-
-    Drawn as a heat bath does (Gumbel noise on the costs), so that one scan of the neighbours weighs all of them. -1
-    where that is its own. Restarts, and traffic between workers on one node, are left to the move itself.
-    """
     a = g.executors[e].worker
     m = g.workers[a].node
-    g.box[0].stamp += 1
-    stamp = g.box[0].stamp
-    g.workers[a].seen = stamp
-    g.workers[a].near = 0.0
-    g.piece[0] = a
-    count = ONE
-    for j in range(g.xadj[e], g.xadj[e + 1]):
-        w = g.executors[g.adj[j]].worker
-        if g.workers[w].seen != stamp:
-            g.workers[w].seen = stamp
-            g.workers[w].near = 0.0
-            if count < len(g.piece):
-                g.piece[count] = w
-                count += 1
-        g.workers[w].near += g.tps[j]
-    load, memory = g.nodes[m].load, g.nodes[m].memory
-    relief = violation_at(g, m, load - g.executors[e].cpu, memory - g.executors[e].memory)
-    relief -= violation_at(g, m, load, memory)
-    by_rack = g.distance[1] != g.distance[2]
-    best = 1e300
-    b = a
-    for i in range(count):
-        w = g.piece[i]
-        n = g.workers[w].node
-        cost = -g.workers[w].near * g.distance[1]
-        if by_rack:
-            cost = 0.0
-            for j in range(count):
-                v = g.piece[j]
-                if v != w:
-                    cost += g.workers[v].near * node_distance(g, n, g.workers[v].node)
-        if w != a:
-            if g.workers[w].fixed or g.workers[w].size >= g.topologies[g.workers[w].topology].max_executors:
-                continue
+    draw = chance(g)
+    table = g.topologies[t].table
+    if draw < HEAVY and table >= 0:
+        first, width = g.topologies[t].first, g.topologies[t].end - g.topologies[t].first
+        row = table + (e - g.topologies[t].first_executor) * width
+        left = chance(g) * (g.executors[e].tps - g.table[row + a - first])
+        for i in range(width):
+            if i != a - first:
+                left -= g.table[row + i]
+                if left < 0.0:
+                    n = g.workers[first + i].node
+                    return NOWHERE if n == m else int(n)
+        return NOWHERE
+    if draw < NEAR:
+        degree = g.xadj[e + 1] - g.xadj[e]
+        if degree == 0:
+            return NOWHERE
+        for _ in range(3):
+            n = g.workers[g.executors[g.edges[g.xadj[e] + chance_below(g, degree)].to].worker].node
             if n != m:
-                over = violation_at(
-                    g, n, g.nodes[n].load + g.executors[e].cpu, g.nodes[n].memory + g.executors[e].memory
-                ) - violation_at(g, n, g.nodes[n].load, g.nodes[n].memory)
-                if not g.allowed[g.executors[e].klass, n]:
-                    over += g.box[0].mhz_per_forbidden
-                cost += price * (over + relief)
-        if temperature > 0.0:
-            cost += temperature * np.log(-np.log(chance(g) + 1e-300) + 1e-300)
-        if cost < best:
-            best = cost
-            b = w
-    return NOWHERE if b == a else b
+                return int(n)
+        return NOWHERE
+    if draw < 0.95:
+        n = g.workers[g.topologies[t].first + chance_below(g, g.topologies[t].end - g.topologies[t].first)].node
+    else:
+        n = chance_below(g, len(g.nodes))
+    return NOWHERE if n == m else int(n)
 
 
 @jit
-def fill_around(g: Space, e: int, most: int) -> int:
-    """Fill the piece with a connected piece of e's worker around e, marked; its size."""
-    g.box[0].stamp += 1
+def someone_on(g: Space, n: int) -> int:
+    """An executor on node n that may move, or -1."""
+    if g.nodes[n].used == 0:
+        return NOWHERE
+    w = g.on_node[n, chance_below(g, g.nodes[n].used)]
+    if g.workers[w].fixed or g.workers[w].size == 0:
+        return NOWHERE
+    f = g.workers[w].head
+    for _ in range(chance_below(g, min(g.workers[w].size, STEPS))):
+        f = g.executors[f].after
+    g.workers[w].head = f
+    return int(f)
+
+
+@jit
+def fill_around(g: Space, piece: Ints, e: int, most: int, cpu: float, other: int) -> int:
+    """Fill a connected piece of e's worker around e with at most so many executors and so many MHz; its size.
+
+    Its executors get the present stamp. `box.inner` is what they exchange with each other, `box.cross` what they
+    exchange with those that have the stamp `other`.
+    """
     stamp = g.box[0].stamp
     a = g.executors[e].worker
-    g.piece[0] = e
-    g.executors[e].mark = stamp
-    k = 1
+    k = 0
+    x = e
+    inner = 0.0
+    cross = 0.0
     misses = 0
-    while k < most and misses < 4:
-        m = g.piece[chance_below(g, k)]
-        degree = g.xadj[m + 1] - g.xadj[m]
-        if degree == 0:
-            break
-        f = g.adj[g.xadj[m] + chance_below(g, degree)]
-        if g.executors[f].worker == a and g.executors[f].mark != stamp:
-            g.executors[f].mark = stamp
-            g.piece[k] = f
-            k += 1
-        else:
+    while True:
+        piece[k] = x
+        k += 1
+        g.executors[x].mark = stamp
+        cpu -= g.executors[x].cpu
+        for j in range(g.xadj[x], g.xadj[x + 1]):
+            mark = g.executors[g.edges[j].to].mark
+            if mark == stamp:
+                inner += g.edges[j].tps
+            elif mark == other:
+                cross += g.edges[j].tps
+        x = NOWHERE
+        while k < most and misses < 4 and cpu > 0.0:
+            member = piece[chance_below(g, k)]
+            degree = g.xadj[member + 1] - g.xadj[member]
+            if degree > 0:
+                f = g.edges[g.xadj[member] + chance_below(g, degree)].to
+                if g.executors[f].worker == a and g.executors[f].mark != stamp:
+                    x = int(f)
+                    break
             misses += 1
+        if x == NOWHERE:
+            break
+    g.box[0].inner = inner
+    g.box[0].cross = cross
     return k
 
 
 @jit
 def fill_with_worker(g: Space, w: int) -> int:
-    """Fill the piece with all executors of w, marked; how many."""
-    g.box[0].stamp += 1
-    k = 0
+    """Fill the piece with all executors of w; how many. `box.inner` is what they exchange with each other."""
+    stamp = g.box[0].stamp
+    inner = 0.0
     e = g.workers[w].head
-    while k < g.workers[w].size:
+    for k in range(g.workers[w].size):
         g.piece[k] = e
-        g.executors[e].mark = g.box[0].stamp
+        g.executors[e].mark = stamp
+        for j in range(g.xadj[e], g.xadj[e + 1]):
+            if g.executors[g.edges[j].to].mark == stamp:
+                inner += g.edges[j].tps
         e = g.executors[e].after
-        k += 1
-    return k
+    g.box[0].inner = inner
+    return int(g.workers[w].size)

@@ -1,8 +1,8 @@
-"""The books of the local search: a layout with loads, rings and totals, and the changes that keep them right.
+"""The state of the local search: a layout with loads, rings and totals, and the changes that keep them right.
 
 A `Space` is arrays of records, grouped in a named tuple (few arguments compile fast). What a layout costs stands in
-`search.py`. Slots, the number of workers, the executors that a worker may hold and fixed workers are never broken by
-what is here.
+`annealing_kernel.py`; what executors exchange with workers in `connections.py`. Slots, the number of workers, the
+executors that a worker may hold and fixed workers are never broken by what is here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ EXECUTOR = np.dtype(
         ("mark", "i8"),  # stamp of the last piece that the executor was in
         ("cpu", "f8"),  # MHz
         ("memory", "f8"),  # MB
+        ("tps", "f8"),  # with all others
         ("topology", "i8"),
         ("klass", "i8"),
         ("home", "i8"),  # the worker that it is in now, or -1
         ("after", "i8"),  # ring of the executors of a worker
         ("before", "i8"),
+        ("changed", "i8"),  # 1: its worker is not the one in the best layout
     ]
 )
+EDGE = np.dtype([("to", "i4"), ("tps", "f4")])  # neighbours of an executor, in rising order
 WORKER = np.dtype(
     [
         ("node", "i8"),  # -1 while empty
@@ -37,8 +40,8 @@ WORKER = np.dtype(
         ("home_node", "i8"),
         ("place", "i8"),  # index in on_node
         ("fixed", "i8"),
-        ("seen", "i8"),  # stamp of the last executor that looked at the worker
-        ("near", "f8"),  # what that executor exchanges with the worker
+        ("cpu", "f8"),  # MHz
+        ("memory", "f8"),  # MB
     ]
 )
 NODE = np.dtype(
@@ -47,16 +50,22 @@ NODE = np.dtype(
         ("limit", "f8"),
         ("memory", "f8"),  # MB
         ("memory_limit", "f8"),
+        ("over", "f8"),  # MHz: violation of its limits
         ("host", "i8"),
         ("rack", "i8"),
         ("slots", "i8"),
         ("used", "i8"),  # slots in use
+        ("first_of_host", "i8"),  # the nodes of its host are first_of_host:end_of_host
+        ("end_of_host", "i8"),
     ]
 )
 TOPOLOGY = np.dtype(
     [
         ("first", "i8"),  # its workers are first:end
         ("end", "i8"),
+        ("first_executor", "i8"),
+        ("end_executor", "i8"),
+        ("table", "i8"),  # where its table of connections begins, -1: it has none
         ("used_workers", "i8"),
         ("max_executors", "i8"),  # of a worker
         ("keep_all_workers", "i8"),  # none may become empty
@@ -67,11 +76,17 @@ BOX = np.dtype(
         ("random", "u8"),
         ("stamp", "i8"),
         ("traffic", "f8"),  # x distance
-        ("violation", "f8"),  # MHz
+        ("violation", "f8"),  # MHz, over all nodes
+        ("overloaded", "i8"),  # nodes over a limit
+        ("forbidden", "i8"),  # executors on nodes that are forbidden to them
         ("restarted", "f8"),  # workers
         ("restart_cost", "f8"),
         ("mhz_per_mb", "f8"),  # what a MB above a memory limit counts in the violation
         ("mhz_per_forbidden", "f8"),  # what an executor on a forbidden node counts in the violation
+        ("restricted", "i8"),  # 1: some executors may not run everywhere
+        ("changed", "i8"),  # how many executors stand in `changed`
+        ("inner", "f8"),  # tuples/s inside the piece that was filled last
+        ("cross", "f8"),  # tuples/s between it and the piece filled before
     ]
 )
 
@@ -85,13 +100,17 @@ class Space(NamedTuple):
     topologies: Any
     box: Any
     xadj: Ints
-    adj: Ints
-    tps: Floats
+    edges: Any
+    table: Floats  # what executors exchange with workers, see `connections.py`
+    rack_table: Floats  # executors x racks, or empty
     allowed: Bools  # classes x nodes
     distance: Floats  # [same node, same rack, other rack]
     movable: Ints  # executors that may move
     on_node: Ints  # nodes x slots: workers
+    topology_on_node: Ints  # nodes x slots: their topologies
     piece: Ints  # executors of the piece at hand
+    other_piece: Ints  # executors of the piece that comes back for it
+    changed: Ints  # executors whose worker is not the one in the best layout
 
 
 @jit
@@ -122,14 +141,6 @@ def node_distance(g: Space, m: int, n: int) -> float:
 
 
 @jit
-def _distance(g: Space, a: int, b: int) -> float:
-    """Distance between workers."""
-    if a == b:
-        return 0.0
-    return node_distance(g, g.workers[a].node, g.workers[b].node)
-
-
-@jit
 def violation_at(g: Space, n: int, load: float, memory: float) -> float:
     """Violation of node n at this load."""
     v = 0.0
@@ -143,8 +154,31 @@ def violation_at(g: Space, n: int, load: float, memory: float) -> float:
 
 
 @jit
-def _violation_now(g: Space, n: int) -> float:
-    return violation_at(g, n, g.nodes[n].load, g.nodes[n].memory)
+def charge_of(g: Space, n: int, cpu: float, memory: float, price: float, charge: float) -> float:
+    """What it costs to add so much to node n: a price per MHz of violation and a charge per overloaded node."""
+    before = g.nodes[n].over
+    over = violation_at(g, n, g.nodes[n].load + cpu, g.nodes[n].memory + memory)
+    if over == before:
+        return 0.0
+    cost = price * (over - before)
+    if before == 0.0:
+        cost += charge
+    elif over == 0.0:
+        cost -= charge
+    return float(cost)
+
+
+@jit
+def add_load(g: Space, n: int, cpu: float, memory: float) -> None:
+    """Put so much more on node n."""
+    g.nodes[n].load += cpu
+    g.nodes[n].memory += memory
+    before = g.nodes[n].over
+    over = violation_at(g, n, g.nodes[n].load, g.nodes[n].memory)
+    if over != before:
+        g.nodes[n].over = over
+        g.box[0].violation += over - before
+        g.box[0].overloaded += int(over > 0.0) - int(before > 0.0)
 
 
 @jit
@@ -155,11 +189,13 @@ def is_restarted(g: Space, w: int) -> bool:
 
 @jit
 def seat_worker(g: Space, w: int, n: int) -> None:
-    """Put the empty worker w on node n."""
+    """Put worker w, which has no node, on node n."""
+    place = g.nodes[n].used
     g.workers[w].node = n
-    g.workers[w].place = g.nodes[n].used
-    g.on_node[n, g.nodes[n].used] = w
-    g.nodes[n].used += 1
+    g.workers[w].place = place
+    g.on_node[n, place] = w
+    g.topology_on_node[n, place] = g.workers[w].topology
+    g.nodes[n].used = place + 1
 
 
 @jit
@@ -168,24 +204,17 @@ def unseat_worker(g: Space, w: int) -> None:
     n = g.workers[w].node
     g.nodes[n].used -= 1
     last = g.on_node[n, g.nodes[n].used]
-    g.on_node[n, g.workers[w].place] = last
-    g.workers[last].place = g.workers[w].place
+    place = g.workers[w].place
+    g.on_node[n, place] = last
+    g.topology_on_node[n, place] = g.workers[last].topology
+    g.workers[last].place = place
     g.workers[w].node = NOWHERE
 
 
 @jit
-def move_executor(g: Space, e: int, b: int) -> None:
-    """Move executor e to worker b (which has a node); loads and rings, no cost. A worker left empty loses its node."""
+def link(g: Space, e: int, b: int) -> None:
+    """Executor e leaves the ring of its worker for that of worker b."""
     a = g.executors[e].worker
-    h = g.executors[e].home
-    m, n = g.workers[a].node, g.workers[b].node
-    g.executors[e].worker = b
-    g.nodes[m].load -= g.executors[e].cpu
-    g.nodes[m].memory -= g.executors[e].memory
-    g.nodes[n].load += g.executors[e].cpu
-    g.nodes[n].memory += g.executors[e].memory
-    g.workers[a].away += 1 if h == a else -1
-    g.workers[b].away += -1 if h == b else 1
     if g.executors[e].after == e:
         g.workers[a].head = NOWHERE
     else:
@@ -204,50 +233,9 @@ def move_executor(g: Space, e: int, b: int) -> None:
         g.executors[e].before = last
         g.executors[e].after = first
         g.executors[first].before = e
+    g.executors[e].worker = b
     g.workers[a].size -= 1
     g.workers[b].size += 1
-
-
-@jit
-def shift_piece(g: Space, k: int, b: int, price: float) -> float:
-    """Move the first k of the piece (all of one worker, marked) to worker b; change of cost. The totals follow."""
-    a = g.executors[g.piece[0]].worker
-    m, n = g.workers[a].node, g.workers[b].node
-    stamp = g.box[0].stamp
-    traffic = 0.0
-    forbidden = 0
-    for i in range(k):
-        e = g.piece[i]
-        for j in range(g.xadj[e], g.xadj[e + 1]):
-            f = g.adj[j]
-            if g.executors[f].mark != stamp:
-                w = g.executors[f].worker
-                if w == a:
-                    traffic += g.tps[j] * _distance(g, b, a)
-                elif w == b:
-                    traffic -= g.tps[j] * _distance(g, a, b)
-                elif m != n:
-                    traffic += g.tps[j] * (_distance(g, b, w) - _distance(g, a, w))
-        if m != n:
-            forbidden += int(g.allowed[g.executors[e].klass, m]) - int(g.allowed[g.executors[e].klass, n])
-    restarted = -int(is_restarted(g, a)) - int(is_restarted(g, b))
-    over = 0.0
-    if m != n:
-        over -= violation_at(g, m, g.nodes[m].load, g.nodes[m].memory) + violation_at(
-            g, n, g.nodes[n].load, g.nodes[n].memory
-        )
-    for i in range(k):
-        move_executor(g, g.piece[i], b)
-    if m != n:
-        over += violation_at(g, m, g.nodes[m].load, g.nodes[m].memory) + violation_at(
-            g, n, g.nodes[n].load, g.nodes[n].memory
-        )
-        over += forbidden * g.box[0].mhz_per_forbidden
-    restarted += int(is_restarted(g, a)) + int(is_restarted(g, b))
-    g.box[0].traffic += traffic
-    g.box[0].violation += over
-    g.box[0].restarted += restarted
-    return float(traffic + price * over + g.box[0].restart_cost * restarted)
 
 
 @jit
@@ -259,106 +247,45 @@ def close_if_empty(g: Space, w: int) -> None:
 
 
 @jit
-def _open_worker(g: Space, t: int, n: int) -> int:
-    """An empty worker of topology t, now on node n; -1 where t has none left or n no slot."""
-    if (
-        g.nodes[n].used >= g.nodes[n].slots
-        or g.topologies[t].used_workers >= g.topologies[t].end - g.topologies[t].first
-    ):
-        return NOWHERE
+def may_open(g: Space, t: int, n: int) -> bool:
+    """Whether topology t can have a new worker on node n."""
+    return bool(
+        g.nodes[n].used < g.nodes[n].slots
+        and g.topologies[t].used_workers < g.topologies[t].end - g.topologies[t].first
+    )
+
+
+@jit
+def idle_worker(g: Space, t: int, n: int) -> int:
+    """A worker of topology t that is not in use, one whose home is node n if there is one; `may_open` holds."""
+    idle = NOWHERE
     for w in range(g.topologies[t].first, g.topologies[t].end):
-        if g.workers[w].node == NOWHERE and g.workers[w].home_node == n:
-            break
-    else:
-        for w in range(g.topologies[t].first, g.topologies[t].end):
-            if g.workers[w].node == NOWHERE:
-                break
+        if g.workers[w].node == NOWHERE:
+            if g.workers[w].home_node == n:
+                return int(w)
+            if idle == NOWHERE:
+                idle = w
+    return int(idle)
+
+
+@jit
+def open_worker(g: Space, t: int, n: int) -> int:
+    """A new worker of topology t on node n, which may have one."""
+    w = idle_worker(g, t, n)
     seat_worker(g, w, n)
     g.topologies[t].used_workers += 1
     return w
 
 
 @jit
-def worker_at(g: Space, t: int, n: int, room: int, avoid: int) -> int:
-    """A worker of topology t on node n that can take `room` more executors, opened if need be; -1 if there is none."""
+def worker_on(g: Space, t: int, n: int, room: int, avoid: int) -> int:
+    """A worker of topology t on node n that can take `room` more executors; -1 if there is none."""
     for i in range(g.nodes[n].used):
-        w = g.on_node[n, i]
-        if (
-            g.workers[w].topology == t
-            and w != avoid
-            and not g.workers[w].fixed
-            and g.workers[w].size + room <= g.topologies[t].max_executors
-        ):
-            return int(w)
-    return _open_worker(g, t, n)
-
-
-@jit
-def measure(g: Space) -> None:
-    """Compute the totals anew."""
-    traffic = 0.0
-    violation = 0.0
-    restarted = 0
-    for n in range(len(g.nodes)):
-        g.nodes[n].load = 0.0
-        g.nodes[n].memory = 0.0
-    for e in range(len(g.executors)):
-        a = g.executors[e].worker
-        n = g.workers[a].node
-        g.nodes[n].load += g.executors[e].cpu
-        g.nodes[n].memory += g.executors[e].memory
-        if not g.workers[a].fixed and not g.allowed[g.executors[e].klass, n]:
-            violation += g.box[0].mhz_per_forbidden
-        for j in range(g.xadj[e], g.xadj[e + 1]):
-            if g.adj[j] > e:
-                traffic += g.tps[j] * _distance(g, a, g.executors[g.adj[j]].worker)
-    for n in range(len(g.nodes)):
-        violation += _violation_now(g, n)
-    for w in range(len(g.workers)):
-        restarted += int(is_restarted(g, w))
-    g.box[0].traffic, g.box[0].violation, g.box[0].restarted = traffic, violation, restarted
-
-
-def space(template: Space, worker: Ints, node: Ints, seed: int) -> Space:
-    """A search space for a complete layout whose workers all fit in their nodes' slots; `template` is not changed."""
-    g = template._replace(
-        executors=template.executors.copy(),
-        workers=template.workers.copy(),
-        nodes=template.nodes.copy(),
-        topologies=template.topologies.copy(),
-        box=template.box.copy(),
-        on_node=np.full_like(template.on_node, NOWHERE),
-        piece=np.zeros_like(template.piece),
-    )
-    workers = len(node)
-    size = np.bincount(worker, minlength=workers)
-    order = np.argsort(worker, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(size)])
-    after, before = np.roll(order, -1), np.roll(order, 1)
-    used = np.flatnonzero(size)
-    after[starts[used + 1] - 1] = order[starts[used]]
-    before[starts[used]] = order[starts[used + 1] - 1]
-    g.executors["worker"] = worker
-    g.executors["after"][order] = after
-    g.executors["before"][order] = before
-    home = g.executors["home"]
-    at_home = np.bincount(worker[home == worker], minlength=workers)
-    g.workers["size"] = size
-    g.workers["head"] = NOWHERE
-    g.workers["head"][used] = order[starts[used]]
-    g.workers["node"] = np.where(size > 0, node, NOWHERE)
-    g.workers["away"] = size + np.bincount(home[home != NOWHERE], minlength=workers) - 2 * at_home
-    for w in used.tolist():
-        n = int(node[w])
-        place = int(g.nodes["used"][n])
-        g.on_node[n, place] = w
-        g.workers["place"][w] = place
-        g.nodes["used"][n] = place + 1
-    g.topologies["used_workers"] = np.bincount(g.workers["topology"][used], minlength=len(g.topologies))
-    g.box["random"] = seed
-    g.box["stamp"] = 1
-    measure(g)
-    return g
+        if g.topology_on_node[n, i] == t:
+            w = g.on_node[n, i]
+            if w != avoid and not g.workers[w].fixed and g.workers[w].size + room <= g.topologies[t].max_executors:
+                return int(w)
+    return NOWHERE
 
 
 def layout_of(g: Space) -> tuple[Ints, Ints]:

@@ -14,9 +14,11 @@ from stormpilot.generate.models import (
     Planted,
     Production,
     Small,
+    Unlike,
     loaded,
     planted,
     small,
+    unlike,
     with_traffic,
 )
 from stormpilot.generate.models.loaded import fits
@@ -154,3 +156,41 @@ def test_production_traffic_keeps_the_cluster_and_leaves_control_streams_out():
     assert model.topologies == bare.topologies
     assert {(e.from_, e.to) for e in model.traffic} == {(1, 4), (1, 5), (2, 4), (2, 5)}
     assert with_traffic(bare, Production(), rng(1)) == model
+
+
+@pytest.mark.parametrize("sites", [0, 2])
+def test_unlike_clusters_have_the_nodes_that_were_asked_for(sites):
+    params = Unlike(executors=400, topologies=5, load=0.5, memory_load=0.45, spread=5.0, slots=(4, 6), sites=sites)
+    model = unlike(params, rng(7))
+    assert sum(len(t.executors) for t in model.topologies) == 400
+    assert demand_ratio(model) == pytest.approx(0.5, abs=0.03)
+    cpu = [s.limit_mhz for s in model.supervisors]
+    assert max(cpu) / min(cpu) == pytest.approx(5.0, rel=0.01)
+    assert len(cpu) == params.node_count == 16
+    assert {len(s.slots) for s in model.supervisors} == {4, 6}
+    memory = sum(e.memory_mb for t in model.topologies for e in t.executors)
+    assert memory / sum(s.memory_mb for s in model.supervisors) == pytest.approx(0.45, abs=0.05)
+    wanted = sum(t.workers for t in model.topologies) / sum(len(s.slots) for s in model.supervisors)
+    assert wanted == pytest.approx(0.55, abs=0.06)
+    assert {s.site for s in model.supervisors} - {None} == {c.site for t in model.topologies for c in t.components} - {
+        None
+    }
+    assert len({s.site for s in model.supervisors} - {None}) == sites
+    assert fits(model)
+    assert model == unlike(params, rng(7))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"spread": 0.5},
+        {"slots": ()},
+        {"slots_wanted": 1.5},
+        {"skew": 2.0},
+        {"memory_load": 1.0},
+        {"nodes": 3, "sites": 2},
+    ],
+)
+def test_unlike_refuses_what_cannot_be(params):
+    with pytest.raises(UsageError):
+        Unlike(**params)

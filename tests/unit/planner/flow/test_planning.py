@@ -316,6 +316,6 @@ def test_a_part_of_the_time_is_no_reason_to_give_up() -> None:
             return Infeasible(constraint="cpu", text="the time was over")
         return compute(model, "default")
 
-    plan = on_flows(fan(), "best", best.Params(iterations=0), 0, lambda: 10.0, on_pairs)
+    plan = on_flows(fan(), PLANNERS["best"], best.Params(iterations=0), 0, lambda: 10.0, on_pairs)
     assert isinstance(plan, Plan)
     assert asked[0] < 8 and asked[1] == 10.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import msgspec
 import numpy as np
@@ -13,21 +14,24 @@ from builders import assigned, supervisor, together, topology, traffic, two_chai
 from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.generate.models import Loaded, Small, loaded, small
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute
+from stormpilot.planner.methods import best
+from stormpilot.planner.placement.layout import frame_of
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_the_proved_optimum_on_small_clusters(seed):
     model = small(Small(), np.random.default_rng(seed))
-    best = compute(model, "best", seed=seed)
+    found = compute(model, "best", seed=seed)
     exact = compute(model, "exact", {"threads": 1})
-    assert isinstance(best, Plan)
+    assert isinstance(found, Plan)
     assert isinstance(exact, Plan)
     assert exact.notes[0].startswith("optimal")
-    assert best.metrics["inter_node_tps"] == pytest.approx(exact.metrics["inter_node_tps"], rel=1e-6)
+    assert found.metrics["inter_node_tps"] == pytest.approx(exact.metrics["inter_node_tps"], rel=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -124,12 +128,12 @@ def test_every_other_planners_plan_is_a_candidate():
     others = {name: compute(model, name, seed=3) for name in PLANNERS if name not in ("best", "exact")}
     costs = {name: plan.metrics["inter_node_tps"] for name, plan in others.items() if isinstance(plan, Plan)}
     assert {"partition", "online", "default"} <= costs.keys()
-    best = compute(model, "best", {"iterations": 0}, seed=3)
-    assert isinstance(best, Plan)
-    assert best.metrics["inter_node_tps"] <= min(costs.values()) * (1 + 1e-9)
+    cheapest = compute(model, "best", {"iterations": 0}, seed=3)
+    assert isinstance(cheapest, Plan)
+    assert cheapest.metrics["inter_node_tps"] <= min(costs.values()) * (1 + 1e-9)
     searched = compute(model, "best", {"iterations": 200_000}, seed=3)
     assert isinstance(searched, Plan)
-    assert searched.metrics["inter_node_tps"] < best.metrics["inter_node_tps"]
+    assert searched.metrics["inter_node_tps"] < cheapest.metrics["inter_node_tps"]
 
 
 @pytest.mark.parametrize("traffic_of", ["measured", "flow"])
@@ -147,6 +151,93 @@ def test_without_any_time_a_sound_present_placement_is_never_made_worse(traffic_
     assert plan.metrics[figure] <= before.metrics[figure] * (1 + 1e-9)
 
 
+def test_the_same_iterations_find_the_same_plan_on_any_number_of_threads():
+    model = loaded_cluster()
+    plans = [compute(model, "best", {"iterations": 400_000, "threads": n}, seed=5) for n in (1, 2, 5)]
+    assert all(isinstance(p, Plan) for p in plans)
+    assert plans[0].topologies == plans[1].topologies == plans[2].topologies
+
+
+@pytest.mark.parametrize("gains", [[0.5, 0.01, 0.0005], [0.0, 0.0], [0.2, 0.0]])
+def test_without_a_budget_it_stops_after_a_round_that_gains_less_than_a_thousandth(gains):
+    """Each round is as long as all before it together, so that one that gains next to nothing says enough."""
+    lengths: list[float] = []
+
+    class Scripted(best.Portfolio):
+        def _round(self, starts, tries, parts):
+            self.cost *= 1 - gains[len(lengths)]
+            lengths.append(tries)
+            self.budget.tried += int(tries)
+
+    frame = frame_of(compile_model(loaded_cluster()))
+    search = Scripted(frame, best.Params(), np.random.default_rng(1), lambda: math.inf)
+    search.run(None)
+    assert len(lengths) == len(gains)
+    for i in range(1, len(lengths)):
+        assert lengths[i] >= sum(lengths[:i])
+
+
+class Ticking:
+    """A clock on which each look takes a hundredth of a second."""
+
+    def __init__(self, seconds: float) -> None:
+        self.looks_left = round(seconds * 100)
+
+    def __call__(self) -> float:
+        self.looks_left -= 1
+        return self.looks_left / 100
+
+
+def test_a_time_budget_is_used():
+    clock = Ticking(20.0)
+    plan = compute(loaded_cluster(), "best", left_s=clock)
+    assert isinstance(plan, Plan)
+    assert clock() < 1.0
+
+
+@pytest.mark.parametrize("traffic_of", ["measured", "flow"])
+def test_a_plan_that_costs_nothing_ends_the_search_whatever_the_budget_is(traffic_of):
+    t = topology("t", {"a": 40, "b": 40}, workers=1, streams=[("a", "b")])
+    rates = {(i, i + 40): 1.0 * i for i in range(1, 41)}
+    nodes = [supervisor(f"n{i}") for i in range(2)]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", rates))
+    clock = Ticking(1000.0)
+    plan = compute(model, "best", left_s=clock, traffic=traffic_of)
+    assert isinstance(plan, Plan)
+    assert plan.metrics["inter_node_tps"] == 0
+    assert clock() > 900.0
+
+
+@pytest.mark.parametrize("traffic_of", ["measured", "flow"])
+def test_on_a_small_model_the_clock_changes_nothing_unless_it_cuts(traffic_of):
+    """So it is found anew, however busy the machine is."""
+    model = small(Small(), np.random.default_rng(8))
+    alone = compute(model, "best", seed=2, traffic=traffic_of)
+    clock = Ticking(1000.0)
+    timed = compute(model, "best", seed=2, left_s=clock, traffic=traffic_of)
+    assert isinstance(alone, Plan) and isinstance(timed, Plan)
+    assert timed.topologies == alone.topologies
+    assert clock() > 900.0
+
+
+def test_without_a_budget_a_search_that_finds_no_sound_plan_ends():
+    lengths: list[float] = []
+
+    class Fruitless(best.Portfolio):
+        def _round(self, starts, tries, parts):
+            lengths.append(tries)
+            self.budget.tried += int(tries)
+
+        def _consider(self, layout):
+            return math.inf
+
+    frame = frame_of(compile_model(loaded_cluster()))
+    search = Fruitless(frame, best.Params(), np.random.default_rng(1), lambda: math.inf)
+    search.run(None)
+    assert len(lengths) == 2
+    assert search.best is None
+
+
 def test_network_cost_prefers_the_own_rack():
     """Two pairs that must be split over two nodes each: halves stay in one rack."""
     t = topology("t", {"a": 2, "b": 2}, workers=4, streams=[("a", "b")])
@@ -158,7 +249,15 @@ def test_network_cost_prefers_the_own_rack():
 
 
 @pytest.mark.parametrize(
-    "params", [{"objective": "speed"}, {"restart_tps": -1}, {"iterations": -5}, {"min_gain": 2}, {"iterations": 1.5}]
+    "params",
+    [
+        {"objective": "speed"},
+        {"restart_tps": -1},
+        {"iterations": -5},
+        {"min_gain": 2},
+        {"iterations": 1.5},
+        {"threads": 0},
+    ],
 )
 def test_bad_parameters_are_refused(params):
     with pytest.raises(UsageError):

@@ -1,4 +1,4 @@
-"""The local search keeps its books: totals, loads, rings and slots after many moves are those of a fresh count."""
+"""The local search keeps its books: totals, loads, rings and tables of connections are those of a fresh count."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from stormpilot.planner.search import annealing_kernel
 from stormpilot.planner.search.annealing import (
     Annealer,
 )
-from stormpilot.planner.search.state import Space, layout_of, space
-
-NOTHING = np.zeros(0, dtype=np.int64)
+from stormpilot.planner.search.start import space
+from stormpilot.planner.search.state import Space, layout_of
 
 
 def ring(g: Space, w: int) -> list[int]:
@@ -36,12 +35,15 @@ def ring(g: Space, w: int) -> list[int]:
 
 
 def assert_books_are_right(g: Space, template: Space) -> None:
-    kept = {name: float(g.box[name][0]) for name in ("traffic", "violation", "restarted")}
-    load = g.nodes["load"].copy()
+    kept = {name: float(g.box[name][0]) for name in ("traffic", "violation", "restarted", "overloaded", "forbidden")}
     fresh = space(template, *layout_of(g), 1)
     for name, value in kept.items():
         assert value == pytest.approx(float(fresh.box[name][0]), abs=1e-6), name
-    assert load == pytest.approx(fresh.nodes["load"], abs=1e-6)
+    assert g.nodes["load"] == pytest.approx(fresh.nodes["load"], abs=1e-6)
+    assert g.nodes["over"] == pytest.approx(fresh.nodes["over"], abs=1e-6)
+    assert g.workers["cpu"] == pytest.approx(fresh.workers["cpu"], abs=1e-6)
+    assert g.table == pytest.approx(fresh.table, abs=1e-6)
+    assert g.rack_table == pytest.approx(fresh.rack_table, abs=1e-6)
     for name in ("size", "away", "node"):
         assert (g.workers[name] == fresh.workers[name]).all(), name
     assert (g.nodes["used"] == fresh.nodes["used"]).all()
@@ -49,6 +51,7 @@ def assert_books_are_right(g: Space, template: Space) -> None:
     for w in np.flatnonzero(g.workers["size"]).tolist():
         assert sorted(ring(g, w)) == np.flatnonzero(g.executors["worker"] == w).tolist()
         assert g.on_node[g.workers["node"][w], g.workers["place"][w]] == w
+        assert g.topology_on_node[g.workers["node"][w], g.workers["place"][w]] == g.workers["topology"][w]
 
 
 @settings(max_examples=60, deadline=None)
@@ -59,10 +62,13 @@ def assert_books_are_right(g: Space, template: Space) -> None:
     inside_nodes=st.booleans(),
     room=st.integers(0, 3),
     temperature=st.sampled_from([0.0, 5.0, 100.0]),
+    distance=st.sampled_from([(1.0, 2.0, 3.0), (0.5, 1.0, 1.0)]),
+    tables=st.booleans(),
 )
 def test_books_and_hard_limits_hold_after_any_number_of_moves(
-    model, seed, exact_workers, inside_nodes, room, temperature
+    model, seed, exact_workers, inside_nodes, room, temperature, distance, tables
 ):
+    """Also by other distances, and where tables are too large to be kept."""
     frame = frame_of(compile_model(model))
     c = frame.compiled
     sizes = np.diff(c.first_executor)
@@ -73,10 +79,16 @@ def test_books_and_hard_limits_hold_after_any_number_of_moves(
     if isinstance(start, Infeasible) or refuted(frame, exact_workers=exact_workers):
         return
     workers_before = (np.bincount(start.worker, minlength=frame.workers) > 0).sum()
-    annealer = Annealer(frame, Objective((1.0, 2.0, 3.0), restart_tps=4.0), limits)
+    annealer = Annealer(frame, Objective(distance, restart_tps=4.0), limits, largest_table=10**6 if tables else 30)
     g = space(annealer.template, start.worker, start.node, seed)
+    assert (len(g.table) == (sizes * c.workers).sum()) or not tables
+    worker, node = layout_of(g)
+    best = np.array([np.inf])
     for _ in range(10):
-        annealing_kernel.run(g, 30, temperature, 0.5, inside_nodes, NOTHING, NOTHING, np.array([np.inf]))
+        if inside_nodes:
+            annealing_kernel.run_inside(g, 30, temperature, worker, node, best)
+        else:
+            annealing_kernel.run(g, 60, temperature, 0.5, 2.0, worker, node, best)
         assert_books_are_right(g, annealer.template)
         assert (g.nodes["used"] <= c.slots_per_node()).all()
         assert (g.topologies["used_workers"] <= c.workers).all()
@@ -86,6 +98,9 @@ def test_books_and_hard_limits_hold_after_any_number_of_moves(
             assert (g.workers["size"] > 0).sum() == workers_before
         if inside_nodes:
             assert (Layout(*layout_of(g)).node_of_executors() == start.node_of_executors()).all()
+        if np.isfinite(best[0]):
+            assert annealer.cost(Layout(worker, node)) == pytest.approx(best[0])
+            assert annealer.violation(Layout(worker, node)) <= 0
 
 
 @settings(max_examples=30, deadline=None)

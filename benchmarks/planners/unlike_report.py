@@ -1,0 +1,90 @@
+"""The page and the JSON of clusters whose nodes differ: `docs/results/planners-unlike.md`, `.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from benchmarks.planners.rows import Row
+from benchmarks.planners.tables import markdown
+from benchmarks.planners.targets import COST
+from benchmarks.planners.unlike import KNOWN, SPEED
+
+PARTS = ("unlike", "set", "anytime", "speed")
+BEST = "best 10 s"
+TITLES = {
+    "set": "Clusters whose best plan is known by long annealing",
+    "unlike": "Generated clusters of unlike nodes",
+    "anytime": "Quality against time",
+}
+
+
+def write(rows: Sequence[Row], machine: dict[str, str], folder: Path) -> None:
+    """Page and JSON of these parts, where anything of them was measured; the page is printed."""
+    own = [r for r in rows if r.part in PARTS]
+    if not own:
+        return
+    lines = [
+        "# Clusters whose nodes differ",
+        "",
+        'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every figure '
+        "is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
+        "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a "
+        "whole process. CPU: seconds of all threads.",
+        "",
+        "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
+    ]
+    for part, title in TITLES.items():
+        body = compared([r for r in own if r.part == part], KNOWN if part == "set" else "best 60 s")
+        if body:
+            lines += ["", f"## {title}", "", body]
+    fast = [[r.instance, f"{r.executors:,}", f"{r.metrics[SPEED] / 1e6:.2f}"] for r in own if r.part == "speed"]
+    if fast:
+        lines += ["", "## Tries", "", markdown(["instance", "executors", "million tries / CPU s, one core"], fast)]
+    page = "\n".join(lines) + "\n"
+    (folder / "planners-unlike.md").write_text(page)
+    print(page)
+    data = [{k: v for k, v in msgspec.to_builtins(r).items() if v not in (None, [], "")} for r in own]
+    for d in data:
+        d["metrics"] = {k: round(v, 3) for k, v in d["metrics"].items() if k in (COST, SPEED, "inter_node_share")}
+    text = b"[\n" + b",\n".join(msgspec.json.encode(d) for d in data) + b"\n]\n"
+    (folder / "planners-unlike.json").write_bytes(text)
+
+
+def compared(rows: Sequence[Row], reference: str) -> str:
+    """Every contestant's traffic / the reference's, seed by seed: median, and least to largest."""
+    base = {i: median(c) for i, c in _costs(rows, reference).items()}
+    names = [n for n in dict.fromkeys(r.contestant for r in rows) if n != reference]
+    table = []
+    for instance in sorted(base):
+        own = [r for r in rows if r.instance == instance]
+        cells = [instance, f"{max((r.executors for r in own), default=0):,}", f"{base[instance]:,.1f}"]
+        for name in names:
+            mine = [r for r in own if r.contestant == name]
+            held = sorted(r.metrics[COST] / base[instance] for r in mine if r.held)
+            cells.append(
+                _ratios(held) + ("" if all(r.held for r in mine) else " (breaks a constraint)") if mine else "-"
+            )
+        best = [r for r in own if r.contestant == BEST and r.process_s and r.cpu_s]
+        cells.append(", ".join(f"{r.process_s:.1f} / {r.cpu_s:.1f}" for r in best if r.process_s and r.cpu_s))
+        table.append(cells)
+    return markdown(["instance", "executors", f"{reference}, tuples/s", *names, f"{BEST}: s / CPU s"], table)
+
+
+def _ratios(held: Sequence[float]) -> str:
+    if not held:
+        return "no plan"
+    if len(held) == 1:
+        return f"{held[0]:.4f}"
+    return f"{median(held):.4f} ({held[0]:.4f} to {held[-1]:.4f})"
+
+
+def _costs(rows: Sequence[Row], contestant: str) -> dict[str, list[float]]:
+    costs: dict[str, list[float]] = {}
+    for r in rows:
+        if r.contestant == contestant and COST in r.metrics and (r.held or r.kind == "known"):
+            costs.setdefault(r.instance, []).append(r.metrics[COST])
+    return costs
