@@ -83,7 +83,7 @@ def test_traffic_is_made_up_for_a_structure_of_yours(run: Run, files: Path) -> N
     ("arguments", "said"),
     [
         ((), "expected a kind"),
-        (("tiny",), "there is no kind 'tiny'; there are: small, loaded, planted, production"),
+        (("tiny",), "there is no kind 'tiny'; there are: small, loaded, unlike, planted, production"),
         (("small", "--topologies", "3"), "--topologies is not for small"),
         (("loaded", "--shape", "ring"), "there is no shape 'ring'"),
         (("loaded", "--load", "1.5"), "load is 1.5"),

