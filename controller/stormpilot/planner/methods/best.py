@@ -185,7 +185,7 @@ class Portfolio:
         """Only improve, a little: it tells how fast the search is."""
         tries = rounds.PROBE * self.movable
         if self.budget.tries is None or tries < self.budget.tries:
-            self._runs([start], tries, 0.0, timed=False)
+            self._runs([start], tries, 0.0, timed=False, settle=False)
 
     def _round(self, starts: list[Layout], tries: float, parts: int) -> None:
         """One round: so many tries or, where the clock paces it, one of so many equal parts of what is left."""
@@ -217,7 +217,13 @@ class Portfolio:
         return layouts or starts
 
     def _runs(
-        self, heads: list[Layout], tries: int, temperature: float, timed: bool, end_s: float = 0.0
+        self,
+        heads: list[Layout],
+        tries: int,
+        temperature: float,
+        timed: bool,
+        end_s: float = 0.0,
+        settle: bool = True,
     ) -> list[tuple[float, Layout]]:
         """Anneal from each of the heads at the same time; what they cost and find."""
         before_s = self.budget.left_s()
@@ -225,7 +231,7 @@ class Portfolio:
         clock = self.budget.until(end_s)
         jobs = [
             lambda head=head, seed=seed: self.hot.search(
-                head, seed, tries, clock, first_temperature=temperature, timed=timed
+                head, seed, tries, clock, first_temperature=temperature, timed=timed, settle=settle
             )
             for head, seed in zip(heads, seeds, strict=True)
         ]
@@ -264,6 +270,8 @@ class Portfolio:
             restart_tps=self.params.restart_tps,
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
+            # where the clock paces the search, a large partition's own moves would take what the search makes more of
+            iterations=0 if self.budget.timed and f.compiled.executors >= partition.LARGE_FROM else None,
         )
         makers.append(lambda: self._partitioned(asked, rng))
         makers.append(lambda: online.greedy(f, 0.3))

@@ -79,11 +79,13 @@ class Annealer:
         last_temperature: float = 1e-3,
         inside_nodes: bool = False,
         timed: bool = False,
+        settle: bool = True,
     ) -> Found:
         """Anneal from `start`; temperatures are in units of the mean traffic of an executor, 0 = only improve.
 
-        With `timed` the clock paces the run and `tries` counts for nothing, else it only cuts it. The returned layout
-        is the cheapest without violation that was seen, else the one with the least violation.
+        With `timed` the clock paces the run and `tries` counts for nothing, else it only cuts it. With `settle` it ends
+        in a local minimum. The returned layout is the cheapest without violation that was seen, else the one with the
+        least violation.
         """
         g = space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
         best = _Best(g)
@@ -103,7 +105,7 @@ class Annealer:
                 price *= 1.4
             else:
                 price = max(price / 1.2, 0.02 * self.unit_tps / self.unit_mhz)
-        done = pace.done + self._settle(g, best, price, inside_nodes, left_s)
+        done = pace.done + (self._settle(g, best, price, inside_nodes, left_s) if settle else 0)
         return Found(Layout(best.worker.copy(), best.node.copy()), float(best.cost[0]), best.violation, done, pace.cut)
 
     def _run(

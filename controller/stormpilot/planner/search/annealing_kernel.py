@@ -147,5 +147,7 @@ def note(g: Space, best_worker: Ints, best_node: Ints) -> None:
         g.executors[e].changed = 0
         best_worker[e] = g.executors[e].worker
     g.box[0].changed = 0
-    for w in range(len(best_node)):
-        best_node[w] = g.workers[w].node
+    if g.box[0].reseated:
+        g.box[0].reseated = 0
+        for w in range(len(best_node)):
+            best_node[w] = g.workers[w].node

@@ -85,6 +85,7 @@ BOX = np.dtype(
         ("mhz_per_forbidden", "f8"),  # what an executor on a forbidden node counts in the violation
         ("restricted", "i8"),  # 1: some executors may not run everywhere
         ("changed", "i8"),  # how many executors stand in `changed`
+        ("reseated", "i8"),  # 1: some worker's node is not that in the best layout
         ("inner", "f8"),  # tuples/s inside the piece that was filled last
         ("cross", "f8"),  # tuples/s between it and the piece filled before
     ]
@@ -191,6 +192,7 @@ def is_restarted(g: Space, w: int) -> bool:
 def seat_worker(g: Space, w: int, n: int) -> None:
     """Put worker w, which has no node, on node n."""
     place = g.nodes[n].used
+    g.box[0].reseated = 1
     g.workers[w].node = n
     g.workers[w].place = place
     g.on_node[n, place] = w
@@ -202,6 +204,7 @@ def seat_worker(g: Space, w: int, n: int) -> None:
 def unseat_worker(g: Space, w: int) -> None:
     """Take worker w from its node."""
     n = g.workers[w].node
+    g.box[0].reseated = 1
     g.nodes[n].used -= 1
     last = g.on_node[n, g.nodes[n].used]
     place = g.workers[w].place
