@@ -185,7 +185,8 @@ class Portfolio:
         """Only improve, a little: it tells how fast the search is."""
         tries = rounds.PROBE * self.movable
         if self.budget.tries is None or tries < self.budget.tries:
-            self._runs([start], tries, 0.0, timed=False, settle=False)
+            settle = self.movable < partition.LARGE_FROM  # which takes longer than the probe there
+            self._runs([start], tries, 0.0, timed=False, settle=settle)
 
     def _round(self, starts: list[Layout], tries: float, parts: int) -> None:
         """One round: so many tries or, where the clock paces it, one of so many equal parts of what is left."""
