@@ -26,7 +26,7 @@ def placement(plan: Plan) -> dict[tuple[str, int], tuple[str, int]]:
     }
 
 
-@pytest.mark.parametrize("topologies", [1, 3])
+@pytest.mark.parametrize("topologies", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_our_default_is_storms_default_scheduler(tmp_path, topologies):
     """On roomy clusters of equal nodes. Storm orders topologies by hash: with several, nodes are not compared."""
     models = {}

@@ -20,6 +20,7 @@ from stormpilot.local.zookeeper import answers
 from stormpilot.nimbus import Nimbus
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+LONG = pytest.mark.long
 
 
 def counted(cluster: LocalCluster) -> tuple[int, int]:
@@ -108,6 +109,7 @@ def test_killed_topology_leaves_no_worker(small: LocalCluster) -> None:
     assert "words" in again.stderr
 
 
+@LONG
 def test_second_cluster_lives_beside_the_first_and_ends_alone(small: LocalCluster) -> None:
     name = f"tests-second-{os.getpid()}"
     arguments = ("local", "up", "--name", name, "--supervisors", "1", "--slots", "1", "--scheduler", "default")
@@ -147,7 +149,9 @@ def test_down_ends_workers_whose_supervisor_and_keeper_were_killed() -> None:
     cluster.down(purge=True)
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "ended_by", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=LONG), pytest.param(signal.SIGTERM, marks=LONG)]
+)
 def test_ended_start_leaves_nothing(ended_by: signal.Signals) -> None:
     name = f"tests-ended-{os.getpid()}"
     command = Path(sys.executable).with_name("stormpilot")

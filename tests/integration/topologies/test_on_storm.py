@@ -97,7 +97,7 @@ def test_every_flight_is_acknowledged_though_workers_are_killed(
     assert sum(part.incarnation for part in read_progress(client, topology_id)) > 2
 
 
-@pytest.mark.parametrize("name", ["wordcount_comm", "wordcount_comp"])
+@pytest.mark.parametrize("name", ["wordcount_comm", pytest.param("wordcount_comp", marks=pytest.mark.long)])
 def test_words_are_counted_and_sentences_complete(client: KazooClient, submit: Submit, name: str) -> None:
     topology_id = submit(name, instrument=True, topology_workers=2, wordcount_rate_tps=20, stormpilot_report_secs=1)
 
