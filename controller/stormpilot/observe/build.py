@@ -159,27 +159,29 @@ def _supervisor(s: SupervisorPart, has: CapacityPart, mhz: float, cpu_limit_rati
 def _node_mhz(
     live: list[SupervisorPart], topologies: Mapping[str, TopologySnapshot], rates: Mapping[str, Rates]
 ) -> dict[str, float]:
-    """MHz of one core by supervisor: declared, else reported from there, else the median of the others, else 1000."""
-    by_host: defaultdict[str, list[float]] = defaultdict(list)
-    by_supervisor: defaultdict[str, list[float]] = defaultdict(list)
+    """MHz of one core by supervisor: declared, else reported from its host, else the median of the others, else 1000.
+
+    Where a task runs is Nimbus's word, not its own. Each topology has one voice for a host, however many tasks it has.
+    """
+    host_of = {s.id: s.host for s in live}
+    voices: defaultdict[str, list[float]] = defaultdict(list)
     for topology_id, tasks in rates.items():
         snapshot = topologies.get(topology_id)
         place = {} if snapshot is None else {t: e.supervisor for e in snapshot.executors for t in _tasks(e)}
+        told: defaultdict[str, list[float]] = defaultdict(list)
         for task, r in tasks.items():
-            if r.mhz is None:
-                continue
-            by_host[r.host].append(r.mhz)
-            supervisor = place.get(task)
-            if supervisor is not None:
-                by_supervisor[supervisor].append(r.mhz)
+            host = host_of.get(place.get(task) or "")
+            if host is not None and r.mhz is not None:
+                told[host].append(r.mhz)
+        for host, reported in told.items():
+            voices[host].append(statistics.median(reported))
     known: dict[str, float] = {}
     for s in live:
         declared = _number(s.meta.get(MHZ_META))
-        reported = by_host.get(s.host) or by_supervisor.get(s.id)
         if declared:
             known[s.id] = declared
-        elif reported:
-            known[s.id] = statistics.median(reported)
+        elif s.host in voices:
+            known[s.id] = statistics.median(voices[s.host])
     other = statistics.median(known.values()) if known else DEFAULT_MHZ
     return {s.id: known.get(s.id, other) for s in live}
 
