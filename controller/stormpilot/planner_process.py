@@ -30,6 +30,8 @@ STARVED_TIMES = 3
 """So many times as long it gets on a machine so busy that it had not the CPU to be done."""
 STARVED_RATIOS = (0.05, 0.9)
 """Starved is who used more than the one part of a time in CPU (else it sleeps: hung), and less than the other."""
+NICENESS = 10
+"""A search uses every core for its whole budget: Nimbus, on the same host, goes first."""
 COLD_S = 150.0
 """What starting the process and compiling may take on top, for the first plan of each planner in it."""
 
@@ -174,6 +176,7 @@ def _exit(code: int | None) -> str:
 
 def _serve(connection: Connection, target: Target) -> None:
     """The process: answers requests until the other side is gone."""
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which ends us
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so is what makes it read its configuration anew
     threading.Thread(target=_end_with_parent, daemon=True).start()

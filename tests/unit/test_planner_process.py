@@ -45,6 +45,11 @@ def test_one_process_serves_plan_after_plan(planner: PlannerProcess) -> None:
     assert pid(planner) == pid(planner) != os.getpid()
 
 
+def test_nimbus_goes_first(planner: PlannerProcess) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid(planner)) == min(own + planner_process.NICENESS, 19)
+
+
 def test_an_exception_is_told_and_the_process_goes_on(planner: PlannerProcess) -> None:
     before = pid(planner)
     with pytest.raises(RuntimeError, match="ZeroDivisionError: no traffic at all"):
