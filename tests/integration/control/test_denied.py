@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 from doubles.shim import ShimDouble, until
@@ -24,10 +25,18 @@ Settings = Callable[..., Config]
 OTHERS = [make_digest_acl("somebody", "else", all=True), *READ_ACL_UNSAFE]
 
 
-def allow(shim: ShimDouble, path: str, allowed: bool) -> None:
-    """Whether everybody may write there, or somebody else alone."""
-    shim.client.add_auth("digest", "somebody:else")
-    shim.client.set_acls(path, OPEN_ACL_UNSAFE if allowed else OTHERS)
+def allow(hosts: str, path: str, allowed: bool) -> None:
+    """Whether everybody may write there, or somebody else alone.
+
+    By a client of its own: to add a login to one whose other threads have requests under way breaks its connection.
+    """
+    somebody = KazooClient(hosts=hosts, auth_data=[("digest", "somebody:else")])
+    somebody.start(timeout=60)
+    try:
+        somebody.set_acls(path, OPEN_ACL_UNSAFE if allowed else OTHERS)
+    finally:
+        somebody.stop()
+        somebody.close()
 
 
 def traces(controller: Controller) -> list[Any]:
@@ -40,13 +49,13 @@ def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.client.create(paths.epoch, b"1", makepath=True)
-    allow(shim, paths.epoch, False)
+    allow(shared_zookeeper.hosts, paths.epoch, False)
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: len(controller.said("cannot lead; rejoining election")) >= 2, "it to try again")
     assert "set zookeeper.auth_file to the login" in str(controller.said("cannot lead; rejoining election")[0]["why"])
     assert controller.running
     assert traces(controller) == []
-    allow(shim, paths.epoch, True)
+    allow(shared_zookeeper.hosts, paths.epoch, True)
     until(lambda: controller.said("leading"), "it to lead")
 
 
@@ -57,10 +66,10 @@ def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
     shim.submit(topology(SPREAD))
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: shim.client.exists(paths.controller), "a first cycle")
-    allow(shim, paths.controller, False)
+    allow(shared_zookeeper.hosts, paths.controller, False)
     until(lambda: len(controller.said("cycle failed; retrying next period")) >= 2, "cycles to fail")
     assert f"refuses {paths.controller} to us" in str(controller.said("cycle failed; retrying next period")[0]["why"])
     assert traces(controller) == []
     before: ControllerState = message(shim, paths.controller, ControllerState)
-    allow(shim, paths.controller, True)
+    allow(shared_zookeeper.hosts, paths.controller, True)
     until(lambda: message(shim, paths.controller, ControllerState).cycles > before.cycles, "it to write again")
