@@ -1,7 +1,6 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.scheduler.message.Limits;
-import io.stormpilot.scheduler.message.Payload.MessageException;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.PlanKeys;
@@ -14,20 +13,17 @@ import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
-import org.apache.storm.shade.org.apache.curator.framework.api.CuratorWatcher;
-import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -56,11 +52,6 @@ public final class PlanWatch implements AutoCloseable {
   private static final int BYTES_PER_TEXT = 100;
   private static final int MAX_EPOCH_BYTES = 64;
 
-  /** A request that loses the connection so often has an answer that does not fit into a packet. */
-  private static final int LOSSES = 3;
-
-  private static final int MAX_KEPT = 1_000;
-
   private static final Logger LOG = LoggerFactory.getLogger(PlanWatch.class);
   private static final long PASS_EVERY_MS = 30_000;
   private static final long RETRY_MS = 1_000;
@@ -69,10 +60,10 @@ public final class PlanWatch implements AutoCloseable {
   private final Paths paths;
   private final PlanKeys keys;
   private final long maxBytes;
-  private final CuratorWatcher wakeUp = event -> wake();
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Thread thread;
+  private final ZnodeReader znodes;
 
   // Guarded by lock.
   private boolean dirty = true;
@@ -85,20 +76,9 @@ public final class PlanWatch implements AutoCloseable {
   private final Map<String, Known<Boolean>> modes = new HashMap<>();
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
-  private final Map<String, List<String>> listed = new HashMap<>();
-  private final Map<String, Integer> losses = new HashMap<>();
-  private final Map<String, Problem> problems = new TreeMap<>();
-  private final Map<String, Problem> logged = new HashMap<>();
-
-  /** Nodes that are read once, at a refresh, and could not be: with their last change. */
-  private final Map<String, Long> unreadOnce = new HashMap<>();
-
   private boolean failing;
 
   private volatile View view = View.UNKNOWN;
-
-  /** A node as last read; {@code mzxid} tells whether it has changed since. */
-  private record Known<T>(long mzxid, T value) {}
 
   /** A watch that accepts plans without a signature. */
   public PlanWatch(CuratorFramework zk, Paths paths) {
@@ -114,6 +94,7 @@ public final class PlanWatch implements AutoCloseable {
     this.zk = zk;
     this.paths = paths;
     this.keys = keys;
+    this.znodes = new ZnodeReader(zk, paths, event -> wake());
     this.maxBytes = Runtime.getRuntime().maxMemory() / PART_OF_HEAP;
     this.thread = new Thread(this::run, "stormpilot-view");
     thread.setDaemon(true);
@@ -279,16 +260,17 @@ public final class PlanWatch implements AutoCloseable {
   }
 
   private View read() throws Exception {
-    Set<String> topologyIds = new HashSet<>(children(paths.plans()));
+    Set<String> topologyIds = new HashSet<>(znodes.children(paths.plans()));
     plans.keySet().retainAll(topologyIds);
     for (String id : topologyIds) {
-      refresh(plans, id, paths.plan(id), Limits.PLAN, data -> plan(id, data), this::rejected);
+      znodes.refresh(
+          plans, id, paths.plan(id), Limits.PLAN, data -> plan(id, data), this::rejected);
     }
-    Set<String> named = new HashSet<>(children(paths.modes()));
+    Set<String> named = new HashSet<>(znodes.children(paths.modes()));
     modes.keySet().retainAll(named);
     for (String name : named) {
       String path = paths.modes() + "/" + name;
-      refresh(modes, name, path, Limits.SETTING, Settings::isOff, (e, before) -> before);
+      znodes.refresh(modes, name, path, Limits.SETTING, Settings::isOff, (e, before) -> before);
     }
     Set<String> off = new HashSet<>();
     modes.forEach(
@@ -299,11 +281,11 @@ public final class PlanWatch implements AutoCloseable {
         });
     Map<String, PlanEntry> entries = new HashMap<>();
     plans.forEach((id, known) -> entries.put(id, known.value()));
-    Set<String> paused = new HashSet<>(children(paths.pauses()));
-    boolean controllerUp = !children(paths.leader()).isEmpty();
+    Set<String> paused = new HashSet<>(znodes.children(paths.pauses()));
+    boolean controllerUp = !znodes.children(paths.leader()).isEmpty();
     long epoch = epoch(entries);
-    forgetSolvedProblems(topologyIds, named);
-    List<Problem> shown = problems.values().stream().limit(View.MAX_PROBLEMS).toList();
+    znodes.forgetSolvedProblems(topologyIds, named);
+    List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
     return new View(true, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
   }
 
@@ -319,7 +301,7 @@ public final class PlanWatch implements AutoCloseable {
       entry = new PlanEntry(null, null, null, new Rejection(Reason.MALFORMED, text));
     }
     if (entry.rejection() != null) {
-      setProblem(paths.plan(id), entry.rejection());
+      znodes.setProblem(paths.plan(id), entry.rejection());
     }
     return entry;
   }
@@ -352,13 +334,14 @@ public final class PlanWatch implements AutoCloseable {
         epoch = Math.max(epoch, entry.plan().epoch());
       }
     }
-    byte[] data = data(paths.epoch(), MAX_EPOCH_BYTES, new Stat());
+    byte[] data = znodes.data(paths.epoch(), MAX_EPOCH_BYTES, new Stat());
     if (data != null && data.length > 0) {
       String text = new String(data, StandardCharsets.UTF_8).strip();
       try {
         epoch = Math.max(epoch, Long.parseLong(text));
       } catch (NumberFormatException e) {
-        setProblem(paths.epoch(), new Rejection(Reason.MALFORMED, "it is not a number: " + text));
+        znodes.setProblem(
+            paths.epoch(), new Rejection(Reason.MALFORMED, "it is not a number: " + text));
       }
     }
     return epoch;
@@ -366,8 +349,8 @@ public final class PlanWatch implements AutoCloseable {
 
   private Map<String, Status> readStatuses() throws Exception {
     Map<String, Status> read = new HashMap<>();
-    for (String id : children(paths.statuses())) {
-      contained(paths.status(id), Limits.STATUS, data -> read.put(id, Status.read(data)));
+    for (String id : znodes.children(paths.statuses())) {
+      znodes.contained(paths.status(id), Limits.STATUS, data -> read.put(id, Status.read(data)));
     }
     return read;
   }
@@ -375,8 +358,8 @@ public final class PlanWatch implements AutoCloseable {
   private Map<String, Placement> readPlacements() throws Exception {
     Map<String, Placement> read = new HashMap<>();
     int[] left = {executors(maxBytes)};
-    for (String id : children(paths.topologies())) {
-      contained(
+    for (String id : znodes.children(paths.topologies())) {
+      znodes.contained(
           paths.topology(id),
           Limits.SNAPSHOT,
           data -> {
@@ -386,185 +369,5 @@ public final class PlanWatch implements AutoCloseable {
           });
     }
     return read;
-  }
-
-  private interface Reader<T> {
-    T read(byte[] data) throws MessageException;
-  }
-
-  /** The value of a node that cannot be read. */
-  private interface Unreadable<T> {
-    T instead(Rejection why, T before);
-  }
-
-  private <T> void refresh(
-      Map<String, Known<T>> known,
-      String name,
-      String path,
-      Limits limits,
-      Reader<T> reader,
-      Unreadable<T> unreadable)
-      throws Exception {
-    Known<T> before = known.get(name);
-    T lastValue = before == null ? null : before.value();
-    try {
-      Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
-      if (stat == null) {
-        known.remove(name);
-        return;
-      }
-      if (before != null && before.mzxid() == stat.getMzxid()) {
-        return;
-      }
-      problems.remove(path);
-      Stat at = new Stat();
-      byte[] data = fetch(path, limits.packedBytes(), stat, at);
-      T value = data == null ? null : contain(path, reader, data);
-      if (value == null) {
-        Problem problem = problems.get(path);
-        String text = problem == null ? "it cannot be read" : problem.text();
-        value = unreadable.instead(new Rejection(Reason.MALFORMED, text), lastValue);
-      }
-      known.put(name, new Known<>(data == null ? stat.getMzxid() : at.getMzxid(), value));
-    } catch (KeeperException.NoNodeException e) {
-      known.remove(name);
-    } catch (KeeperException.NoAuthException e) {
-      Rejection why = new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage());
-      setProblem(path, why);
-      known.put(name, new Known<>(-1, unreadable.instead(why, lastValue)));
-    }
-  }
-
-  /** Read a node once; one that cannot be read is left out. */
-  private void contained(String path, Limits limits, Reader<?> reader) throws Exception {
-    Stat at = new Stat();
-    byte[] data = data(path, limits.packedBytes(), at);
-    if (data != null) {
-      contain(path, reader, data);
-    }
-    if (problems.containsKey(path)) {
-      unreadOnce.put(path, at.getMzxid());
-    }
-  }
-
-  /** What the reader makes of the data; null and a problem where it fails, in whatever way. */
-  private <T> T contain(String path, Reader<T> reader, byte[] data) {
-    try {
-      return reader.read(data);
-    } catch (MessageException e) {
-      setProblem(path, new Rejection(e.reason(), e.getMessage()));
-    } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
-      setProblem(path, new Rejection(Reason.MALFORMED, "reading it failed: " + e));
-    }
-    return null;
-  }
-
-  /** The data of a node; null without it, or with a problem. */
-  private byte[] data(String path, int maxBytes, Stat at) throws Exception {
-    problems.remove(path);
-    try {
-      Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
-      if (stat == null) {
-        return null;
-      }
-      at.setMzxid(stat.getMzxid());
-      return fetch(path, maxBytes, stat, at);
-    } catch (KeeperException.NoNodeException e) {
-      return null;
-    } catch (KeeperException.NoAuthException e) {
-      setProblem(path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
-      return null;
-    }
-  }
-
-  /** The data; null and a problem where it is too large to be fetched. */
-  private byte[] fetch(String path, int maxBytes, Stat stat, Stat at) throws Exception {
-    if (stat.getDataLength() > maxBytes) {
-      String text = "it has " + stat.getDataLength() + " bytes, more than " + maxBytes;
-      setProblem(path, new Rejection(Reason.MALFORMED, text));
-      return null;
-    }
-    return answerOf(path, () -> zk.getData().storingStatIn(at).forPath(path));
-  }
-
-  /** The children of a node; those of the last time and a problem where they are too many. */
-  private List<String> children(String path) throws Exception {
-    problems.remove(path);
-    Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(path);
-    if (stat == null) {
-      listed.remove(path);
-      return List.of();
-    }
-    List<String> children = null;
-    try {
-      if (stat.getNumChildren() > ZnodeStore.MAX_CHILDREN) {
-        String text = "it has " + stat.getNumChildren() + " children, more than ";
-        setProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
-      } else {
-        children = answerOf(path, () -> zk.getChildren().usingWatcher(wakeUp).forPath(path));
-      }
-    } catch (KeeperException.NoNodeException e) {
-      children = List.of();
-    } catch (KeeperException.NoAuthException e) {
-      setProblem(path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
-    }
-    if (children == null) {
-      return listed.getOrDefault(path, List.of());
-    }
-    listed.put(path, List.copyOf(children));
-    return children;
-  }
-
-  /**
-   * The answer to a request; null and a problem where it lost the connection several times: an
-   * answer that is larger than {@code jute.maxbuffer} does so every time.
-   */
-  private <T> T answerOf(String path, Callable<T> request) throws Exception {
-    try {
-      T answer = request.call();
-      losses.remove(path);
-      return answer;
-    } catch (KeeperException.ConnectionLossException e) {
-      if (losses.merge(path, 1, Integer::sum) < LOSSES) {
-        throw e;
-      }
-      losses.remove(path);
-      String text = "reading it lost the connection " + LOSSES + " times: is it too large?";
-      setProblem(path, new Rejection(Reason.MALFORMED, text));
-      return null;
-    }
-  }
-
-  private void setProblem(String path, Rejection why) {
-    Problem problem = new Problem(paths.relative(path), why.reason(), why.text());
-    if (problems.size() < MAX_KEPT || problems.containsKey(path)) {
-      problems.put(path, problem);
-    }
-    if (!problem.equals(logged.put(path, problem))) {
-      LOG.warn("cannot use znode {}: {} {}", path, problem.reason(), problem.text());
-    }
-    if (logged.size() > MAX_KEPT) {
-      logged.clear();
-    }
-  }
-
-  /** Problems of nodes that are gone, or, of those that are read once, were written again. */
-  private void forgetSolvedProblems(Set<String> topologyIds, Set<String> modeNames)
-      throws Exception {
-    problems.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
-    problems.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
-    losses.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
-    losses.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
-    for (Map.Entry<String, Long> node : List.copyOf(unreadOnce.entrySet())) {
-      Stat stat = zk.checkExists().usingWatcher(wakeUp).forPath(node.getKey());
-      if (stat == null || stat.getMzxid() != node.getValue()) {
-        problems.remove(node.getKey());
-        unreadOnce.remove(node.getKey());
-      }
-    }
-  }
-
-  private static boolean isGone(String path, String parent, Set<String> children) {
-    return path.startsWith(parent + "/") && !children.contains(path.substring(parent.length() + 1));
   }
 }
