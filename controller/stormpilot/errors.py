@@ -25,3 +25,9 @@ class UnreachableError(StormpilotError):
     """ZooKeeper, Nimbus, Java, Maven or another thing that we need is missing or does not answer."""
 
     exit_code = 3
+
+
+class NothingFoundError(UsageError):
+    """What was given can be read, but nothing in it can be used."""
+
+    exit_code = 4

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from stormpilot.cli import app
 from stormpilot.config import Config
-from stormpilot.errors import StormpilotError, UnreachableError, UsageError
+from stormpilot.errors import NothingFoundError, StormpilotError, UnreachableError, UsageError
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
 from stormpilot.generate.logs.truth import TopologyTruth
@@ -117,6 +117,24 @@ def numbers(document: dict[str, Any]) -> list[tuple[object, ...]]:
     ]
 
 
+def test_a_day_of_version_1_and_an_hour_that_is_there_twice_change_no_number(
+    command: Command, hour: Path, tmp_path: Path
+) -> None:
+    mixed = tmp_path / "mixed"
+    shutil.copytree(hour, mixed)
+    for file in list(mixed.rglob("*.parquet")):
+        shutil.copyfile(file, file.with_name(f"z-{file.name}"))
+        table = file.relative_to(mixed).parts[0]
+        if table in ("executors", "nodes"):
+            data = pq.ParquetFile(file).read()
+            old = data.select(data.column_names[: -1 if table == "nodes" else -2]).replace_schema_metadata(None)
+            pq.write_table(old, file.with_name("version-1.parquet"))
+    whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
+    found = json.loads(command("--log", str(mixed), "-f", "json").stdout)
+    assert {s["text"].partition(" of ")[0] for s in found["skipped"]} == {"it is a copy"}
+    assert numbers(found) == numbers(whole)
+
+
 def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     result = command("--log", hour.as_uri(), "made2", "--since", "2024-12-30T00:30", "-f", "json")
     (one,) = json.loads(result.stdout)["topologies"]
@@ -127,7 +145,7 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
 
 
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
-    with pytest.raises(UsageError, match=r"no windows of made1 since 2030-01-01"):
+    with pytest.raises(NothingFoundError, match=r"no windows of made1 since 2030-01-01"):
         command("--log", str(hour), "made1", "--since", "2030-01-01")
 
 

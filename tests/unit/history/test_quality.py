@@ -46,9 +46,18 @@ def test_each_bad_file_is_named_and_costs_itself_alone(tmp_path: Path) -> None:
 
 
 def test_a_whole_log_is_usable(tmp_path: Path) -> None:
-    files = tuple(written(tmp_path, name) for name in ("a.parquet", "b.parquet"))
+    first = written(tmp_path)
+    second = written(tmp_path, "b.parquet")
+    pq.write_table(TABLES["edges"].empty_table().replace_schema_metadata({"of": "another hour"}), second)
     found = files_of(tmp_path, "edges")
-    assert (found.usable, found.skipped) == (files, ())
+    assert (found.usable, found.skipped) == ((first, second), ())
+
+
+def test_a_copy_would_count_twice(tmp_path: Path) -> None:
+    first, second = (written(tmp_path, name) for name in ("a.parquet", "b.parquet"))
+    found = files_of(tmp_path, "edges")
+    assert found.usable == (first,)
+    assert [(s.path, s.text) for s in found.skipped] == [(str(second), "it is a copy of a.parquet")]
 
 
 def test_older_files_without_newer_columns_are_usable(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import NothingFoundError
 from stormpilot.history.mine import knee, noise, otd, overload, surroundings
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
@@ -28,10 +28,13 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
 
     Raises
     ------
-    UsageError
+    NothingFoundError
         No windows in the selected part of the log.
     """
     rows, kept = Rows(), []
+    # rows of version 1 have neither, and know too little
+    executors = log.table("executors").where("core_mhz IS NOT NULL")
+    nodes = log.table("nodes").where("ports IS NOT NULL")
 
     def keep(frame: DataFrame) -> DataFrame:
         kept.append(frame.persist())
@@ -47,27 +50,27 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.restart_s = collected(restart_s(log.table("outcomes")))
         with step("executors"):
             measured = keep(whole(windows))
-            hours = keep(executor_hours(log.table("executors"), measured))
+            hours = keep(executor_hours(executors, measured))
             rows.topologies = collected(topologies(windows, hours))
             if not rows.topologies:
-                raise UsageError(f"{log.path}: {_why_empty(log)}")
+                raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
             rows.executor_noise = collected(noise.executor_noise(hours))
             rows.cpu = collected(cpu(cpu_bins(hours)))
         with step("overloads"):
             mined = [(s, ratio) for s, ratio in limits(rows.knees, terms).items()]
             limit = log.spark.createDataFrame(mined, "supervisor string, cpu_limit_ratio double")
-            loads = keep(overload.loads(log.table("nodes"), limit))
+            loads = keep(overload.loads(nodes, limit))
             episodes = overload.episodes(loads, overload.changes(hours))
             rows.overload_s = collected(overload.overload_s(episodes, overload.presence(hours)))
         with step("workers"):
             states = otd.states(loads)
-            workers = keep(worker_windows(log.table("executors")).join(states, ["supervisor", "window_to"]))
+            workers = keep(worker_windows(executors).join(states, ["supervisor", "window_to"]))
             rows.performance = collected(performance(workers))
             rows.otd = collected(otd.otd(workers))
             if with_sizing:
                 rows.graphs = collected(surroundings.graphs(log.table("windows")))
                 rows.peaks = collected(surroundings.peaks(workers))
-                rows.machines = collected(surroundings.machines(log.table("nodes")))
+                rows.machines = collected(surroundings.machines(nodes))
             workers.unpersist()
         with step("edges"):
             edges = keep(edge_windows(log.table("edges")))

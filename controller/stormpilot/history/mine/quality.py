@@ -5,6 +5,8 @@ Only logs on a local file system are looked through file by file. On others Spar
 
 from __future__ import annotations
 
+import filecmp
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +58,26 @@ def files_of(folder: Path, table: str) -> Files:
                 skipped.append(Skipped(str(entry), why))
 
     look(folder, 0)
-    return Files(tuple(usable), tuple(skipped))
+    copies = _copies(usable)
+    skipped += [Skipped(str(file), f"it is a copy of {first.name}") for file, first in copies.items()]
+    return Files(tuple(f for f in usable if f not in copies), tuple(skipped))
+
+
+def _copies(files: Iterable[Path]) -> dict[Path, Path]:
+    """Files with the content of another one in their folder, which would count twice, and that other one."""
+    alike: dict[tuple[Path, int], list[Path]] = {}
+    copies: dict[Path, Path] = {}
+    for file in files:
+        try:
+            others = alike.setdefault((file.parent, file.stat().st_size), [])
+            first = next((o for o in others if filecmp.cmp(o, file, shallow=False)), None)
+        except OSError:
+            continue  # merged into another meanwhile
+        if first is None:
+            others.append(file)
+        else:
+            copies[file] = first
+    return copies
 
 
 def _unusable(file: Path, table: str) -> str | None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
 from stormpilot.history.mine.quality import Skipped, files_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
@@ -123,7 +123,7 @@ def _looked_through(where: str, tables: Iterable[str]) -> tuple[tuple[Skipped, .
     files = {name: files_of(folder / name, name) for name in sorted(tables)}
     skipped = tuple(s for found in files.values() for s in found.skipped)
     if skipped and not any(found.usable for found in files.values()):
-        raise UsageError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
+        raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
     return skipped, {name: tuple(f"file://{f}" for f in found.usable) for name, found in files.items() if found.skipped}
 
 
