@@ -10,7 +10,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz test test-unit test-java test-integration test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz test test-unit test-java test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,10 +47,10 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers; 40 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 build
 	@$(MAKE) --no-print-directory check test-java
-	@echo "test: unit, contract and functional tests run beside those on clusters, which mostly wait; their output comes after it"
-	@nice -n 10 $(MAKE) --no-print-directory test-unit > build/test-unit.log 2>&1 & unit=$$!; failed=0; \
-	$(MAKE) --no-print-directory test-integration || failed=$$?; \
-	wait $$unit || failed=$$?; cat build/test-unit.log; exit $$failed
+	@echo "test: tests without a cluster run beside those on clusters, which mostly wait; their output comes after it"
+	@nice -n 10 $(MAKE) --no-print-directory test-unit test-spark > build/beside.log 2>&1 & beside=$$!; failed=0; \
+	$(MAKE) --no-print-directory test-clusters || failed=$$?; \
+	wait $$beside || failed=$$?; cat build/beside.log; exit $$failed
 	@$(MAKE) --no-print-directory test-containers
 
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
@@ -64,9 +64,13 @@ test-java: setup ## the plug-in's own tests
 	$(MVN) test
 	$(MVN_SCHEDULERS) test
 
-test-integration: build ## tests on a real ZooKeeper and a real local Storm cluster
-	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
+test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
+
+test-spark: build
 	$(BIN)/pytest -q -m spark tests/integration/history
+
+test-clusters: build
+	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
 	$(BIN)/pytest -q -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q -m smoke tests/e2e/faults
 

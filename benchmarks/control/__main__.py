@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -69,6 +70,7 @@ def main() -> None:
     screen.print(f"written to {arguments.output}")
     if arguments.publish:
         PUBLISHED.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(arguments.output, PUBLISHED.with_suffix(".json"))
         PUBLISHED.write_text(page.page(results))
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -179,6 +180,7 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
     if not arguments.publish:
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(BENCH / "flow.json", RESULTS / "flow.json")
     full = [r for r in rows if r not in counted(rows)]
     lines = [
         "# The flow model against a real cluster",

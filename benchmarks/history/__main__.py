@@ -270,6 +270,7 @@ def main() -> int:
     print(page)
     if asked.publish:
         published = logs.ROOT / "docs" / "results" / "history.md"
+        report.write_json(published.with_suffix(".json"), bench.rows)
         published.write_text(page + report.by_hand(published.read_text() if published.exists() else ""))
     return 0
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -115,6 +116,7 @@ def write(found: list[table.Row], pairs: dict[str, list[table.Pair]], arguments:
     BENCH.mkdir(parents=True, exist_ok=True)
     (BENCH / "hook.json").write_text(json.dumps(result, indent=1) + "\n")
     if arguments.publish:
+        shutil.copyfile(BENCH / "hook.json", RESULTS.with_suffix(".json"))
         RESULTS.write_text("\n".join(page(found, pairs, arguments, machine)) + "\n")
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -80,6 +81,7 @@ def main() -> int:
     for line in lines:
         Console(width=150).print(line, highlight=False)
     if arguments.publish:
+        shutil.copyfile(BENCH / "moves.json", RESULTS.with_suffix(".json"))
         RESULTS.write_text("\n".join(published(rows, forms, arguments)) + "\n")
     return 0 if not any("missed" in line for line in page.judged(rows) + lines) else 1
 

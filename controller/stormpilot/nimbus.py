@@ -72,6 +72,8 @@ class SupervisorInfo:
     slots: int
     used_slots: int
     uptime_s: int
+    cpu_points: float = 0.0  # supervisor.cpu.capacity; 0: not told
+    memory_mb: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,31 @@ class TopologyDetail:
     scheduling_status: str
     executors: list[PlacedExecutor]
     errors: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class ExecutorStatistics:
+    """What Storm itself counted of an executor, by samples; tuples/s are means over `window_s` seconds.
+
+    `executed_tps` and `execute_ms` (mean time in `execute`) are by (component, stream) that it received, `emitted_tps`
+    by stream. Of a spout `executed_tps` is empty, and `completed_tps` what was acked or failed.
+    """
+
+    placed: PlacedExecutor
+    window_s: float
+    emitted_tps: dict[str, float]
+    executed_tps: dict[tuple[str, str], float]
+    execute_ms: dict[tuple[str, str], float]
+    completed_tps: float
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A component receives a stream of another one; `grouping` is Storm's name, upper case."""
+
+    component: str
+    stream: str
+    grouping: str
 
 
 class Nimbus:
@@ -188,7 +215,13 @@ class Nimbus:
         """The live supervisors."""
         return [
             SupervisorInfo(
-                s.supervisor_id, s.host, int(s.num_workers), int(s.num_used_workers), int(s.uptime_secs or 0)
+                s.supervisor_id,
+                s.host,
+                int(s.num_workers),
+                int(s.num_used_workers),
+                int(s.uptime_secs or 0),
+                cpu_points=float((s.total_resources or {}).get("cpu.pcore.percent", 0.0)),
+                memory_mb=float((s.total_resources or {}).get("memory.mb", 0.0)),
             )
             for s in self._call("getClusterInfo").supervisors
         ]
@@ -229,20 +262,7 @@ class Nimbus:
             name=info.name,
             status=info.status,
             scheduling_status=info.sched_status or "",
-            executors=sorted(
-                (
-                    PlacedExecutor(
-                        start=int(e.executor_info.task_start),
-                        end=int(e.executor_info.task_end),
-                        component=e.component_id,
-                        host=e.host,
-                        port=int(e.port),
-                        uptime_s=int(e.uptime_secs or 0),
-                    )
-                    for e in info.executors
-                ),
-                key=lambda e: e.start,
-            ),
+            executors=sorted(map(_placed, info.executors), key=lambda e: e.start),
             errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
         )
 
@@ -255,6 +275,21 @@ class Nimbus:
         topology = self._call("getUserTopology", id=topology_id)
         parts = {**(topology.spouts or {}), **(topology.bolts or {})}
         return {name: dict(json.loads(part.common.json_conf or "{}")) for name, part in parts.items()}
+
+    def statistics(self, topology_id: str) -> list[ExecutorStatistics]:
+        """What Storm counted of a topology's executors in the last ten minutes, or since they started."""
+        info = self._call("getTopologyInfo", id=topology_id)
+        return sorted(map(_statistics, info.executors), key=lambda e: e.placed.start)
+
+    def subscriptions(self, topology_id: str) -> dict[str, list[Subscription]]:
+        """By component what it receives; spouts have none."""
+        topology = self._call("getUserTopology", id=topology_id)
+        found: dict[str, list[Subscription]] = {name: [] for name in topology.spouts or {}}
+        for name, bolt in (topology.bolts or {}).items():
+            found[name] = [
+                Subscription(i.componentId, i.streamId, _grouping(g)) for i, g in (bolt.common.inputs or {}).items()
+            ]
+        return found
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
@@ -334,6 +369,48 @@ class Nimbus:
         if isinstance(e, TProtocolException) or (method == "getLeader" and not isinstance(e, ConnectionError)):
             hint = " (is it Nimbus's Thrift port? SASL, Kerberos and TLS are not supported)"
         raise UnreachableError(f"Nimbus at {self.address} does not answer {method}: {_words(e)}{hint}") from e
+
+
+STATISTICS_S = 600
+"""The shortest window of Storm's statistics."""
+
+
+def _placed(e: Any) -> PlacedExecutor:
+    return PlacedExecutor(
+        start=int(e.executor_info.task_start),
+        end=int(e.executor_info.task_end),
+        component=e.component_id,
+        host=e.host,
+        port=int(e.port),
+        uptime_s=int(e.uptime_secs or 0),
+    )
+
+
+def _statistics(e: Any) -> ExecutorStatistics:
+    placed = _placed(e)
+    window_s = float(min(max(placed.uptime_s, 1), STATISTICS_S))
+    stats, key = e.stats, str(STATISTICS_S)
+    bolt = stats.specific.bolt if stats is not None and stats.specific is not None else None
+    spout = stats.specific.spout if stats is not None and stats.specific is not None else None
+    executed = {} if bolt is None else (bolt.executed or {}).get(key, {})
+    took = {} if bolt is None else (bolt.execute_ms_avg or {}).get(key, {})
+    ended = [] if spout is None else [(part or {}).get(key, {}) for part in (spout.acked, spout.failed)]
+    return ExecutorStatistics(
+        placed=placed,
+        window_s=window_s,
+        emitted_tps={s: n / window_s for s, n in ({} if stats is None else (stats.emitted or {}).get(key, {})).items()},
+        executed_tps={(i.componentId, i.streamId): n / window_s for i, n in executed.items()},
+        execute_ms={(i.componentId, i.streamId): float(ms) for i, ms in took.items()},
+        completed_tps=sum(n for part in ended for n in part.values()) / window_s,
+    )
+
+
+def _grouping(grouping: Any) -> str:
+    """Storm's name of a grouping."""
+    if grouping.fields is not None:
+        return "FIELDS" if grouping.fields else "GLOBAL"
+    names = ("shuffle", "all", "none", "direct", "custom_object", "custom_serialized", "local_or_shuffle")
+    return next(name.upper() for name in names if getattr(grouping, name) is not None)
 
 
 def _words(e: Exception) -> str:

@@ -82,6 +82,13 @@ ENTRIES: tuple[Entry, ...] = (
         INSPECT,
     ),
     Entry(
+        "assess",
+        f"{HERE}.assess:assess",
+        "Estimate what stormpilot would win on a cluster where nothing of it is installed; reads Nimbus only.",
+        "stormpilot assess --nimbus nimbus-1",
+        INSPECT,
+    ),
+    Entry(
         "what-if",
         f"{HERE}.what_if:what_if",
         "Plan on a changed model and compare it with the present placement; nothing is applied.",

@@ -1,0 +1,202 @@
+"""`stormpilot assess`: what stormpilot would make of a cluster on which nothing of it is installed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from stormpilot.cli.compute import SeedOption
+from stormpilot.cli.figures import rate_text
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.errors import NothingFoundError, RefusedError
+
+if TYPE_CHECKING:
+    from stormpilot.model.values import Model, Plan
+    from stormpilot.nimbus import Nimbus
+    from stormpilot.observe.assess import Certainty, Observed
+
+SAMPLED, SAMPLE_RATE = "topology.stats.sample.rate", 0.05
+LOADAWARE_OFF = "topology.disable.loadaware.messaging"
+FEW_SAMPLES = 100  # behind an edge: its rate may be off by a tenth and more
+MEMORY = "memory is not part of it; CPU of bolts that are not Java is only the JVM's part"
+
+
+@dataclass(frozen=True)
+class TopologyEstimate:
+    """A topology now and as it would be planned: tuples/s in all and between nodes, and what that rests on."""
+
+    name: str
+    executors: int
+    workers: int
+    total_tps: float
+    inter_node_tps: float
+    planned_inter_node_tps: float
+    moved_executors: int
+    counted_s: float
+    assumed_share: float
+    least_samples: float
+    held_by: list[str]
+
+
+def assess(
+    nimbus: Annotated[str, typer.Option("--nimbus", help="host[:port] of Nimbus (6627).", metavar="HOST[:PORT]")],
+    planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
+    seed: SeedOption = 0,
+    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds that planning may take.")] = 10.0,
+    cpu_limit: Annotated[
+        float, typer.Option("--cpu-limit", min=0.01, max=1, help="Part of a node's CPU that a plan may fill.")
+    ] = 0.8,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the estimated model here, for `plan compute`.")
+    ] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """Estimate what stormpilot would win on a cluster where nothing of it is installed; reads Nimbus only.
+
+    Traffic and CPU are estimated from what Storm counts itself. Nimbus is asked by Thrift without
+    SASL, Kerberos or TLS. Exit code 4: no topology runs.
+    """
+    from stormpilot.cli.files import write
+    from stormpilot.nimbus import Address, Nimbus
+    from stormpilot.planner import planner_named
+
+    planner_named(planner)
+    with Nimbus.connect(Address.parse(nimbus, "--nimbus")) as connection:
+        estimated, held, seen = _read(connection, cpu_limit)
+        scheduler = str(connection.conf().get("storm.scheduler") or "Storm's default scheduler")
+    if not seen:
+        raise NothingFoundError(f"no topology runs on the cluster of Nimbus at {nimbus}")
+    if output is not None:
+        write(output, estimated, "model")
+    plan = _planned(estimated, planner, seed, budget)
+    rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
+    everywhere = held.get("", [])
+    if format is Format.json:
+        print_json(
+            {
+                "nimbus": nimbus,
+                "scheduler": scheduler,
+                "supervisors": len(estimated.supervisors),
+                "heldBy": everywhere,
+                "topologies": rows,
+                "totalTps": sum(r.total_tps for r in rows),
+                "interNodeTps": sum(r.inter_node_tps for r in rows),
+                "plannedInterNodeTps": sum(r.planned_inter_node_tps for r in rows),
+                "notes": [MEMORY, *plan.notes],
+            }
+        )
+        return
+    _show(rows, everywhere, scheduler, len(estimated.supervisors), plan.notes)
+
+
+def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:
+    """The model, what holds topologies by id ("": all of them), and what was seen of each with its certainty."""
+    from stormpilot.config.sections import LoadSection
+    from stormpilot.observe.assess import Observed, certainty, model_of
+    from stormpilot.observe.storm_keys import held_by_cluster, held_by_topology
+
+    conf = connection.conf()
+    scheduler = str(conf.get("storm.scheduler") or "")
+    held: dict[str, list[str]] = {"": [str(h) for h in held_by_cluster(conf, scheduler)]}
+    seen: list[tuple[Observed, Certainty]] = []
+    for t in connection.topologies():
+        if t.status != "ACTIVE":
+            continue
+        own = connection.topology_conf(t.id)
+        held[t.id] = [str(h) for h in held_by_topology(own, connection.component_confs(t.id))]
+        o = Observed(
+            topology=t,
+            workers=int(own.get("topology.workers") or t.workers),
+            executors=connection.statistics(t.id),
+            subscriptions=connection.subscriptions(t.id),
+            loadaware=not own.get(LOADAWARE_OFF, False),
+        )
+        seen.append((o, certainty(o, float(own.get(SAMPLED) or SAMPLE_RATE))))
+    estimated = model_of(connection.supervisors(), [o for o, _ in seen], cpu_limit, LoadSection())
+    return _fixed(estimated, held), held, seen
+
+
+def _fixed(model: Model, held: dict[str, list[str]]) -> Model:
+    """Topologies that would be held stay as they are."""
+    topologies = [
+        msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
+        if held[""] or held.get(t.id)
+        else t
+        for t in model.topologies
+    ]
+    return msgspec.structs.replace(model, topologies=topologies)
+
+
+def _planned(model: Model, planner: str, seed: int, budget_s: float) -> Plan:
+    from stormpilot.model.values import Infeasible
+    from stormpilot.planner import compute
+
+    deadline = time.monotonic() + budget_s
+    answer = compute(model, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic(), traffic="flow")
+    if isinstance(answer, Infeasible):
+        raise RefusedError(f"no plan ({answer.constraint}): {answer.text}; --cpu-limit 1 lets nodes be filled")
+    return answer
+
+
+def _estimate(model: Model, plan: Plan, o: Observed, sure: Certainty, held: list[str]) -> TopologyEstimate:
+    from stormpilot.model.flow.model import flow_model
+    from stormpilot.model.subset import isolated, plan_of
+
+    flow = flow_model(isolated(model, o.topology.id))
+    c = flow.compiled
+    then = c.slots_of(plan_of(plan, o.topology.id))
+    placed = bool((c.current >= 0).all())
+    now = flow.predict(c.current if placed else then)
+    return TopologyEstimate(
+        name=o.topology.name,
+        executors=c.executors,
+        workers=o.workers,
+        total_tps=now.total_tps,
+        inter_node_tps=now.inter_node_tps,
+        planned_inter_node_tps=flow.predict(then).inter_node_tps,
+        moved_executors=int((then != c.current).sum()),
+        counted_s=sure.window_s,
+        assumed_share=sure.assumed_share,
+        least_samples=sure.counted,
+        held_by=held,
+    )
+
+
+def _show(
+    rows: list[TopologyEstimate], everywhere: list[str], scheduler: str, supervisors: int, notes: list[str]
+) -> None:
+    say(f"supervisors: {supervisors}, running topologies: {len(rows)}, placed by {scheduler}. Nothing was changed.")
+    print_table(
+        ["topology", "executors", "tuples/s", "between nodes", "planned", "moved", "counted (s)", "pairs assumed"],
+        [
+            [
+                r.name,
+                r.executors,
+                rate_text(r.total_tps),
+                rate_text(r.inter_node_tps),
+                rate_text(r.planned_inter_node_tps),
+                r.moved_executors,
+                round(r.counted_s),
+                f"{r.assumed_share:.0%}",
+            ]
+            for r in rows
+        ],
+    )
+    total = sum(r.total_tps for r in rows)
+    parts: list[Any] = [sum(r.inter_node_tps for r in rows), sum(r.planned_inter_node_tps for r in rows)]
+    share = [f"{rate_text(p)} ({p / total:.0%})" if total else rate_text(p) for p in parts]
+    say(f"between nodes: {share[0]} of {rate_text(total)} tuples/s now, {share[1]} as planned")
+    for text in everywhere:
+        say(f"held: every topology: {text}: Storm's own scheduler places them, as before")
+    for r in rows:
+        for text in r.held_by:
+            say(f"held: {r.name}: {text}: Storm's own scheduler places it, as before")
+        if r.least_samples < FEW_SAMPLES:
+            say(f"note: {r.name}: few samples (the rarest edge has {r.least_samples:.0f}): ask again in ten minutes")
+    for text in (MEMORY, *notes):
+        say(f"note: {text}")

@@ -1,0 +1,167 @@
+"""`stormpilot assess` against a Nimbus that speaks real Thrift and never heard of us."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from streamparse import thrift as storm
+
+from doubles.commands import Run
+from doubles.fake_nimbus import FakeNimbus, serving
+from stormpilot.model.values import Model
+
+S = 600
+LINES, WORDS = ("lines", "default"), ("split", "default")
+PLACED = {1: "node-1", 2: "node-2", 3: "node-1", 4: "node-2", 5: "node-1", 6: "node-2"}
+COMPONENT = {1: "lines", 2: "lines", 3: "split", 4: "split", 5: "count", 6: "count"}
+EMITTED_TPS = {1: 300, 2: 100, 3: 400, 4: 400}
+EXECUTED_TPS = {3: {LINES: 200}, 4: {LINES: 200}, 5: {WORDS: 600}, 6: {WORDS: 200}}
+EXECUTE_MS = 0.5
+
+
+def windows(of: dict[Any, Any]) -> dict[str, dict[Any, Any]]:
+    return {str(S): of, ":all-time": of}
+
+
+def executor(task: int) -> Any:
+    """Its counters after an hour."""
+    executed = {storm.GlobalStreamId(*source): tps * S for source, tps in EXECUTED_TPS.get(task, {}).items()}
+    bolt = storm.BoltStats(
+        acked=windows(executed),
+        failed=windows({}),
+        process_ms_avg=windows(dict.fromkeys(executed, 9.0)),
+        executed=windows(executed),
+        execute_ms_avg=windows(dict.fromkeys(executed, EXECUTE_MS)),
+    )
+    spout = storm.SpoutStats(
+        acked=windows({"default": EMITTED_TPS.get(task, 0) * S}), failed=windows({}), complete_ms_avg=windows({})
+    )
+    specific = storm.ExecutorSpecificStats(bolt=bolt) if task > 2 else storm.ExecutorSpecificStats(spout=spout)
+    emitted = {"default": EMITTED_TPS[task] * S} if task in EMITTED_TPS else {}
+    return storm.ExecutorSummary(
+        executor_info=storm.ExecutorInfo(task_start=task, task_end=task),
+        component_id=COMPONENT[task],
+        host=PLACED[task],
+        port=6700 + task % 2,
+        uptime_secs=3600,
+        stats=storm.ExecutorStats(emitted=windows(emitted), transferred=windows(emitted), specific=specific, rate=0.05),
+    )
+
+
+@dataclass
+class CountingNimbus(FakeNimbus):
+    """With one topology, `words`, whose executors counted."""
+
+    conf: dict[str, Any] = field(default_factory=dict)
+
+    def getNimbusConf(self) -> str:  # noqa: N802
+        return json.dumps({"storm.scheduler": ""})
+
+    def getTopologyConf(self, id: str) -> str:  # noqa: N802
+        return json.dumps({"topology.workers": 2, **self.conf})
+
+    def getTopologyInfo(self, id: str) -> Any:  # noqa: N802
+        return storm.TopologyInfo(
+            id=id, name="words", uptime_secs=3600, status="ACTIVE", errors={}, executors=[executor(t) for t in PLACED]
+        )
+
+    def getUserTopology(self, id: str) -> Any:  # noqa: N802
+        def common(inputs: dict[Any, Any]) -> Any:
+            return storm.ComponentCommon(inputs=inputs, streams={}, parallelism_hint=2, json_conf="{}")
+
+        def bolt(source: tuple[str, str], grouping: Any) -> Any:
+            return storm.Bolt(
+                bolt_object=storm.ComponentObject(shell=storm.ShellComponent("python", "x")),
+                common=common({storm.GlobalStreamId(*source): grouping}),
+            )
+
+        spout = storm.SpoutSpec(
+            spout_object=storm.ComponentObject(shell=storm.ShellComponent("python", "x")), common=common({})
+        )
+        return storm.StormTopology(
+            spouts={"lines": spout},
+            bolts={
+                "split": bolt(LINES, storm.Grouping(shuffle=storm.NullStruct())),
+                "count": bolt(WORDS, storm.Grouping(fields=["word"])),
+            },
+            state_spouts={},
+        )
+
+
+@pytest.fixture
+def nimbus() -> Iterator[CountingNimbus]:
+    with serving(CountingNimbus(running={"words": "ACTIVE"})) as served:
+        assert isinstance(served, CountingNimbus)
+        yield served
+
+
+def assess(run: Run, nimbus: FakeNimbus, *more: str | Path) -> dict[str, Any]:
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--budget", "2", "-f", "json", *more)
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_the_model_has_what_storm_counted(run: Run, nimbus: CountingNimbus, tmp_path: Path) -> None:
+    assess(run, nimbus, "-o", tmp_path / "model.json")
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    rates = {(e.from_, e.to): e.rate for e in model.traffic}
+    assert rates[1, 3] == pytest.approx(150)
+    assert rates[2, 3] == pytest.approx(50)
+    assert rates[3, 5] == pytest.approx(300)
+    assert rates[4, 6] == pytest.approx(100)
+    assert sum(rates.values()) == pytest.approx(400 + 800)
+    (topology,) = model.topologies
+    cpu = {e.start: e.cpu_mhz / 1000 for e in topology.executors}
+    assert cpu[5] == pytest.approx(600 * EXECUTE_MS / 1000 + 0.01 + 600 * 3e-6)
+    assert {(c.id, c.kind): [(i.component, i.grouping) for i in c.inputs] for c in topology.components} == {
+        ("lines", "spout"): [],
+        ("split", "bolt"): [("lines", "SHUFFLE")],
+        ("count", "bolt"): [("split", "FIELDS")],
+    }
+    assert {s.host: len(s.slots) for s in model.supervisors} == {"node-1": 4, "node-2": 4, "node-3": 4}
+
+
+def test_what_would_be_won_is_told_and_what_it_rests_on(run: Run, nimbus: CountingNimbus) -> None:
+    found = assess(run, nimbus)
+    (words,) = found["topologies"]
+    assert words["totalTps"] == pytest.approx(1200)
+    assert 0 < words["interNodeTps"] < 1200
+    assert words["plannedInterNodeTps"] == 0, "six executors fit on one node"
+    assert words["movedExecutors"] > 0
+    assert words["countedS"] == S
+    assert words["assumedShare"] == pytest.approx(800 / 1200), "who hears whom by key is assumed"
+    assert words["heldBy"] == []
+
+
+def test_a_topology_that_would_be_held_stays_as_it_is_and_its_key_is_named(run: Run, nimbus: CountingNimbus) -> None:
+    nimbus.conf = {"topology.spread.components": ["count"]}
+    (words,) = assess(run, nimbus)["topologies"]
+    assert words["movedExecutors"] == 0
+    assert words["plannedInterNodeTps"] == words["interNodeTps"]
+    assert "topology.spread.components" in words["heldBy"][0]
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}")
+    assert "held: words: topology.spread.components is" in " ".join(done.out.split())
+
+
+def test_people_read_it_too(run: Run, nimbus: CountingNimbus) -> None:
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--budget", "2")
+    text = " ".join(done.out.split())
+    assert "supervisors: 3, running topologies: 1, placed by Storm's default scheduler. Nothing was changed." in text
+    assert "of 1,200 tuples/s now, 0 (0%) as planned" in text
+    assert "memory is not part of it" in text
+
+
+def test_a_cluster_without_topologies_and_a_nimbus_that_is_none_are_told(run: Run, nimbus: CountingNimbus) -> None:
+    nimbus.running.clear()
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}")
+    assert (done.code, "no topology runs" in done.err) == (4, True)
+    nimbus.hangs_up = True
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}")
+    assert done.code == 3
