@@ -44,14 +44,9 @@ build/.planners: $(shell find controller/stormpilot/planner controller/stormpilo
 demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)
 	@PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
 
-test: setup ## everything: checks, unit, contract, functional, Java, integration, containers; 40 minutes on two cores
+test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
 	@$(MAKE) --no-print-directory -j2 build
-	@$(MAKE) --no-print-directory check test-java
-	@echo "test: tests without a cluster run beside those on clusters, which mostly wait; their output comes after it"
-	@nice -n 10 $(MAKE) --no-print-directory test-unit test-spark > build/beside.log 2>&1 & beside=$$!; failed=0; \
-	$(MAKE) --no-print-directory test-clusters || failed=$$?; \
-	wait $$beside || failed=$$?; cat build/beside.log; exit $$failed
-	@$(MAKE) --no-print-directory test-containers
+	@$(MAKE) --no-print-directory check test-unit test-java test-integration test-containers
 
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
 	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests

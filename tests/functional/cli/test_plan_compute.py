@@ -1,4 +1,4 @@
-"""`stormpilot plan compute` as a program: what it reads, writes, prints, and ends with."""
+"""`stormpilot plan compute`: what it reads, writes, prints, and ends with."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from doubles.commands import in_process as run
 from doubles.models import model, topology
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def as_json(cpu_mhz: float = 200.0) -> dict[str, Any]:

@@ -1,22 +1,15 @@
-"""`stormpilot size` and `predict` as programs: what they read, print, write, and end with."""
+"""`stormpilot size` and `predict`: what they read, print, write, and end with."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doubles.commands import in_process as run
 from sizing_problems import EXAMPLE
-
-STORMPILOT = Path(sys.executable).with_name("stormpilot")
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([STORMPILOT, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def document(*arguments: str | Path) -> dict[str, Any]:
