@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -30,12 +31,15 @@ def write(rows: Sequence[Row], machine: dict[str, str], folder: Path) -> None:
     lines = [
         "# Clusters whose nodes differ",
         "",
-        'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every figure '
-        "is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
-        "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a "
-        "whole process. CPU: seconds of all threads.",
+        *textwrap.wrap(
+            'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every figure '
+            "is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
+            "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a "
+            "whole process. CPU: seconds of all threads.",
+            120,
+        ),
         "",
-        "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
+        *textwrap.wrap("Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".", 120),
     ]
     for part, title in TITLES.items():
         body = compared([r for r in own if r.part == part], KNOWN if part == "set" else "best 60 s")

@@ -1,4 +1,4 @@
-"""`stormpilot assess` on a real cluster without our plug-in: its estimate, against what the instrumentation counts."""
+"""`stormpilot assess` on a real cluster where no controller runs: its estimate, against what is counted."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ MHZ = 1000.0
 DEFAULT_CORES = 4.0
 FIRST_PORT = 6700
 ACKER = "__acker"
+SMALL_PART = 0.01  # of a topology's tuples: how sure less than that is does not matter
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Certainty:
     """What an estimate rests on, by topology.
 
     `window_s`: the time that was counted. `assumed_share`: of its tuples/s, those whose pairs are assumed although a
-    key decides them. `counted`: samples behind the rarest edge between two components that has any.
+    key decides them. `counted`: samples behind the rarest edge between two components that has a hundredth of them.
     """
 
     window_s: float
@@ -81,7 +82,7 @@ def certainty(o: Observed, sample_rate: float) -> Certainty:
     }
     total = sum(rates.values())
     assumed = sum(tps for edge, tps in rates.items() if edge in keyed)
-    least = min((tps for tps in rates.values() if tps > 0), default=0.0)
+    least = min((tps for tps in rates.values() if tps > SMALL_PART * total), default=0.0)
     return Certainty(window_s, assumed / total if total else 0.0, least * window_s * sample_rate)
 
 

@@ -137,6 +137,7 @@ def test_what_would_be_won_is_told_and_what_it_rests_on(run: Run, nimbus: Counti
     assert words["movedExecutors"] > 0
     assert words["countedS"] == S
     assert words["assumedShare"] == pytest.approx(800 / 1200), "who hears whom by key is assumed"
+    assert words["leastSamples"] == pytest.approx(400 * S * 0.05), "Storm samples one tuple of twenty"
     assert words["heldBy"] == []
 
 

@@ -271,8 +271,6 @@ class Portfolio:
             restart_tps=self.params.restart_tps,
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
-            # where the clock paces the search, a large partition's own moves would take what the search makes more of
-            iterations=0 if self.budget.timed and f.compiled.executors >= partition.LARGE_FROM else None,
         )
         makers.append(lambda: self._partitioned(asked, rng))
         makers.append(lambda: online.greedy(f, 0.3))

@@ -145,8 +145,6 @@ def _searched(
         layouts.append(present)
     start = min(layouts, key=annealer.cost)
     tries = default_iterations(c.executors) if params.iterations is None else params.iterations
-    if tries == 0:
-        return Found(start, annealer.cost(start), 0.0, 0, False)
     found = annealer.search(start, rng, tries, left_s, first_temperature=FIRST_TEMPERATURE)
     return found if annealer.cost(found.layout) <= annealer.cost(start) else replace(found, layout=start)
 
