@@ -33,9 +33,9 @@ def write(rows: Sequence[Row], machine: dict[str, str], folder: Path) -> None:
         "",
         *textwrap.wrap(
             'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every '
-            "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
-            "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is "
-            "a whole process. CPU: seconds of all threads.",
+            "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by "
+            "measured pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's "
+            "scheduler is a whole process. CPU: seconds of all threads.",
             120,
         ),
         "",
