@@ -16,9 +16,9 @@ from stormpilot import logs
 from stormpilot.config import load
 from stormpilot.control import signals
 from stormpilot.control.daemon import Daemon
-from stormpilot.control.planner_client import TINY
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planner.search.warm import TINY
 
 
 def main() -> None:

@@ -308,8 +308,8 @@ def _strength(bound: Bound) -> tuple[bool, float]:
 
 def _warm_up(names: list[str], traffic: Traffic) -> None:
     """What planners compile at their first use is no part of their time."""
-    from stormpilot.control.planner_client import TINY
     from stormpilot.planner import compute
+    from stormpilot.planner.search.warm import TINY
 
     for name in names:
         try:

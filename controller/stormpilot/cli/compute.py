@@ -138,7 +138,7 @@ def planners(
     from stormpilot.planner import compute as plan_model
 
     if compile:
-        from stormpilot.control.planner_client import TINY
+        from stormpilot.planner.search.warm import TINY
 
         _forget_compiled()
         for each in PLANNERS:

@@ -13,34 +13,15 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.reasons import Reason
 from stormpilot.model.subset import with_survivors_fixed
 from stormpilot.model.values import (
-    Component,
-    Edge,
-    Executor,
     Infeasible,
-    Input,
     Model,
     Plan,
-    Supervisor,
-    Topology,
 )
 from stormpilot.model.violations import violations
+from stormpilot.planner.search.warm import TINY
 from stormpilot.tuning.recommendation import Choice
 
 log = structlog.get_logger(__name__)
-
-TINY = Model(
-    supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
-    topologies=[
-        Topology(
-            id="tiny",
-            name="tiny",
-            workers=2,
-            components=[Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a")])],
-            executors=[Executor(start=1, end=1, component="a"), Executor(start=2, end=2, component="b")],
-        )
-    ],
-    traffic=[Edge(topology="tiny", from_=1, to=2, rate=1.0, stream="default")],
-)
 
 PlanOne = Callable[[Model], "Plan | tuple[Reason, str]"]
 """A plan of every topology of a model, or the reason for which there is none."""

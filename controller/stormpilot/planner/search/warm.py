@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 
-_TINY = Model(
+TINY = Model(
     supervisors=[Supervisor(id=s, host=s, slots=[1], cores=1.0, mhz=1000.0, memory_mb=0.0) for s in ("a", "b")],
     topologies=[
         Topology(
@@ -25,6 +25,7 @@ _TINY = Model(
     ],
     traffic=[Edge(topology="tiny", from_=i, to=i + 2, rate=1.0, stream="default") for i in (1, 2)],
 )
+"""The least that every planner has something to do on."""
 _warm: set[str] = set()
 
 
@@ -33,6 +34,6 @@ def warmed(name: str, plan: Callable[[Model], object], left_s: Callable[[], floa
     if name in _warm or math.isinf(before_s := left_s()):
         return left_s
     _warm.add(name)
-    plan(_TINY)
+    plan(TINY)
     took_s = before_s - left_s()
     return lambda: left_s() + took_s
