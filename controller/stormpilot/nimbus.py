@@ -371,6 +371,7 @@ class Nimbus:
         raise UnreachableError(f"Nimbus at {self.address} does not answer {method}: {_words(e)}{hint}") from e
 
 
+MOST_TOLD = 1e12
 STATISTICS_S = 600
 """The shortest window of Storm's statistics."""
 
@@ -398,11 +399,18 @@ def _statistics(e: Any) -> ExecutorStatistics:
     return ExecutorStatistics(
         placed=placed,
         window_s=window_s,
-        emitted_tps={s: n / window_s for s, n in ({} if stats is None else (stats.emitted or {}).get(key, {})).items()},
-        executed_tps={(i.componentId, i.streamId): n / window_s for i, n in executed.items()},
-        execute_ms={(i.componentId, i.streamId): float(ms) for i, ms in took.items()},
-        completed_tps=sum(n for part in ended for n in part.values()) / window_s,
+        emitted_tps={
+            s: _sound(n) / window_s for s, n in ({} if stats is None else (stats.emitted or {}).get(key, {})).items()
+        },
+        executed_tps={(i.componentId, i.streamId): _sound(n) / window_s for i, n in executed.items()},
+        execute_ms={(i.componentId, i.streamId): _sound(ms) for i, ms in took.items()},
+        completed_tps=sum(_sound(n) for part in ended for n in part.values()) / window_s,
     )
+
+
+def _sound(number: float) -> float:
+    """What a worker told Nimbus, which checks nothing; 0 where it cannot be a count or a time."""
+    return float(number) if 0 <= number <= MOST_TOLD else 0.0
 
 
 def _grouping(grouping: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -28,13 +28,16 @@ MEMORY = "memory is not part of it; CPU of bolts that are not Java is only the J
 
 @dataclass(frozen=True)
 class TopologyEstimate:
-    """A topology now and as it would be planned: tuples/s in all and between nodes, and what that rests on."""
+    """A topology now and as it would be planned: tuples/s in all and between nodes, and what that rests on.
+
+    `inter_node_tps` is None where it does not run as a whole on supervisors that live.
+    """
 
     name: str
     executors: int
     workers: int
     total_tps: float
-    inter_node_tps: float
+    inter_node_tps: float | None
     planned_inter_node_tps: float
     moved_executors: int
     counted_s: float
@@ -84,9 +87,7 @@ def assess(
                 "supervisors": len(estimated.supervisors),
                 "heldBy": everywhere,
                 "topologies": rows,
-                "totalTps": sum(r.total_tps for r in rows),
-                "interNodeTps": sum(r.inter_node_tps for r in rows),
-                "plannedInterNodeTps": sum(r.planned_inter_node_tps for r in rows),
+                **dict(zip(("totalTps", "interNodeTps", "plannedInterNodeTps"), _sums(rows), strict=True)),
                 "notes": [MEMORY, *plan.notes],
             }
         )
@@ -151,20 +152,27 @@ def _estimate(model: Model, plan: Plan, o: Observed, sure: Certainty, held: list
     c = flow.compiled
     then = c.slots_of(plan_of(plan, o.topology.id))
     placed = bool((c.current >= 0).all())
-    now = flow.predict(c.current if placed else then)
+    planned = flow.predict(then)
+    now = flow.predict(c.current) if placed else None
     return TopologyEstimate(
         name=o.topology.name,
         executors=c.executors,
         workers=o.workers,
-        total_tps=now.total_tps,
-        inter_node_tps=now.inter_node_tps,
-        planned_inter_node_tps=flow.predict(then).inter_node_tps,
+        total_tps=planned.total_tps if now is None else now.total_tps,
+        inter_node_tps=None if now is None else now.inter_node_tps,
+        planned_inter_node_tps=planned.inter_node_tps,
         moved_executors=int((then != c.current).sum()),
         counted_s=sure.window_s,
         assumed_share=sure.assumed_share,
         least_samples=sure.counted,
         held_by=held,
     )
+
+
+def _sums(rows: list[TopologyEstimate]) -> tuple[float, float, float]:
+    """Tuples/s in all, between nodes now and as planned, of the topologies that run as a whole."""
+    whole = [(r.total_tps, r.inter_node_tps, r.planned_inter_node_tps) for r in rows if r.inter_node_tps is not None]
+    return sum(r[0] for r in whole), sum(r[1] for r in whole), sum(r[2] for r in whole)
 
 
 def _show(
@@ -178,7 +186,7 @@ def _show(
                 r.name,
                 r.executors,
                 rate_text(r.total_tps),
-                rate_text(r.inter_node_tps),
+                None if r.inter_node_tps is None else rate_text(r.inter_node_tps),
                 rate_text(r.planned_inter_node_tps),
                 r.moved_executors,
                 round(r.counted_s),
@@ -187,13 +195,14 @@ def _show(
             for r in rows
         ],
     )
-    total = sum(r.total_tps for r in rows)
-    parts: list[Any] = [sum(r.inter_node_tps for r in rows), sum(r.planned_inter_node_tps for r in rows)]
+    total, *parts = _sums(rows)
     share = [f"{rate_text(p)} ({p / total:.0%})" if total else rate_text(p) for p in parts]
     say(f"between nodes: {share[0]} of {rate_text(total)} tuples/s now, {share[1]} as planned")
     for text in everywhere:
         say(f"held: every topology: {text}: Storm's own scheduler places them, as before")
     for r in rows:
+        if r.inter_node_tps is None:
+            say(f"note: {r.name}: not all of it runs on supervisors that live: it is not in these sums")
         for text in r.held_by:
             say(f"held: {r.name}: {text}: Storm's own scheduler places it, as before")
         if r.least_samples < FEW_SAMPLES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ def windows(of: dict[Any, Any]) -> dict[str, dict[Any, Any]]:
     return {str(S): of, ":all-time": of}
 
 
-def executor(task: int) -> Any:
+def executor(task: int, execute_ms: float) -> Any:
     """Its counters after an hour."""
     executed = {storm.GlobalStreamId(*source): tps * S for source, tps in EXECUTED_TPS.get(task, {}).items()}
     bolt = storm.BoltStats(
@@ -37,7 +38,7 @@ def executor(task: int) -> Any:
         failed=windows({}),
         process_ms_avg=windows(dict.fromkeys(executed, 9.0)),
         executed=windows(executed),
-        execute_ms_avg=windows(dict.fromkeys(executed, EXECUTE_MS)),
+        execute_ms_avg=windows(dict.fromkeys(executed, execute_ms)),
     )
     spout = storm.SpoutStats(
         acked=windows({"default": EMITTED_TPS.get(task, 0) * S}), failed=windows({}), complete_ms_avg=windows({})
@@ -59,6 +60,7 @@ class CountingNimbus(FakeNimbus):
     """With one topology, `words`, whose executors counted."""
 
     conf: dict[str, Any] = field(default_factory=dict)
+    execute_ms: float = EXECUTE_MS
 
     def getNimbusConf(self) -> str:  # noqa: N802
         return json.dumps({"storm.scheduler": ""})
@@ -67,8 +69,9 @@ class CountingNimbus(FakeNimbus):
         return json.dumps({"topology.workers": 2, **self.conf})
 
     def getTopologyInfo(self, id: str) -> Any:  # noqa: N802
+        executors = [executor(t, self.execute_ms) for t in PLACED]
         return storm.TopologyInfo(
-            id=id, name="words", uptime_secs=3600, status="ACTIVE", errors={}, executors=[executor(t) for t in PLACED]
+            id=id, name="words", uptime_secs=3600, status="ACTIVE", errors={}, executors=executors
         )
 
     def getUserTopology(self, id: str) -> Any:  # noqa: N802
@@ -157,6 +160,27 @@ def test_people_read_it_too(run: Run, nimbus: CountingNimbus) -> None:
     assert "supervisors: 3, running topologies: 1, placed by Storm's default scheduler. Nothing was changed." in text
     assert "of 1,200 tuples/s now, 0 (0%) as planned" in text
     assert "memory is not part of it" in text
+
+
+def test_what_does_not_run_as_a_whole_is_planned_and_has_no_now(run: Run, nimbus: CountingNimbus) -> None:
+    """The supervisor of half of it is gone, and Nimbus has not noticed yet."""
+    nimbus.supervisors = ["node-1", "node-3"]
+    found = assess(run, nimbus)
+    (words,) = found["topologies"]
+    assert words["interNodeTps"] is None
+    assert words["plannedInterNodeTps"] == 0
+    assert (found["totalTps"], found["interNodeTps"]) == (0, 0)
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--budget", "2")
+    assert "words: not all of it runs on supervisors that live" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("execute_ms", [math.nan, math.inf, -1.0, 1e300])
+def test_what_no_worker_can_have_measured_counts_for_nothing(
+    run: Run, nimbus: CountingNimbus, execute_ms: float
+) -> None:
+    nimbus.execute_ms = execute_ms
+    (words,) = assess(run, nimbus)["topologies"]
+    assert words["plannedInterNodeTps"] == 0
 
 
 def test_a_cluster_without_topologies_and_a_nimbus_that_is_none_are_told(run: Run, nimbus: CountingNimbus) -> None:
