@@ -117,6 +117,7 @@ class Cycle:
             thresholds={t: in_use.told(t, model) for t in names},
             recommendations=situation.choices.said,
             running=running,
+            sources={t: s.text for t, s in readiness.sources.items()},
         )
         return situation, report
 

@@ -8,6 +8,9 @@
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
   grows with the number of plans that moved the topology within the hour.
 - NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
+
+Ours, for topologies that hold their own sources (model/closed_loop.py): a plan by choice has to fit at the rate that
+they may reach, moves are judged by throughput, and an overload that our own gain made is not relieved at its expense.
 """
 
 from __future__ import annotations
@@ -19,18 +22,26 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
-from stormpilot.decide.effect import Promise, noise_ratio
+from stormpilot.decide.effect import Outcome, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions, Traffic
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Decision, Reason, row_of
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.messages.core import Restart
 from stormpilot.messages.moves import Metric, Spent
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
+from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+
+LEAST_RISE = 0.1
+"""A rate that rose by less than this part did not rise."""
+KEPT_SHARE = 0.02
+"""A plan that sends at most this part of all tuples more between nodes sends as much as now."""
+NOT_WON = (Outcome.WORSE, Outcome.REFUSED, Outcome.OVERTAKEN)
+"""After these a topology does not run as its last move wanted it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class Criteria:
         such a load lasts.
     measured
         The model as it was measured, where plans are judged in a forecast: a promise is compared with measurements.
+    growth
+        How many times as fast topologies whose sources are held may run by a better plan, by topology id.
     """
 
     decide: DecideSection
@@ -91,6 +104,7 @@ class Criteria:
     strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)
     measured: Model | None = None
+    growth: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -128,7 +142,8 @@ class _Case:
             lost = len(t.executors) - len(t.assignment)
             return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
         relieved = self._relieved()
-        if relieved and self.moved:
+        kept = self._throughput_kept(relieved) if relieved and self.moved and not subject.asked else None
+        if relieved and self.moved and kept is None:
             return self._relief(relieved), self.memory
         if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
             return self._keep(), self.memory.missed(t.id)
@@ -140,6 +155,8 @@ class _Case:
         if not (better and self.gain >= threshold):
             if at_once:
                 return self._keep(), self.memory
+            if kept is not None:
+                return kept, self.memory.missed(t.id)
             if fills and self.moved and (balanced := self._balance(fills)) is not None:
                 return self._lasting(balanced)
             if not better:
@@ -151,6 +168,9 @@ class _Case:
         costly = self._cost()
         if costly is not None and not (at_once or subject.asked):
             return costly, self.memory.missed(t.id)
+        overfull = self._overfull_at_risen_rate()
+        if overfull is not None and not (at_once or subject.asked):
+            return overfull, self.memory.missed(t.id)
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
             reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
@@ -173,6 +193,63 @@ class _Case:
         text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
         x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
         return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
+
+    def _throughput_kept(self, relieved: Sequence[str]) -> Decision | None:
+        """THROUGHPUT_WOULD_FALL when relief would take back what the last move won; None: it may relieve.
+
+        A rolling move that sends no more between nodes than now is no way back.
+        """
+        before_tps, now_tps = self._risen()
+        if now_tps <= before_tps:
+            return None
+        load_mhz, own_mhz = node_load_mhz(self.model), node_load_mhz(self.alone)
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
+        came_mhz = {s: own_mhz[s] * (1 - before_tps / now_tps) for s in relieved}
+        if any(load_mhz[s] - came_mhz[s] >= limit_mhz[s] for s in relieved):
+            return None  # it would be overloaded at the rate before the move too
+        manner, more_tps = self._manner(), self.new_tps - (self.now_tps or 0.0)
+        if manner.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
+            return None
+        how = "restarts workers" if manner.how == "restart" else f"sends {more_tps:.0f} tuples/s more between nodes"
+        text = (
+            f"{', '.join(relieved)} overloaded because the last move made the topology faster ({before_tps:.0f} -> "
+            f"{now_tps:.0f} tuples/s); the plan that relieves it {how}, so what runs is kept"
+        )
+        return self._skip(Reason.THROUGHPUT_WOULD_FALL, text, now_tps, before_tps)
+
+    def _risen(self) -> tuple[float, float]:
+        """Tuples/s before our last gain and now, where the rate rose by it; the same number twice where it did not."""
+        move, now_tps = self.subject.move, self.total_tps
+        row = None if move is None else row_of(move.reason)
+        if move is None or row is None or not row.keeps_headroom or move.verdict in NOT_WON:
+            return now_tps, now_tps
+        before_tps = move.throughput_before_tps
+        if before_tps <= 0 or now_tps < before_tps * (1 + LEAST_RISE):
+            return now_tps, now_tps
+        held = self.subject.sources.held
+        was_held = move.metric == "us_per_tuple"
+        beyond = now_tps > move.throughput_tps * (1 + LEAST_RISE)  # it rose once more since then: others sent that
+        if held or (not beyond and (was_held or held is None)):
+            return before_tps, now_tps
+        return now_tps, now_tps
+
+    def _overfull_at_risen_rate(self) -> Decision | None:
+        """RATE_WOULD_RISE when a node would be above B(n), at the rate that the held sources may reach by the plan."""
+        by = self.criteria.growth.get(self.topology.id)
+        if by is None:
+            return None
+        now_mhz = node_load_mhz(self.model)
+        then_mhz = planned_load_mhz(grown(self.then, self.criteria.growth), self.plans)
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
+        used = sorted({w.supervisor for w in self.plans[self.topology.id].workers})
+        full = [s for s in used if then_mhz[s] > max(limit_mhz[s], now_mhz[s]) * (1 + 1e-9)]
+        if not full:
+            return None
+        text = (
+            f"{self._falls()}, but its sources are {self.subject.sources.text}; at {by:.1f} times the rate the plan "
+            f"fills {full[0]} to {then_mhz[full[0]]:.0f} of {limit_mhz[full[0]]:.0f} MHz"
+        )
+        return self._skip(Reason.RATE_WOULD_RISE, text, then_mhz[full[0]], limit_mhz[full[0]])
 
     def _from(self, name: str, decision: Decision) -> Decision:
         """The decision with the source of its threshold."""
@@ -257,6 +334,8 @@ class _Case:
         rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * refill.traffic_rise_ratio
         if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
             return None
+        if self._throughput_kept([busiest]) is not None:
+            return None
         text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
         return self._act(Reason.NEW_SUPERVISOR, text, becomes, was, self._promise("load_ratio", [busiest]))
 
@@ -296,6 +375,10 @@ class _Case:
         t, floor = self.topology.id, self.own.verify.noise_floor_ratio
         if self.total_tps <= 0:
             return None
+        if self.subject.sources.held:
+            before = 1e6 / self.total_tps
+            by = 1.0 if metric == "load_ratio" else self.criteria.growth.get(t, 1.0)
+            return Promise("us_per_tuple", before, before / by, floor, self.total_tps, nodes)
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)
             predicted = own_load_ratio(self.then, t, nodes, self.plans)
