@@ -22,12 +22,13 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
-from stormpilot.decide.effect import Outcome, Promise, noise_ratio
+from stormpilot.decide.effect import LEAST_SAMPLES, Outcome, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions, Traffic
 from stormpilot.decide.reasons import Decision, Reason, row_of
 from stormpilot.decide.restarts import RestartTime, restart_time
+from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.messages.core import Restart
 from stormpilot.messages.moves import Metric, Spent
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
@@ -260,18 +261,29 @@ class _Case:
         """GAIN_NOT_SUSTAINED until N cycles in a row showed the gain; N more for every plan but the first of the hour.
 
         Traffic that changes faster is not followed: a gain of minutes is not worth the restarts. A plan without
-        restarts waits for N cycles only.
+        restarts waits for N cycles only, or until the gain is beyond the noise.
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
-        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s)
+        rolling = self._manner().how == "rolling"
+        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s, self._evidence() if rolling else 0.0)
+        if rolling and memory.hits[t].evidence >= ENOUGH:
+            return self._back_again(act) or act, memory
         plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
-        times = 1 if self._manner().how == "rolling" else max(1, plans)
+        times = 1 if rolling else max(1, plans)
         hits, wanted = memory.hits[t].count, config.consecutive_hits * times
         if hits < wanted:
             text = f"{act.text}; seen {hits} of {wanted} times in a row"
             text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
             return self._skip(Reason.GAIN_NOT_SUSTAINED, text, hits, wanted), memory
         return self._back_again(act) or act, memory
+
+    def _evidence(self) -> float:
+        """What this cycle's gain adds to the sequential test; 0 while the noise is not known."""
+        shares = self.memory.shares.get(self.topology.id)
+        if shares is None or len(shares.values) < LEAST_SAMPLES:
+            return 0.0
+        noise = noise_ratio(shares.values, self.own.verify.noise_floor_ratio)
+        return evidence(self.gain, self.own.decide.gain_threshold_ratio, noise)
 
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
@@ -377,7 +389,7 @@ class _Case:
             return None
         if self.subject.sources.held:
             before = 1e6 / self.total_tps
-            by = 1.0 if metric == "load_ratio" else self.criteria.growth.get(t, 1.0)
+            by = max(self.criteria.growth.get(t, 1.0), 1 + LEAST_RISE)  # relief that makes nothing faster is no gain
             return Promise("us_per_tuple", before, before / by, floor, self.total_tps, nodes)
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)

@@ -11,10 +11,14 @@ from stormpilot.model.values import Model, Topology
 
 @dataclass(frozen=True)
 class Hits:
-    """The number of cycles in a row in which a plan was worth its restarts, and the time of the last one."""
+    """The number of cycles in a row in which a plan was worth its restarts, and the time of the last one.
+
+    `evidence` is the sum over these cycles (`sequential.py`).
+    """
 
     count: int
     at_ms: int
+    evidence: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,13 +105,14 @@ class Memory:
             if now_ms - since_ms >= own_s.get(s, overload_s) * 1000
         }
 
-    def hit(self, topology_id: str, now_ms: int, spacing_s: float) -> Memory:
+    def hit(self, topology_id: str, now_ms: int, spacing_s: float, evidence: float = 0.0) -> Memory:
         """Count one more time that the plan was worth it, at most once per `spacing_s`."""
         last = self.hits.get(topology_id)
         if last is not None and now_ms - last.at_ms < spacing_s * 1000:
             return self
-        count = 1 if last is None else last.count + 1
-        return replace(self, hits={**self.hits, topology_id: Hits(count, now_ms)})
+        last = last or Hits(0, now_ms)
+        hits = Hits(last.count + 1, now_ms, last.evidence + evidence)
+        return replace(self, hits={**self.hits, topology_id: hits})
 
     def missed(self, topology_id: str) -> Memory:
         """Begin to count anew."""

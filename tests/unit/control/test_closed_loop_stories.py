@@ -140,6 +140,20 @@ def test_operator_may_replan_what_our_gain_overloaded() -> None:
     assert w.slots(t) == SPREAD
 
 
+def test_relief_that_makes_a_closed_loop_no_faster_counts_as_no_gain() -> None:
+    """A source that takes what CPU there is overloads any node: relief must not go round and round."""
+    w = World("a", "b")
+    w.cores, w.in_flight = 0.45, PENDING
+    t = w.submit(GATHERED)
+    w.configure(t, {"topology.max.spout.pending": PENDING})
+    w.wanted = {t: HALF}
+    assert "OVERLOAD" in w.tell(150)
+    w.tell(100)
+    assert w.slots(t) == HALF
+    assert [e.kind for e in w.events] == [EventKind.MOVE_WITHOUT_GAIN]
+    assert w.moves(t).back_off_until_ms is not None
+
+
 def test_move_that_lowers_the_throughput_of_a_closed_loop_is_undone() -> None:
     """Fewer tuples between nodes, as predicted, and half as many tuples altogether."""
     w, t = world(0.08)

@@ -23,7 +23,7 @@ def source(completed_tps: float, latency_ms: float) -> TaskRates:
 
 @pytest.mark.parametrize(
     ("pending", "completed_tps", "latency_ms", "held"),
-    [(100, 1000.0, 95.0, True), (100, 1000.0, 60.0, None), (100, 1000.0, 20.0, False), (None, 1000.0, 95.0, None)],
+    [(100, 1000.0, 70.0, True), (100, 1000.0, 45.0, None), (100, 1000.0, 20.0, False), (None, 1000.0, 95.0, None)],
 )
 def test_pending_is_full_when_rate_times_latency_says_so(
     pending: int | None, completed_tps: float, latency_ms: float, held: bool | None
