@@ -387,15 +387,16 @@ class _Case:
         t, floor = self.topology.id, self.own.verify.noise_floor_ratio
         if self.total_tps <= 0:
             return None
+        shares = self.memory.shares.get(t)
         if self.subject.sources.held:
             before = 1e6 / self.total_tps
             by = max(self.criteria.growth.get(t, 1.0), 1 + LEAST_RISE)  # relief that makes nothing faster is no gain
-            return Promise("us_per_tuple", before, before / by, floor, self.total_tps, nodes)
+            noise = noise_ratio(() if shares is None else shares.throughput_tps, floor)
+            return Promise("us_per_tuple", before, before / by, noise, self.total_tps, nodes)
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)
             predicted = own_load_ratio(self.then, t, nodes, self.plans)
             return Promise(metric, before, predicted, floor, self.total_tps, nodes)
-        shares = self.memory.shares.get(t)
         noise = noise_ratio(() if shares is None else shares.values, floor)
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)

@@ -23,10 +23,11 @@ class Hits:
 
 @dataclass(frozen=True)
 class Shares:
-    """The inter-node share of a topology, cycle by cycle, under one placement: its natural variation."""
+    """The inter-node share and the throughput of a topology, cycle by cycle, under one placement: how they vary."""
 
     placement: frozenset[tuple[int, str, int]]
     values: tuple[float, ...]
+    throughput_tps: tuple[float, ...]
     at_ms: int
 
 
@@ -78,16 +79,17 @@ class Memory:
             if stable_s * 1000 <= now_ms - since_ms <= (stable_s + for_s) * 1000
         )
 
-    def measured(self, topology: Topology, share: float, now_ms: int, spacing_s: float) -> Memory:
-        """Take in one more measurement of the inter-node share, at most one per `spacing_s`."""
+    def measured(self, topology: Topology, share: float, total_tps: float, now_ms: int, spacing_s: float) -> Memory:
+        """Take in one more measurement of the inter-node share and of all tuples/s, at most one per `spacing_s`."""
         placement = frozenset((a.start, a.supervisor, a.port) for a in topology.assignment)
         last = self.shares.get(topology.id)
         if last is None or last.placement != placement:
-            kept = Shares(placement, (share,), now_ms)
+            kept = Shares(placement, (share,), (total_tps,), now_ms)
         elif now_ms - last.at_ms < spacing_s * 1000:
             return self
         else:
-            kept = Shares(placement, (*last.values, share)[-KEPT_SHARES:], now_ms)
+            values, tps = (*last.values, share), (*last.throughput_tps, total_tps)
+            kept = Shares(placement, values[-KEPT_SHARES:], tps[-KEPT_SHARES:], now_ms)
         return replace(self, shares={**self.shares, topology.id: kept})
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
