@@ -22,11 +22,12 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
-from stormpilot.decide.effect import LEAST_SAMPLES, Outcome, Promise, noise_ratio
+from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
+from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions, Traffic
-from stormpilot.decide.reasons import Decision, Reason, row_of
+from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.messages.core import Restart
@@ -37,12 +38,8 @@ from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mh
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
-LEAST_RISE = 0.1
-"""A rate that rose by less than this part did not rise."""
 KEPT_SHARE = 0.02
 """A plan that sends at most this part of all tuples more between nodes sends as much as now."""
-NOT_WON = (Outcome.WORSE, Outcome.REFUSED, Outcome.OVERTAKEN)
-"""After these a topology does not run as its last move wanted it."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +197,9 @@ class _Case:
 
         A rolling move that sends no more between nodes than now is no way back.
         """
-        before_tps, now_tps = self._risen()
-        if now_tps <= before_tps:
+        now_tps = self.total_tps
+        before_tps = before_own_gain(self.subject.move, self.subject.sources, now_tps)
+        if before_tps is None:
             return None
         load_mhz, own_mhz = node_load_mhz(self.model), node_load_mhz(self.alone)
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
@@ -217,22 +215,6 @@ class _Case:
             f"{now_tps:.0f} tuples/s); the plan that relieves it {how}, so what runs is kept"
         )
         return self._skip(Reason.THROUGHPUT_WOULD_FALL, text, now_tps, before_tps)
-
-    def _risen(self) -> tuple[float, float]:
-        """Tuples/s before our last gain and now, where the rate rose by it; the same number twice where it did not."""
-        move, now_tps = self.subject.move, self.total_tps
-        row = None if move is None else row_of(move.reason)
-        if move is None or row is None or not row.keeps_headroom or move.verdict in NOT_WON:
-            return now_tps, now_tps
-        before_tps = move.throughput_before_tps
-        if before_tps <= 0 or now_tps < before_tps * (1 + LEAST_RISE):
-            return now_tps, now_tps
-        held = self.subject.sources.held
-        was_held = move.metric == "us_per_tuple"
-        beyond = now_tps > move.throughput_tps * (1 + LEAST_RISE)  # it rose once more since then: others sent that
-        if held or (not beyond and (was_held or held is None)):
-            return before_tps, now_tps
-        return now_tps, now_tps
 
     def _overfull_at_risen_rate(self) -> Decision | None:
         """RATE_WOULD_RISE when a node would be above B(n), at the rate that the held sources may reach by the plan."""
