@@ -1,13 +1,16 @@
 """A cluster, its plug-in and a controller's cycles on one clock: whole stories of minutes in a blink, always the same.
 
 The job is that of `snapshots.py`; `traffic[(source task, task)]` are tuples/s, and a story may change them when a plan
-is applied, since traffic follows the placement. A planner is a function of the model that the story gives.
+is applied, since traffic follows the placement. `cores` is the CPU of every task, `in_flight` how many tuples of a
+source are under way in the mean (None: nobody measures it), `when_applied` changes what changes with a plan. A planner
+is a function of the model that the story gives.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +26,7 @@ from stormpilot.control.recorder import Recorder
 from stormpilot.control.situation import Situation
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
+from stormpilot.instrument.latency import BOUNDS_MS
 from stormpilot.messages.core import (
     ComponentPart,
     ControllerState,
@@ -89,6 +93,9 @@ class World:
         self.compute: Callable[[Model, str, Params], Plan | Infeasible] = lambda model, *_: self.planner(model)
         self.traffic: dict[tuple[int, int], float] = dict(STEADY)
         self.traffic_when_applied: dict[tuple[int, int], float] | None = None
+        self.cores = 0.1
+        self.in_flight: float | None = None
+        self.when_applied: Callable[[], None] = lambda: None
         self.restart_s = 12.0
         self.apply_after_s = 4.0
         self.applied: list[str] = []
@@ -99,6 +106,8 @@ class World:
         self._topologies: dict[str, TopologySnapshot] = {}
         self._counted: dict[tuple[str, int], dict[int, float]] = {}
         self._emitted: dict[tuple[str, int], float] = {}
+        self._cpu_s: dict[tuple[str, int], float] = {}
+        self._latencies: dict[tuple[str, int], Counter[float]] = {}
         self._process: dict[tuple[str, int], tuple[int, int]] = {}
         self.supervisors(*supervisors)
         self.new_leader()
@@ -275,6 +284,8 @@ class World:
         self._process[topology_id, task] = (number, at_ms)
         self._counted[topology_id, task] = {}
         self._emitted[topology_id, task] = 0.0
+        self._cpu_s[topology_id, task] = 0.0
+        self._latencies[topology_id, task] = Counter()
 
     def _work(self) -> None:
         for t, topology in self._topologies.items():
@@ -291,8 +302,11 @@ class World:
                 if e.component == "source":
                     sent = sum(tps for (source, _), tps in self.traffic.items() if source == e.start)
                     self._emitted[t, e.start] += sent * POLL_S
-                cpu_s = 0.1 * (self.now_ms - start_ms) / 1000
-                loads.append(self._told(t, e, cpu_s, counted, int(self._emitted[t, e.start])))
+                    if self.in_flight is not None and sent:
+                        latency_ms = BOUNDS_MS[bisect_left(BOUNDS_MS, 1000 * self.in_flight / sent)]
+                        self._latencies[t, e.start][latency_ms] += int(sent * POLL_S)
+                self._cpu_s[t, e.start] += self.cores * POLL_S
+                loads.append(self._told(t, e, self._cpu_s[t, e.start], counted, int(self._emitted[t, e.start])))
             if self.now_ms % (REPORT_S * 1000) == 0:
                 self._report(t, loads)
 
@@ -301,6 +315,7 @@ class World:
     ) -> TaskLoad:
         """What a task tells of itself now; `counted`: tuples that it got so far, by task that sent them."""
         number, start_ms = self._process[topology_id, e.start]
+        latencies = self._latencies[topology_id, e.start]
         return TaskLoad(
             task=e.start,
             component=e.component,
@@ -313,6 +328,8 @@ class World:
             cpu_s=cpu_s,
             received=[(source, "default", int(n)) for source, n in sorted(counted.items())],
             emitted=emitted,
+            completed=emitted if latencies else 0,
+            latency_ms=sorted(latencies.items()),
         )
 
     def _report(self, topology_id: str, loads: list[TaskLoad]) -> None:
@@ -342,6 +359,7 @@ class World:
                 self.applied.append(plan.plan_id)
                 self.place(t, {(w.supervisor, w.port): tuple(s for s, _ in w.executors) for w in plan.workers})
                 self.answer(t, "applied")
+                self.when_applied()
                 if self.traffic_when_applied is not None:
                     self.traffic, self.traffic_when_applied = self.traffic_when_applied, None
 

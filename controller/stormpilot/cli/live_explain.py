@@ -101,6 +101,8 @@ def _decision(view: TopologyView) -> None:
         say(f"not routed around: {what}")
     if view.effect:
         say(f"last move: {view.effect}")
+    if view.sources:
+        say(f"sources: {view.sources}")
     if view.recommendation:
         say(view.recommendation)
     say("")

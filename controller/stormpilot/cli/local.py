@@ -23,7 +23,9 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; se
 
 def up(
     name: NameOption = "default",
-    supervisors: Annotated[int, typer.Option(help="Number of supervisors.")] = 4,
+    supervisors: Annotated[
+        int | None, typer.Option(help="Number of supervisors. [default: 4, or one for each --node]")
+    ] = None,
     slots: Annotated[int, typer.Option(help="Slots of each supervisor.")] = 4,
     racks: Annotated[int, typer.Option(help="Number of racks; supervisors go to them in turn.")] = 2,
     sites: Annotated[str, typer.Option(help="Values of the site tag, given in turn; empty for none.")] = "east,west",
@@ -43,6 +45,15 @@ def up(
     ] = None,
     zookeepers: Annotated[int, typer.Option(help="ZooKeeper servers (odd).")] = 1,
     nimbuses: Annotated[int, typer.Option(help="Nimbuses: one leads, the others wait for it to fail.")] = 1,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Supervisors as machines: own network, CPU quota, own link. Needs root.")
+    ] = False,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="cores=N,mbit=N,delay_ms=N", help="An isolated supervisor's CPU and link; once for each supervisor."
+        ),
+    ] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A key for storm.yaml; may be repeated.")
     ] = None,
@@ -52,10 +63,12 @@ def up(
 ) -> None:
     """Start a cluster: ZooKeeper, Nimbus and supervisors; returns when Storm knows them all."""
     from stormpilot.local.cluster import LocalCluster
-    from stormpilot.local.spec import ClusterSpec
+    from stormpilot.local.spec import ClusterSpec, parse_node
 
     if scheduler not in ("pilot", "default"):
         raise UsageError(f"--scheduler: expected pilot or default, got {scheduler!r}")
+    nodes = tuple(parse_node(one) for one in node or ())
+    supervisors = supervisors if supervisors is not None else len(nodes) or 4
     spec = ClusterSpec(
         name=name,
         supervisors=supervisors,
@@ -71,6 +84,8 @@ def up(
         zookeepers=zookeepers,
         nimbuses=nimbuses,
         tuned=not defaults,
+        isolate=isolate,
+        nodes=nodes,
         conf=dict(_key_value(one) for one in conf or ()),
     )
     started = time.monotonic()

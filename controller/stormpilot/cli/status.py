@@ -98,6 +98,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines.append(f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
         lines += [f"move strategy: {d['moveStrategy']}"] if d["moveStrategy"] else []
         lines += [f"last move: {d['lastMove']}"] if d["lastMove"] else []
+        lines += [f"sources: {d['sources']}"] if d["sources"] else []
         lines += [_thresholds(d["thresholds"])] if d["thresholds"] else []
         lines += [d["recommendation"]] if d["recommendation"] else []
         if d["restartMoves"]:

@@ -117,6 +117,7 @@ class Cycle:
             thresholds={t: in_use.told(t, model) for t in names},
             recommendations=situation.choices.said,
             running=running,
+            sources={t: s.text for t, s in readiness.sources.items()},
         )
         return situation, report
 
@@ -149,5 +150,6 @@ class Cycle:
                 metrics = measured[topology.id] = running_metrics(alone[topology.id])
                 if metrics:
                     share, spacing_s = metrics["inter_node_share"], self.current.config.cycle.period_s / 2
-                    self.memory = self.memory.measured(topology, share, observation.at_ms, spacing_s)
+                    total_tps, at_ms = metrics["total_tps"], observation.at_ms
+                    self.memory = self.memory.measured(topology, share, total_tps, at_ms, spacing_s)
         return measured

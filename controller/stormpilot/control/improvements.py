@@ -17,6 +17,7 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.evaluate import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.model.closed_loop import grown, growth
 from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.subset import subset, with_even_headroom, with_headroom
 from stormpilot.model.values import Model, Plan
@@ -26,17 +27,23 @@ from stormpilot.tuning.recommendation import Choice
 MORE_THAN_FITS = "the profile foretells more than fits: planned for what was measured"
 NEW_SUPERVISOR_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
+GROWTH_PARTS = (1.0, 0.5)
+"""Plans for held sources are made for the whole rise of the rate, or for a part of it where none fits."""
 States = Mapping[str, TopologyState]
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A plan or the reason why there is none; what it was made on, and what plans by choice may fill of that."""
+    """A plan or the reason why there is none; what it was made on, and what plans by choice may fill of that.
+
+    `growth`: how many times as fast topologies with held sources may run, by topology id.
+    """
 
     plan: Plan | tuple[Reason, str]
     planned_on: Model
     alone: Model
     roomy: Model
+    growth: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class ImprovementProposer:
                 room_mhz={s.id: s.limit_mhz for s in planned.roomy.supervisors},
                 coming=foreseen.overloaded,
                 measured=subset(situation.cluster_for(group), group) if foreseen.moved else None,
+                growth=planned.growth,
             )
             task = PlanningTask(group, planned.alone, criteria, partial(self.planners.plan, choice=choice))
             verdict = PlanEvaluator(situation).judged(task, planned.plan)
@@ -114,8 +122,18 @@ class ImprovementProposer:
         roomy = alone if with_room is foreseen.model else subset(with_room, group)
         whole = alone if foreseen.overloaded or _pressing(group, situation) else roomy
         first = all(s.new for s in group.values())
+        most = growth(roomy, [t for t, s in group.items() if s.sources.held])
+        by: dict[str, float] = {}
+        for part in GROWTH_PARTS if most else ():
+            by = {t: 1 + (times - 1) * part for t, times in most.items()}
+            risen = grown(roomy, by)
+            plan, planned_on = self.planners.plan_with_room(
+                risen, risen if whole is roomy else grown(whole, by), first=first, choice=choice
+            )
+            if isinstance(plan, Plan):
+                return _Planned(plan, planned_on, alone, roomy, by)
         plan, planned_on = self.planners.plan_with_room(roomy, whole, first=first, choice=choice)
-        return _Planned(plan, planned_on, alone, roomy)
+        return _Planned(plan, planned_on, alone, roomy, by)
 
     def _filling_new(self, task: PlanningTask, roomy: Model, situation: Situation) -> Verdict | None:
         """Once more with less room on every node, so that the supervisor that came is used; None: not worth it."""

@@ -15,6 +15,7 @@ from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.core import EffectPart, Restart
 from stormpilot.messages.moves import MoveState
+from stormpilot.model.closed_loop import Sources
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation
@@ -118,6 +119,11 @@ class MoveTracker:
         measured = running["inter_node_share"]
         if state.metric == "load_ratio":
             measured = own_load_ratio(model, topology.id, state.nodes) * state.throughput_tps / throughput_tps
+        elif state.metric == "us_per_tuple":
+            measured = 1e6 / throughput_tps
+            known = observation.belief
+            if known is not None and known.sources.get(topology.id, Sources()).held is False:
+                measured = min(measured, state.predicted or measured)  # all that arrives gets through: no more to win
         return replace(facts, measured_s=measured_s, measured=measured, throughput_tps=throughput_tps)
 
     def _timed(self, state: MoveState, topology: Topology, observation: Observation) -> MoveState:

@@ -12,6 +12,7 @@ from stormpilot.decide.policy import policy
 from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import ALL, setting_key
+from stormpilot.model.closed_loop import Sources
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.storm_keys import unsupported
 from stormpilot.zookeeper.paths import Paths
@@ -62,6 +63,7 @@ def topology_states(
             unplaced_since_ms=memory.unplaced_since_ms.get(t.id),
             status=snapshot.statuses.get(t.id),
             move=moves.get(t.id),
+            sources=known.sources.get(t.id, Sources()),
             blackout=None if closed is None else closed.text,
             blackout_until_ms=None if closed is None else closed.until_ms,
             torn=published is not None and _torn(published.message, observation, epoch),

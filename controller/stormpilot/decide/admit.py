@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stormpilot.config import DecideSection, Mode
 from stormpilot.decide.effect import backing_off
@@ -12,6 +12,7 @@ from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold
+from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
 
 ANSWER_MS = 60_000
@@ -30,8 +31,8 @@ class TopologyState:
 
     `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
     names a setting that cannot be read, `unsupported` settings of Storm that plans do not honour. `asked`: an operator
-    asked to replan. `silent` counts executors on supervisors that are gone or blacklisted; Storm keeps them there as
-    long as they send heartbeats.
+    asked to replan. `sources` tells whether the topology holds its sources. `silent` counts executors on supervisors
+    that are gone or blacklisted; Storm keeps them there as long as they send heartbeats.
     """
 
     topology: Topology
@@ -57,6 +58,7 @@ class TopologyState:
     unsupported: str | None = None
     asked: bool = False
     silent: int = 0
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def placed(self) -> bool:

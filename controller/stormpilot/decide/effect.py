@@ -34,6 +34,7 @@ WINDOW_SLACK = 0.02
 METRIC_NAMES: Mapping[str, str] = {
     "inter_node_share": "inter-node traffic per tuple processed",
     "load_ratio": "own load on the relieved nodes (part of their CPU, at the throughput before)",
+    "us_per_tuple": "time per tuple processed (microseconds; the sources are held)",
 }
 
 
@@ -120,6 +121,7 @@ def published(
         predicted=None if promise is None else promise.predicted,
         noise_ratio=0.0 if promise is None else promise.noise_ratio,
         throughput_tps=0.0 if promise is None else promise.throughput_tps,
+        throughput_before_tps=0.0 if promise is None else promise.throughput_tps,
         moved=list(moved),
         former=list(former) if promise is not None else [],
         failures=state.failures,

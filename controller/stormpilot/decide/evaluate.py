@@ -8,6 +8,9 @@
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
   grows with the number of plans that moved the topology within the hour.
 - NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
+
+Ours, for topologies that hold their own sources (model/closed_loop.py): a plan by choice has to fit at the rate that
+they may reach, moves are judged by throughput, and an overload that our own gain made is not relieved at its expense.
 """
 
 from __future__ import annotations
@@ -19,18 +22,24 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
-from stormpilot.decide.effect import Promise, noise_ratio
+from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
+from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions, Traffic
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
+from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.messages.core import Restart
 from stormpilot.messages.moves import Metric, Spent
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
+from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+
+KEPT_SHARE = 0.02
+"""A plan that sends at most this part of all tuples more between nodes sends as much as now."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,8 @@ class Criteria:
         such a load lasts.
     measured
         The model as it was measured, where plans are judged in a forecast: a promise is compared with measurements.
+    growth
+        How many times as fast topologies whose sources are held may run by a better plan, by topology id.
     """
 
     decide: DecideSection
@@ -91,6 +102,7 @@ class Criteria:
     strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)
     measured: Model | None = None
+    growth: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -128,7 +140,8 @@ class _Case:
             lost = len(t.executors) - len(t.assignment)
             return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
         relieved = self._relieved()
-        if relieved and self.moved:
+        kept = self._throughput_kept(relieved) if relieved and self.moved and not subject.asked else None
+        if relieved and self.moved and kept is None:
             return self._relief(relieved), self.memory
         if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
             return self._keep(), self.memory.missed(t.id)
@@ -140,6 +153,8 @@ class _Case:
         if not (better and self.gain >= threshold):
             if at_once:
                 return self._keep(), self.memory
+            if kept is not None:
+                return kept, self.memory.missed(t.id)
             if fills and self.moved and (balanced := self._balance(fills)) is not None:
                 return self._lasting(balanced)
             if not better:
@@ -151,6 +166,9 @@ class _Case:
         costly = self._cost()
         if costly is not None and not (at_once or subject.asked):
             return costly, self.memory.missed(t.id)
+        overfull = self._overfull_at_risen_rate()
+        if overfull is not None and not (at_once or subject.asked):
+            return overfull, self.memory.missed(t.id)
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
             reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
@@ -174,6 +192,48 @@ class _Case:
         x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
         return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
 
+    def _throughput_kept(self, relieved: Sequence[str]) -> Decision | None:
+        """THROUGHPUT_WOULD_FALL when relief would take back what the last move won; None: it may relieve.
+
+        A rolling move that sends no more between nodes than now is no way back.
+        """
+        now_tps = self.total_tps
+        before_tps = before_own_gain(self.subject.move, self.subject.sources, now_tps)
+        if before_tps is None:
+            return None
+        load_mhz, own_mhz = node_load_mhz(self.model), node_load_mhz(self.alone)
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
+        came_mhz = {s: own_mhz[s] * (1 - before_tps / now_tps) for s in relieved}
+        if any(load_mhz[s] - came_mhz[s] >= limit_mhz[s] for s in relieved):
+            return None  # it would be overloaded at the rate before the move too
+        manner, more_tps = self._manner(), self.new_tps - (self.now_tps or 0.0)
+        if manner.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
+            return None
+        how = "restarts workers" if manner.how == "restart" else f"sends {more_tps:.0f} tuples/s more between nodes"
+        text = (
+            f"{', '.join(relieved)} overloaded because the last move made the topology faster ({before_tps:.0f} -> "
+            f"{now_tps:.0f} tuples/s); the plan that relieves it {how}, so what runs is kept"
+        )
+        return self._skip(Reason.THROUGHPUT_WOULD_FALL, text, now_tps, before_tps)
+
+    def _overfull_at_risen_rate(self) -> Decision | None:
+        """RATE_WOULD_RISE when a node would be above B(n), at the rate that the held sources may reach by the plan."""
+        by = self.criteria.growth.get(self.topology.id)
+        if by is None:
+            return None
+        now_mhz = node_load_mhz(self.model)
+        then_mhz = planned_load_mhz(grown(self.then, self.criteria.growth), self.plans)
+        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
+        used = sorted({w.supervisor for w in self.plans[self.topology.id].workers})
+        full = [s for s in used if then_mhz[s] > max(limit_mhz[s], now_mhz[s]) * (1 + 1e-9)]
+        if not full:
+            return None
+        text = (
+            f"{self._falls()}, but its sources are {self.subject.sources.text}; at {by:.1f} times the rate the plan "
+            f"fills {full[0]} to {then_mhz[full[0]]:.0f} of {limit_mhz[full[0]]:.0f} MHz"
+        )
+        return self._skip(Reason.RATE_WOULD_RISE, text, then_mhz[full[0]], limit_mhz[full[0]])
+
     def _from(self, name: str, decision: Decision) -> Decision:
         """The decision with the source of its threshold."""
         source = self.own.sources.get(name, "")
@@ -183,18 +243,29 @@ class _Case:
         """GAIN_NOT_SUSTAINED until N cycles in a row showed the gain; N more for every plan but the first of the hour.
 
         Traffic that changes faster is not followed: a gain of minutes is not worth the restarts. A plan without
-        restarts waits for N cycles only.
+        restarts waits for N cycles only, or until the gain is beyond the noise.
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
-        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s)
+        rolling = self._manner().how == "rolling"
+        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s, self._evidence() if rolling else 0.0)
+        if rolling and memory.hits[t].evidence >= ENOUGH:
+            return self._back_again(act) or act, memory
         plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
-        times = 1 if self._manner().how == "rolling" else max(1, plans)
+        times = 1 if rolling else max(1, plans)
         hits, wanted = memory.hits[t].count, config.consecutive_hits * times
         if hits < wanted:
             text = f"{act.text}; seen {hits} of {wanted} times in a row"
             text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
             return self._skip(Reason.GAIN_NOT_SUSTAINED, text, hits, wanted), memory
         return self._back_again(act) or act, memory
+
+    def _evidence(self) -> float:
+        """What this cycle's gain adds to the sequential test; 0 while the noise is not known."""
+        shares = self.memory.shares.get(self.topology.id)
+        if shares is None or len(shares.values) < LEAST_SAMPLES:
+            return 0.0
+        noise = noise_ratio(shares.values, self.own.verify.noise_floor_ratio)
+        return evidence(self.gain, self.own.decide.gain_threshold_ratio, noise)
 
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
@@ -257,6 +328,8 @@ class _Case:
         rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * refill.traffic_rise_ratio
         if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
             return None
+        if self._throughput_kept([busiest]) is not None:
+            return None
         text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
         return self._act(Reason.NEW_SUPERVISOR, text, becomes, was, self._promise("load_ratio", [busiest]))
 
@@ -296,11 +369,16 @@ class _Case:
         t, floor = self.topology.id, self.own.verify.noise_floor_ratio
         if self.total_tps <= 0:
             return None
+        shares = self.memory.shares.get(t)
+        if self.subject.sources.held:
+            before = 1e6 / self.total_tps
+            by = max(self.criteria.growth.get(t, 1.0), 1 + LEAST_RISE)  # relief that makes nothing faster is no gain
+            noise = noise_ratio(() if shares is None else shares.throughput_tps, floor)
+            return Promise("us_per_tuple", before, before / by, noise, self.total_tps, nodes)
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)
             predicted = own_load_ratio(self.then, t, nodes, self.plans)
             return Promise(metric, before, predicted, floor, self.total_tps, nodes)
-        shares = self.memory.shares.get(t)
         noise = noise_ratio(() if shares is None else shares.values, floor)
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)

@@ -85,7 +85,9 @@ def _as_measured(
         if d.promise is None or not (own := predictions.by_topology[t]).total_tps:
             continue
         before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
-        if d.promise.metric == "load_ratio":
+        if d.promise.metric == "us_per_tuple":
+            before, predicted = 1e6 / own.total_tps, d.promise.predicted / d.promise.before * 1e6 / own.total_tps
+        elif d.promise.metric == "load_ratio":
             before = own_load_ratio(measured, t, d.promise.nodes)
             predicted = own_load_ratio(predictions.then, t, d.promise.nodes, plans)
         promise = replace(d.promise, before=before, predicted=predicted, throughput_tps=own.total_tps)

@@ -11,18 +11,23 @@ from stormpilot.model.values import Model, Topology
 
 @dataclass(frozen=True)
 class Hits:
-    """The number of cycles in a row in which a plan was worth its restarts, and the time of the last one."""
+    """The number of cycles in a row in which a plan was worth its restarts, and the time of the last one.
+
+    `evidence` is the sum over these cycles (`sequential.py`).
+    """
 
     count: int
     at_ms: int
+    evidence: float = 0.0
 
 
 @dataclass(frozen=True)
 class Shares:
-    """The inter-node share of a topology, cycle by cycle, under one placement: its natural variation."""
+    """The inter-node share and the throughput of a topology, cycle by cycle, under one placement: how they vary."""
 
     placement: frozenset[tuple[int, str, int]]
     values: tuple[float, ...]
+    throughput_tps: tuple[float, ...]
     at_ms: int
 
 
@@ -74,16 +79,17 @@ class Memory:
             if stable_s * 1000 <= now_ms - since_ms <= (stable_s + for_s) * 1000
         )
 
-    def measured(self, topology: Topology, share: float, now_ms: int, spacing_s: float) -> Memory:
-        """Take in one more measurement of the inter-node share, at most one per `spacing_s`."""
+    def measured(self, topology: Topology, share: float, total_tps: float, now_ms: int, spacing_s: float) -> Memory:
+        """Take in one more measurement of the inter-node share and of all tuples/s, at most one per `spacing_s`."""
         placement = frozenset((a.start, a.supervisor, a.port) for a in topology.assignment)
         last = self.shares.get(topology.id)
         if last is None or last.placement != placement:
-            kept = Shares(placement, (share,), now_ms)
+            kept = Shares(placement, (share,), (total_tps,), now_ms)
         elif now_ms - last.at_ms < spacing_s * 1000:
             return self
         else:
-            kept = Shares(placement, (*last.values, share)[-KEPT_SHARES:], now_ms)
+            values, tps = (*last.values, share), (*last.throughput_tps, total_tps)
+            kept = Shares(placement, values[-KEPT_SHARES:], tps[-KEPT_SHARES:], now_ms)
         return replace(self, shares={**self.shares, topology.id: kept})
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
@@ -101,13 +107,14 @@ class Memory:
             if now_ms - since_ms >= own_s.get(s, overload_s) * 1000
         }
 
-    def hit(self, topology_id: str, now_ms: int, spacing_s: float) -> Memory:
+    def hit(self, topology_id: str, now_ms: int, spacing_s: float, evidence: float = 0.0) -> Memory:
         """Count one more time that the plan was worth it, at most once per `spacing_s`."""
         last = self.hits.get(topology_id)
         if last is not None and now_ms - last.at_ms < spacing_s * 1000:
             return self
-        count = 1 if last is None else last.count + 1
-        return replace(self, hits={**self.hits, topology_id: Hits(count, now_ms)})
+        last = last or Hits(0, now_ms)
+        hits = Hits(last.count + 1, now_ms, last.evidence + evidence)
+        return replace(self, hits={**self.hits, topology_id: hits})
 
     def missed(self, topology_id: str) -> Memory:
         """Begin to count anew."""

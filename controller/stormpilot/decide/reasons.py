@@ -40,7 +40,8 @@ class Row:
     may_restart
         With `decide.move_strategy: rolling` its plan may restart workers all the same.
     keeps_headroom
-        Its plan leaves nodes the headroom of `decide.fill_ratio`.
+        Its plan leaves nodes the headroom of `decide.fill_ratio`. It is made for less traffic between nodes, and the
+        rate of a closed loop may rise by it.
     try_rolling
         Another plan that restarts nothing may be worth more.
     must_leave
@@ -226,6 +227,12 @@ class Reason(enum.StrEnum):
         "PLANNER_FAILED", _PLANNED, "the planner failed, or its plan breaks a constraint", notify="planner_failed"
     )
     INFEASIBLE = _gate("INFEASIBLE", _PLANNED, "no plan keeps all constraints", notify="infeasible")
+    THROUGHPUT_WOULD_FALL = _gate(
+        "THROUGHPUT_WOULD_FALL",
+        "relief of a node takes back no throughput that a move won",
+        "a node is overloaded because the topology runs faster since its last move; relief would restart it, or send "
+        "more between nodes, for less throughput",
+    )
     NO_BETTER_PLAN = _gate(
         "NO_BETTER_PLAN",
         "the plan is better than what runs",
@@ -243,6 +250,12 @@ class Reason(enum.StrEnum):
         "by more than its restarts cost",
         "the move holds up more tuples than it saves within `decide.payback_s`",
         try_rolling=True,
+    )
+    RATE_WOULD_RISE = _gate(
+        "RATE_WOULD_RISE",
+        "it fits at the rate that held sources may reach",
+        "its sources are held (`topology.max.spout.pending`, backpressure) and would run faster; at that rate the plan "
+        "fills a node above B(n)",
     )
     GAIN_NOT_SUSTAINED = _gate(
         "GAIN_NOT_SUSTAINED",

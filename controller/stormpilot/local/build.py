@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import yaml
 
 from stormpilot.errors import UsageError
-from stormpilot.local import forwarder, state, zookeeper
+from stormpilot.local import cgroups, forwarder, isolation, state, zookeeper
 from stormpilot.local.home import STORM_VERSION, StormHome
+from stormpilot.local.isolation import Isolation
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
@@ -60,11 +62,15 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     if spec.scheduler == "pilot":
         shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
 
-    network = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}"
-    keepers = [f"{network}.{n}" for n in range(2, 2 + spec.zookeepers)] if spec.zookeepers > 1 else ["127.0.0.1"]
+    network, alone = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}", "127.0.0.1"
+    if spec.isolate:  # loopback ends at the border of a node
+        token = isolation.token_of(layout.directory)
+        network = isolation.free_network(token, isolation.addresses_in_use())
+        alone = f"{network}.{isolation.BRIDGE_HOST}"
+    keepers = [f"{network}.{n}" for n in range(2, 2 + spec.zookeepers)] if spec.zookeepers > 1 else [alone]
     zookeeper_port, quorum_port, election_port, nimbus_port = ports.take(4)
     supervisors = _supervisors(spec, network, ports)
-    nimbuses = [f"{network}.{240 + n}" for n in range(1, 1 + spec.nimbuses)] if spec.nimbuses > 1 else ["127.0.0.1"]
+    nimbuses = [f"{network}.{240 + n}" for n in range(1, 1 + spec.nimbuses)] if spec.nimbuses > 1 else [alone]
     base = _storm_conf(spec, home, keepers, zookeeper_port, nimbuses, nimbus_port, supervisors)
 
     daemons = []
@@ -88,13 +94,15 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         log, output = _logs(layout, "forwarder")
         argv = forwarder.command(ways)
         daemons.append(Daemon("forwarder", "forwarder", nimbuses[0], nimbus_port, argv, {}, log, output))
-    for node, thrift_port in zip(supervisors, ports.take(spec.supervisors), strict=True):
+    isolated = _isolated(spec, layout, network, [alone, *keepers, *nimbuses], supervisors) if spec.isolate else None
+    for n, (node, thrift_port) in enumerate(zip(supervisors, ports.take(spec.supervisors), strict=True)):
         conf = base | _supervisor_conf(node, thrift_port)
-        daemons.append(
-            _storm_daemon(
-                layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, spec.conf
-            )
+        daemon = _storm_daemon(
+            layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, spec.conf
         )
+        if isolated is not None:
+            daemon = msgspec.structs.replace(daemon, argv=isolation.entered(daemon.argv, isolated.nodes[n]))
+        daemons.append(daemon)
     description = Description(
         schema=1,
         name=spec.name,
@@ -105,9 +113,19 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         spec=spec,
         daemons=daemons,
         supervisors=supervisors,
+        isolation=isolated,
     )
     state.write(layout.description_file, description)
     return description
+
+
+def _isolated(
+    spec: ClusterSpec, layout: Layout, network: str, hosts: list[str], supervisors: list[SupervisorNode]
+) -> Isolation:
+    """The nodes of an isolated cluster."""
+    nodes = [(s.id, s.host, s.cpu_points / 100) for s in supervisors]
+    addresses = list(dict.fromkeys(hosts))
+    return isolation.designed(layout.directory, spec, network, nodes, addresses, cgroups.of_this_machine())
 
 
 def check_jars(spec: ClusterSpec) -> None:
@@ -171,11 +189,17 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
             rack=f"/rack-{(n - 1) % spec.racks}",
             site=spec.sites[(n - 1) % len(spec.sites)] if spec.sites else None,
             slots=ports.take(spec.slots),
-            cpu_points=spec.cpu_points or round(cores * 100 / spec.supervisors, 1),
+            cpu_points=_cpu_points(spec, n) or spec.cpu_points or round(cores * 100 / spec.supervisors, 1),
             memory_mb=spec.memory_mb or round(machine_mb / spec.supervisors),
         )
         for n in range(1, spec.supervisors + 1)
     ]
+
+
+def _cpu_points(spec: ClusterSpec, number: int) -> float | None:
+    """What the isolated node of this number, from 1, has; None where nothing is wanted."""
+    cores = spec.nodes[number - 1].cores if spec.nodes else None
+    return None if cores is None else cores * 100
 
 
 def _storm_conf(

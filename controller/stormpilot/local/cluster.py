@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
-from stormpilot.local import build, processes, state, zookeeper
+from stormpilot.local import build, isolation, processes, state, zookeeper
 from stormpilot.local.home import Progress, storm_home
 from stormpilot.local.keeper import short_path
 from stormpilot.local.ports import Reservation
@@ -68,7 +68,11 @@ class LocalCluster:
         with _one_start_at_a_time(layout), closing(Reservation()) as ports:
             _refuse_if_running(layout)
             build.check_jars(spec)
+            if spec.isolate:
+                isolation.check(spec)
             home = storm_home(progress)
+            if spec.isolate or _was_isolated(layout):
+                isolation.remove(isolation.token_of(layout.directory))
             if layout.directory.exists():
                 shutil.rmtree(layout.directory)
             layout.directory.mkdir(mode=0o700)
@@ -263,6 +267,8 @@ class LocalCluster:
         left = processes.end_cluster(self.description.id)
         if left:
             raise UnreachableError(f"cluster {self.name}: could not end process {', '.join(str(p.pid) for p in left)}")
+        if self.description.isolation is not None:
+            isolation.remove(self.description.isolation.token)
         shutil.rmtree(self.layout.data, ignore_errors=True)
         if purge:
             with suppress(RefusedError), _one_start_at_a_time(self.layout) as lock:
@@ -270,6 +276,9 @@ class LocalCluster:
                 lock.unlink()
 
     def _start(self, ports: Reservation, progress: Progress, deadline: float) -> None:
+        if self.description.isolation is not None:
+            progress("making the nodes: namespaces, links, control groups")
+            isolation.create(self.description.isolation)
         lifeline, theirs = socket.socketpair()
         with lifeline, theirs:
             keeper = self._spawn_keeper(theirs, ports)
@@ -402,6 +411,11 @@ def _one_start_at_a_time(layout: Layout) -> Iterator[Path]:
         except BlockingIOError:
             raise RefusedError(f"local cluster {layout.directory.name} is being started by another command") from None
         yield lock
+
+
+def _was_isolated(layout: Layout) -> bool:
+    """Whether the folder is that of an isolated cluster, of which something may be left."""
+    return layout.description_file.is_file() and state.read_description(layout).isolation is not None
 
 
 def _refuse_if_running(layout: Layout) -> None:

@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stormpilot.local import processes, state
+from stormpilot.errors import StormpilotError
+from stormpilot.local import isolation, processes, state
 from stormpilot.local.state import Daemon, DaemonProcess, Layout, Processes
 
 _PR_SET_PDEATHSIG = 1
@@ -149,6 +150,10 @@ class Keeper:
         with contextlib.suppress(OSError):
             self._write()
         processes.end_cluster(self._description.id, spare={os.getpid()})
+        if self._description.isolation is not None:
+            with contextlib.suppress(OSError, StormpilotError):  # `down` tries again, and says what is in the way
+                self._reap()
+                isolation.remove(self._description.isolation.token)
         self._status.state = "down"
         with contextlib.suppress(OSError):
             self._reap()

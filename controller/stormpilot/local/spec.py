@@ -28,6 +28,31 @@ PATIENT: Mapping[str, Any] = {
 A worker's process that ends is noticed at once as ever."""
 
 
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an isolated node has: `cores` of CPU, a link of `mbit` Mbit/s in each direction with `delay_ms` each way.
+
+    None: the machine's cores shared out equally, a link without a limit.
+    """
+
+    cores: float | None = None
+    mbit: float | None = None
+    delay_ms: float | None = None
+
+
+def parse_node(text: str) -> NodeSpec:
+    """A node out of `cores=0.5,mbit=50,delay_ms=2`; any of them may be missing."""
+    values: dict[str, float] = {}
+    for part in text.split(","):
+        key, _, value = (s.strip() for s in part.partition("="))
+        if key not in NodeSpec.__struct_fields__ or key in values:
+            raise UsageError(f"--node: expected cores=N,mbit=N,delay_ms=N, each at most once, got {text!r}")
+        try:
+            values[key] = float(value)
+        except ValueError:
+            raise UsageError(f"--node {key}: expected a number, got {value!r}") from None
+    return NodeSpec(**values)
+
+
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster's size and settings; checked when made.
 
@@ -62,6 +87,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         several machines (`forwarder`).
     tuned
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
+    isolate
+        Every supervisor and its workers in a network namespace of their own, with a CPU quota; needs root.
+    nodes
+        What each of the isolated nodes has, in the order of the supervisors; empty: equal parts of the machine.
     conf
         Further keys for storm.yaml; they win over ours.
     nimbus_conf
@@ -83,6 +112,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     zookeepers: int = 1
     nimbuses: int = 1
     tuned: bool = True
+    isolate: bool = False
+    nodes: tuple[NodeSpec, ...] = ()
     conf: Mapping[str, Any] = {}
     nimbus_conf: Mapping[str, Any] = {}
 
@@ -102,6 +133,15 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             value = getattr(self, field)
             if value is not None and not value > 0:
                 raise UsageError(f"{field}: expected a number above 0, got {value}")
+        if self.nodes and not self.isolate:
+            raise UsageError("nodes: only an isolated cluster has them (--isolate)")
+        if self.nodes and len(self.nodes) != self.supervisors:
+            raise UsageError(f"nodes: expected one for each of {self.supervisors} supervisors, got {len(self.nodes)}")
+        for node in self.nodes:
+            for field, least in (("cores", 0.01), ("mbit", 0.01), ("delay_ms", 0.0)):
+                value = getattr(node, field)
+                if value is not None and not least <= value < float("inf"):
+                    raise UsageError(f"node {field}: expected a number from {least:g} on, got {value:g}")
         if self.scheduler not in ("pilot", "default"):
             raise UsageError(f"scheduler: expected pilot or default, got {self.scheduler!r}")
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.local.isolation import Isolation
 from stormpilot.local.spec import ClusterSpec, check_name
 
 T = TypeVar("T")
@@ -128,6 +129,7 @@ class Description(msgspec.Struct, frozen=True):
     spec: ClusterSpec
     daemons: list[Daemon]
     supervisors: list[SupervisorNode]
+    isolation: Isolation | None = None
 
     def of_kind(self, kind: str) -> list[Daemon]:
         """Daemons of one kind."""

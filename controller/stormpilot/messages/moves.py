@@ -12,7 +12,7 @@ import msgspec
 from stormpilot.messages.core import Message, Part, Worker
 
 Phase = Literal["none", "moving", "measuring", "rollback"]
-Metric = Literal["inter_node_share", "load_ratio"]
+Metric = Literal["inter_node_share", "load_ratio", "us_per_tuple"]
 
 
 class Spent(Part, frozen=True, kw_only=True):
@@ -26,10 +26,12 @@ class Spent(Part, frozen=True, kw_only=True):
 class MoveState(Message, frozen=True, kw_only=True):
     """The last plan of a topology and what it did; `phase` is the state of the effect check (`decide/effect.py`).
 
-    `metric` is what it is judged by (None: not judged): `inter_node_share` (tuples between nodes per tuple processed)
-    or `load_ratio` (load of `nodes` per part of B(n) and tuple processed, as at the throughput before); lower is
-    better. `noise_ratio` is how much the metric varies by itself, as a part of it. `former` is what ran before.
-    `failures` moves in a row did not help; until `back_off_until_ms` nothing else is tried, because of `back_off_why`.
+    `metric` is what it is judged by (None: not judged): `inter_node_share` (tuples between nodes per tuple processed),
+    `load_ratio` (load of `nodes` per part of B(n) and tuple processed, as at the throughput before), or `us_per_tuple`
+    (1e6 / throughput, of a topology whose sources are held); lower is better. `throughput_tps` is that after the move,
+    once it is judged, `throughput_before_tps` that before it. `noise_ratio` is how much the metric varies by itself, as
+    a part of it. `former` is what ran before. `failures` moves in a row did not help; until `back_off_until_ms` nothing
+    else is tried, because of `back_off_why`.
     """
 
     topology_id: str
@@ -46,6 +48,7 @@ class MoveState(Message, frozen=True, kw_only=True):
     measured: float | None = None
     noise_ratio: float = 0.0
     throughput_tps: float = 0.0
+    throughput_before_tps: float = 0.0
     moved: list[int] = msgspec.field(default_factory=list)
     former: list[Worker] = msgspec.field(default_factory=list)
     verdict: str = ""

@@ -25,6 +25,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.routes import Routes
 from stormpilot.model.bounds import MOST_INT
+from stormpilot.model.closed_loop import Sources
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import (
     Assigned,
@@ -40,6 +41,7 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
+from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.storm_keys import declares_memory, resource_aware
 
@@ -63,7 +65,7 @@ class ModelWithReadiness:
     """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason.
 
     `failed`: topologies (ids) of which nothing but the snapshot could be used, and why. `capacities`: those of the
-    supervisors, and where they come from.
+    supervisors, and where they come from. `sources`: what holds the sources of each topology, by its id.
     """
 
     model: Model
@@ -71,6 +73,7 @@ class ModelWithReadiness:
     ignored: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     capacities: Sequence[CapacityPart] = ()
+    sources: Mapping[str, Sources] = field(default_factory=dict)
 
 
 def build(
@@ -109,6 +112,7 @@ def build(
     traffic: list[Edge] = []
     readiness: dict[str, Readiness] = {}
     failed: dict[str, str] = {}
+    sources: dict[str, Sources] = {}
     for topology_id, snapshot in sorted(topologies.items()):
         own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
         try:
@@ -116,6 +120,7 @@ def build(
             topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             ready = _readiness(snapshot, own, load, now_ms)
+            sources[topology_id] = sources_of(snapshot, fresh)
         except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
             failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
             topology, edges = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
@@ -135,6 +140,7 @@ def build(
         ignored=ignored,
         failed=failed,
         capacities=list(capacity.values()),
+        sources=sources,
     )
 
 

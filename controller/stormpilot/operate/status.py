@@ -263,6 +263,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "movedExecutors": view.moved_executors,
         "missingTasks": view.missing,
         "lastMove": view.effect,
+        "sources": view.sources,
         "restartS": view.restart_s,
         "restartMoves": view.restart_moves,
         "thresholdFrom": view.threshold_from,

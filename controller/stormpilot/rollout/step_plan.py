@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 
@@ -109,5 +110,5 @@ def _promise(m: Rollout) -> Promise | None:
     effect = m.entry.effect
     if effect is None:
         return None
-    metric: Metric = "load_ratio" if effect.metric == "load_ratio" else "inter_node_share"
+    metric: Metric = effect.metric if effect.metric in get_args(Metric) else "inter_node_share"  # type: ignore[assignment]
     return Promise(metric, effect.before, effect.predicted, effect.noise_ratio, m.throughput_tps, m.nodes)

@@ -65,6 +65,28 @@ def operator(w: World) -> Operator:
     return Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("moves", "noise", "said"),
+    [
+        ("auto", 0.0, ["GAIN", "ROLLOUT_IN_PROGRESS"]),
+        ("restart", 0.0, ["GAIN_NOT_SUSTAINED"]),
+        ("auto", 1.0, ["GAIN_NOT_SUSTAINED"]),
+    ],
+)
+def test_a_gain_beyond_the_noise_begins_a_rollout_at_once(
+    moves: MoveStrategyName, noise: float, said: list[str]
+) -> None:
+    """A plan that restarts workers, and a gain within the noise, have to last for all of the cycles."""
+    w, t = world(moves, APART)
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, consecutive_hits=4))
+    w.use(w.config)
+    for i in range(12):  # more or less traffic inside a node: the share of the rest varies
+        w.traffic[1, 4] = noise * 400.0 * (i // 3 % 2)
+        w.tell(10)
+    w.wanted = {t: HALF}
+    assert w.tell(20) == said
+
+
 def test_a_plan_whose_workers_can_be_emptied_is_carried_out_without_restarts_and_judged_once() -> None:
     w, t = world()
     said = w.tell(300)

@@ -396,11 +396,11 @@ HIGH_BAR = DecideSection(gain_threshold_ratio=0.9)
 def test_noise_that_was_seen_widens_what_counts_as_no_change() -> None:
     memory = Memory()
     for i, share in enumerate((0.7, 0.8, 0.9, 1.0, 1.0, 1.1)):
-        memory = memory.measured(topology(SPREAD), share, NOW_MS + i * 30_000, 15)
+        memory = memory.measured(topology(SPREAD), share, 100.0, NOW_MS + i * 30_000, 15)
     promise = one(judged([subject()], HALF, memory=memory)).promise
     assert promise is not None
     assert promise.noise_ratio > 0.3
-    moved = memory.measured(topology(PAIRED), 0.1, NOW_MS + 10**6, 15)
+    moved = memory.measured(topology(PAIRED), 0.1, 100.0, NOW_MS + 10**6, 15)
     assert moved.shares["flights-1"].values == (0.1,), "another placement, another noise"
 
 
