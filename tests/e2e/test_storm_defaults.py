@@ -29,7 +29,7 @@ LIGHT = {
     "topology.bolt.wait.progressive.level2.count": 2,
     "topology.bolt.wait.progressive.level3.sleep.millis": 50,
 }
-"""Tuples go everywhere. An executor that has nothing to do sleeps at once: a hundred that first look around take all of a small machine."""
+"""Tuples go everywhere. Who has nothing to do sleeps at once: a hundred that look around first keep a machine busy."""
 CALM = ("NO_BETTER_PLAN", "GAIN_BELOW_THRESHOLD")
 
 

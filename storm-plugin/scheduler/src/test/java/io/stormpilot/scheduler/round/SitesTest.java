@@ -5,12 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Executors whose component requires a site run there, or nowhere. */
 class SitesTest {
@@ -162,5 +166,47 @@ class SitesTest {
 
     story.assertRunning("t");
     assertEquals("fallback/NO_SLOT_IN_SITE", story.state("t"));
+  }
+
+  /** Whatever is lost, comes back or is rebalanced, and whoever leads. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void noExecutorEverLeavesItsSiteAndNoneWaitsWhereThereIsRoom(boolean planned) {
+    for (int seed = 0; seed < 60; seed++) {
+      Random random = new Random(seed);
+      Story story = twoAndOne().requires("count", "west").topology("t", 3, 5);
+      if (planned) {
+        story.publish(story.plan("t", "p-1", "sup-0:6700=1", "sup-2:6700=2-3", "sup-2:6701=4-5"));
+      }
+      story.controllerUp(false);
+      story.round();
+      Set<String> gone = new TreeSet<>();
+      for (int step = 0; step < 40; step++) {
+        String supervisor = "sup-" + random.nextInt(3);
+        switch (random.nextInt(6)) {
+          case 0 -> story.failOver();
+          case 1 -> story.rebalance("t", 1 + random.nextInt(4), 5);
+          case 2 -> story.loseExecutorsOn(supervisor);
+          default -> {
+            if (gone.remove(supervisor)) {
+              story.supervisor(supervisor, 2);
+            } else if (gone.add(supervisor)) {
+              story.removeSupervisor(supervisor);
+              story.loseExecutorsOn(supervisor);
+            }
+          }
+        }
+        story.round();
+        boolean east = !gone.containsAll(Set.of("sup-0", "sup-1"));
+        boolean west = !gone.contains("sup-2");
+        String what = "seed " + seed + " step " + step + ": " + story.placement("t");
+        for (int task = 1; task <= 5; task++) {
+          String at = supervisorOf(story, task);
+          Set<String> allowed = task == 1 ? Set.of("sup-0", "sup-1") : Set.of("sup-2");
+          boolean room = task == 1 ? east : west;
+          assertTrue(room ? allowed.contains(at) : at.equals("none"), what + " task " + task);
+        }
+      }
+    }
   }
 }
