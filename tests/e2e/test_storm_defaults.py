@@ -99,6 +99,12 @@ def test_forty_executors_a_host_that_nobody_declared_are_planned_and_applied(und
         assert known[supervisor].cores == pytest.approx(cores, abs=0.5)
         assert known[supervisor].memory_from == "measured"
 
+    def measured() -> bool:
+        now = view(scene, scene.topology_id)
+        return now is not None and now.memory.endswith(f"MB measured of {len(scene.placed())} executors")
+
+    until(measured, "the memory of all its executors to be measured, ackers too")
+
 
 @pytest.fixture(scope="module")
 def resource_aware(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:

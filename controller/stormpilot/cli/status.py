@@ -100,6 +100,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines += [f"last move: {d['lastMove']}"] if d["lastMove"] else []
         lines += [_thresholds(d["thresholds"])] if d["thresholds"] else []
         lines += [d["recommendation"]] if d["recommendation"] else []
+        lines += [f"memory: {d['memory']}"] if d["memory"] else []
         if d["restartMoves"]:
             lines.append(f"a restart takes {d['restartS']:g} s, measured in {d['restartMoves']} moves")
     return lines

@@ -133,6 +133,7 @@ class CycleReport:
                     not_emptied=[] if decision.manner is None else list(decision.manner.fixed[:NOT_EMPTIED]),
                     thresholds=list(self.thresholds.get(topology_id, ())),
                     recommendation=self.recommendations.get(topology_id, ""),
+                    memory=readiness.memory,
                 )
             )
         return views

@@ -319,7 +319,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     `restart_moves` moves (0: configured); `effect` says what the last move won. `threshold_from` says where `threshold`
     comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
     says what replay recommends, and whether it is planned by. `move_strategy` says how the plan is carried out and why,
-    `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around.
+    `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around. `memory` says how much its
+    executors take, and whether that is declared or measured.
     """
 
     id: str
@@ -351,6 +352,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
     held_up_by_restarts: float = 0.0
     held_up_by_steps: float = 0.0
     not_emptied: list[str] = []
+    memory: str = ""
 
     @property
     def sentence(self) -> str:

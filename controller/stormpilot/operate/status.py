@@ -267,6 +267,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "restartMoves": view.restart_moves,
         "thresholdFrom": view.threshold_from,
         "recommendation": view.recommendation,
+        "memory": view.memory,
         "moveStrategy": view.move_strategy,
         "heldUpByRestarts": view.held_up_by_restarts,
         "heldUpBySteps": view.held_up_by_steps,
