@@ -103,6 +103,8 @@ def _decision(view: TopologyView) -> None:
         say(f"last move: {view.effect}")
     if view.recommendation:
         say(view.recommendation)
+    if view.memory:
+        say(f"memory: {view.memory}")
     say("")
     if view.thresholds:
         print_table(
