@@ -125,7 +125,9 @@ def storm_keys() -> str:
         "[`UNSUPPORTED_SETTING`](reasons.md); `stormpilot explain` and `stormpilot doctor` name the key. Where you\n"
         "know that a key does not matter, list it in [`decide.ignored_storm_keys`](configuration.md#decide).\n",
         "Memory counts where somebody declared it, in a component, in a topology or in storm.yaml, or where the\n"
-        "fallback is the ResourceAwareScheduler. Storm's default of 128 MB limits nothing otherwise.\n",
+        "fallback is the ResourceAwareScheduler. Otherwise the memory that workers report counts (resident set of the\n"
+        "JVM, in equal parts for its tasks, and of the Python process of a task), unless\n"
+        "[`load.capacity`](configuration.md#load) is `declared`; Storm's default of 128 MB limits nothing.\n",
     ]
     for treatment, heading in keys.TREATMENTS.items():
         rows = [k for k in keys.STORM_KEYS if k.treatment == treatment]

@@ -105,6 +105,8 @@ def _decision(view: TopologyView) -> None:
         say(f"sources: {view.sources}")
     if view.recommendation:
         say(view.recommendation)
+    if view.memory:
+        say(f"memory: {view.memory}")
     say("")
     if view.thresholds:
         print_table(

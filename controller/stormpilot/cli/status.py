@@ -101,6 +101,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines += [f"sources: {d['sources']}"] if d["sources"] else []
         lines += [_thresholds(d["thresholds"])] if d["thresholds"] else []
         lines += [d["recommendation"]] if d["recommendation"] else []
+        lines += [f"memory: {d['memory']}"] if d["memory"] else []
         if d["restartMoves"]:
             lines.append(f"a restart takes {d['restartS']:g} s, measured in {d['restartMoves']} moves")
     return lines

@@ -68,7 +68,8 @@ class LoadSection(Section, frozen=True, kw_only=True):
         CapacitySource,
         Meta(
             description="cores and memory of a supervisor: auto (declared; measured where it only has Storm's defaults "
-            "and Storm's own scheduler is not the ResourceAwareScheduler), declared, or measured"
+            "and Storm's own scheduler is not the ResourceAwareScheduler), declared, or measured; memory of executors "
+            "that nobody declared is measured unless this is declared"
         ),
     ] = "auto"
 

@@ -136,6 +136,7 @@ class CycleReport:
                     thresholds=list(self.thresholds.get(topology_id, ())),
                     recommendation=self.recommendations.get(topology_id, ""),
                     sources=self.sources.get(topology_id, ""),
+                    memory=readiness.memory,
                 )
             )
         return views

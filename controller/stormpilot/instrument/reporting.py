@@ -101,6 +101,7 @@ class _LoadReportingBase:
             "seq": self._stormpilot_seq,
             "atMs": int(time.time() * 1000),
             "cpuS": round(cpu_seconds(), 6),
+            "memoryMb": resident_mb(),
             **self._stormpilot_counters.values(),
         }
         self._stormpilot_send_load(json.dumps(load, separators=(",", ":")))
@@ -214,6 +215,15 @@ def host_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
         return min(cores, int(quota) / int(period)) if int(quota) > 0 else cores
     except (OSError, ValueError, ZeroDivisionError):  # no cgroup, or `max`
         return cores
+
+
+def resident_mb(status: Path = Path("/proc/self/status")) -> float | None:
+    """What this process holds in memory (resident set), MB; None: not known."""
+    try:
+        kib = re.search(r"^VmRSS:\s*(\d+) kB", status.read_text(), flags=re.MULTILINE)
+    except OSError:
+        return None
+    return round(int(kib[1]) / 1024, 1) if kib else None
 
 
 def host_memory_mb(cgroup: Path = Path("/sys/fs/cgroup"), meminfo: Path = Path("/proc/meminfo")) -> float | None:

@@ -21,7 +21,7 @@ from stormpilot.local import cgroups, forwarder, isolation, state, zookeeper
 from stormpilot.local.home import STORM_VERSION, StormHome
 from stormpilot.local.isolation import Isolation
 from stormpilot.local.ports import Reservation
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import ClusterSpec, supervisor_id
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
 
 PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
@@ -97,8 +97,9 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     isolated = _isolated(spec, layout, network, [alone, *keepers, *nimbuses], supervisors) if spec.isolate else None
     for n, (node, thrift_port) in enumerate(zip(supervisors, ports.take(spec.supervisors), strict=True)):
         conf = base | _supervisor_conf(node, thrift_port)
+        more = {**spec.conf, **spec.supervisor_conf.get(node.id, {})}
         daemon = _storm_daemon(
-            layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, spec.conf
+            layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, more
         )
         if isolated is not None:
             daemon = msgspec.structs.replace(daemon, argv=isolation.entered(daemon.argv, isolated.nodes[n]))
@@ -183,14 +184,15 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
     machine_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
     return [
         SupervisorNode(
-            # Two digits: Storm takes an id that is the beginning of another one for that one.
-            id=f"supervisor-{n:02d}",
+            id=supervisor_id(n),
             host=f"{network}.{10 + n}",
             rack=f"/rack-{(n - 1) % spec.racks}",
             site=spec.sites[(n - 1) % len(spec.sites)] if spec.sites else None,
             slots=ports.take(spec.slots),
-            cpu_points=_cpu_points(spec, n) or spec.cpu_points or round(cores * 100 / spec.supervisors, 1),
-            memory_mb=spec.memory_mb or round(machine_mb / spec.supervisors),
+            cpu_points=_cpu_points(spec, n)
+            or spec.cpu_points
+            or (round(cores * 100 / spec.supervisors, 1) if spec.declares else None),
+            memory_mb=spec.memory_mb or (round(machine_mb / spec.supervisors) if spec.declares else None),
         )
         for n in range(1, spec.supervisors + 1)
     ]
@@ -240,9 +242,11 @@ def _supervisor_conf(node: SupervisorNode, thrift_port: int) -> dict[str, Any]:
         "stormpilot.local.supervisor.id": node.id,
         "supervisor.slots.ports": node.slots,
         "supervisor.thrift.port": thrift_port,
-        "supervisor.cpu.capacity": node.cpu_points,
-        "supervisor.memory.capacity.mb": node.memory_mb,
     }
+    if node.cpu_points is not None:
+        conf["supervisor.cpu.capacity"] = node.cpu_points
+    if node.memory_mb is not None:
+        conf["supervisor.memory.capacity.mb"] = node.memory_mb
     if node.site is not None:
         conf["supervisor.scheduler.meta"] = {"site": node.site}
     return conf

@@ -70,6 +70,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Declared CPU of each supervisor, 100 = one core; None: this machine's cores shared out equally.
     memory_mb
         Declared memory of each supervisor; None: this machine's memory shared out equally.
+    declares
+        Whether supervisors declare CPU and memory at all; False: no key of either is set, as on most clusters.
     scheduler
         `pilot` (ours, from `scheduler_jar`) or `default` (Storm's).
     scheduler_jar
@@ -95,6 +97,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Further keys for storm.yaml; they win over ours.
     nimbus_conf
         The same for the storm.yaml of the Nimbuses alone.
+    supervisor_conf
+        The same for the storm.yaml of single supervisors, by their id (`supervisor-01`, ...).
     """
 
     name: str = "default"
@@ -104,6 +108,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sites: tuple[str, ...] = ("east", "west")
     cpu_points: float | None = None
     memory_mb: float | None = None
+    declares: bool = True
     scheduler: Literal["pilot", "default"] = "pilot"
     scheduler_jar: Path | None = None
     hook: bool = False
@@ -116,6 +121,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     nodes: tuple[NodeSpec, ...] = ()
     conf: Mapping[str, Any] = {}
     nimbus_conf: Mapping[str, Any] = {}
+    supervisor_conf: Mapping[str, Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -142,8 +148,21 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 value = getattr(node, field)
                 if value is not None and not least <= value < float("inf"):
                     raise UsageError(f"node {field}: expected a number from {least:g} on, got {value:g}")
+        if not self.declares and (self.cpu_points is not None or self.memory_mb is not None):
+            raise UsageError("declares: false, and cpu_points or memory_mb is given")
+        known = {supervisor_id(n) for n in range(1, self.supervisors + 1)}
+        if unknown := sorted(self.supervisor_conf.keys() - known):
+            raise UsageError(f"supervisor_conf: there is no {', '.join(unknown)}")
         if self.scheduler not in ("pilot", "default"):
             raise UsageError(f"scheduler: expected pilot or default, got {self.scheduler!r}")
+
+
+def supervisor_id(number: int) -> str:
+    """Id of the supervisor of this number, from 1.
+
+    Two digits: Storm takes an id that is the beginning of another one for that one.
+    """
+    return f"supervisor-{number:02d}"
 
 
 def check_name(name: str) -> None:

@@ -106,15 +106,15 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 class SupervisorNode(msgspec.Struct, frozen=True):
-    """What a supervisor declares to Storm."""
+    """What a supervisor declares to Storm; None: nothing."""
 
     id: str
     host: str
     rack: str
     site: str | None
     slots: list[int]
-    cpu_points: float
-    memory_mb: float
+    cpu_points: float | None
+    memory_mb: float | None
 
 
 class Description(msgspec.Struct, frozen=True):

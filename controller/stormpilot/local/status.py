@@ -33,8 +33,8 @@ class SupervisorStatus(msgspec.Struct, frozen=True, rename="camel"):
     host: str
     rack: str
     site: str | None
-    cpu_points: float
-    memory_mb: float
+    cpu_points: float | None
+    memory_mb: float | None
     slots: list[int]
     used_slots: int | None
 

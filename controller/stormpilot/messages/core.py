@@ -320,7 +320,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
     says what replay recommends, and whether it is planned by. `move_strategy` says how the plan is carried out and why,
     `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around. `sources` says what holds the
-    sources back, or that nothing does.
+    sources back, or that nothing does. `memory` says how much its executors take, and whether that is declared or
+    measured.
     """
 
     id: str
@@ -353,6 +354,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
     held_up_by_steps: float = 0.0
     not_emptied: list[str] = []
     sources: str = ""
+    memory: str = ""
 
     @property
     def sentence(self) -> str:

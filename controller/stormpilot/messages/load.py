@@ -15,12 +15,13 @@ class TaskLoad(Part, frozen=True, kw_only=True):
     `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
     last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
 
-    `host_cores` and `host_memory_mb` are what the host has, or the cgroup in which the task runs.
+    `memory_mb` is what its own process holds in memory (resident set); `host_cores` and `host_memory_mb` are what the
+    host has, or the cgroup in which the task runs.
 
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
-    executor; `sent`: [destination task, stream, tuples] to spouts, which cannot count what they receive; `timed`
-    tuples took `timed_ms` to execute.
+    executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: [destination task, stream,
+    tuples] to spouts, which cannot count what they receive; `timed` tuples took `timed_ms` to execute.
     """
 
     task: int
@@ -29,6 +30,7 @@ class TaskLoad(Part, frozen=True, kw_only=True):
     mhz: float | None = None
     host_cores: float | None = None
     host_memory_mb: float | None = None
+    memory_mb: float | None = None
     pid: int
     start_ms: int
     seq: int
@@ -49,10 +51,16 @@ class TaskLoad(Part, frozen=True, kw_only=True):
 
 
 class JvmPart(Part, frozen=True, kw_only=True):
-    """The worker whose JVM reports: its port, and the CPU of the whole process since its start (null: not known)."""
+    """The worker whose JVM reports: its port, and the CPU of the whole process since its start (null: not known).
+
+    `memory_mb` is what the process holds in memory (resident set), `heap_mb` the live heap: what was in use after the
+    last garbage collection.
+    """
 
     port: int
     cpu_s: float | None = None
+    memory_mb: float | None = None
+    heap_mb: float | None = None
 
 
 class LoadReport(Message, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ class Readiness:
 
     `missing` are tasks without a usable report, `expected_at_ms` when the data should be complete (None: nobody knows),
     `over_limit`: it reports more than is read of one topology. `reports_age_s` the age of the oldest report among those
-    expected.
+    expected. `memory` says how much its executors take, and where that number comes from.
     """
 
     ready: bool
@@ -21,3 +21,4 @@ class Readiness:
     expected_at_ms: int | None = None
     reports_age_s: float | None = None
     over_limit: bool = False
+    memory: str = ""

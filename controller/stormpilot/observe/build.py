@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import (
@@ -117,13 +117,15 @@ def build(
         own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
         try:
             fresh = {t: r for t, r in own.items() if _usable(r, load)}
-            topology, edges = _topology(snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
+            topology, edges, memory = _topology(
+                snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback
+            )
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
-            ready = _readiness(snapshot, own, load, now_ms)
+            ready = replace(_readiness(snapshot, own, load, now_ms), memory=memory)
             sources[topology_id] = sources_of(snapshot, fresh)
         except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
             failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
-            topology, edges = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
+            topology, edges, _ = _topology(snapshot, {}, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback)
             ready = Readiness(ready=False, text=failed[topology_id])
         if over_limit and topology_id in over_limit:
             ready = Readiness(ready=False, text=over_limit[topology_id], over_limit=True)
@@ -213,7 +215,7 @@ def _topology(
     load: LoadSection,
     ignored: Counter[str],
     fallback: str = "",
-) -> tuple[Topology, list[Edge]]:
+) -> tuple[Topology, list[Edge], str]:
     components = {c.id: c for c in snapshot.components}
     placed = {e.start: e.supervisor for e in snapshot.executors if e.supervisor in live and e.port is not None}
     executors = [Executor(start=e.start, end=e.end, component=e.component) for e in snapshot.executors]
@@ -224,6 +226,7 @@ def _topology(
         tuples_tps[edge.from_] += edge.rate  # type: ignore[assignment]
         tuples_tps[edge.to] += edge.rate  # type: ignore[assignment]
     derived = bool(rates)
+    memory: defaultdict[str, list[float]] = defaultdict(list)
     built = []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
@@ -238,13 +241,17 @@ def _topology(
             measured = True
         else:
             cores, measured = declared.cpu_pcore_percent / 100, False
+        memory_mb, source = _memory_mb(
+            snapshot, declared, own if len(own) == e.end - e.start + 1 else [], load, fallback
+        )
+        memory[source].append(memory_mb)
         built.append(
             Executor(
                 start=e.start,
                 end=e.end,
                 component=e.component,
                 cpu_mhz=cores * core_mhz,
-                memory_mb=_declared_memory_mb(snapshot, declared, fallback),
+                memory_mb=memory_mb,
                 measured=measured,
             )
         )
@@ -263,7 +270,7 @@ def _topology(
         priority=owner_priority(snapshot.config, snapshot.priority),
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
-    return topology, edges
+    return topology, edges, _memory_in_words(memory)
 
 
 def _most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
@@ -272,10 +279,28 @@ def _most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
     return len(running) if running and resource_aware(fallback) else max(1, snapshot.workers)
 
 
-def _declared_memory_mb(snapshot: TopologySnapshot, component: ComponentPart, fallback: str) -> float:
-    """Memory of an executor, MB: 0 where it is Storm's default only, which limits nothing but what RAS places."""
-    declared = resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config))
-    return component.memory_mb if declared else 0.0
+def _memory_mb(
+    snapshot: TopologySnapshot, component: ComponentPart, tasks: Sequence[TaskRates], load: LoadSection, fallback: str
+) -> tuple[float, str]:
+    """Memory of an executor, MB, and where the number comes from: `declared`, `measured` or `unknown` (0, no limit).
+
+    What somebody declared counts, and Storm's default where RAS goes by it; else what is measured of all its `tasks`,
+    unless `load.capacity` is `declared`.
+    """
+    if resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config)):
+        return component.memory_mb, "declared"
+    measured = [t.memory_mb for t in tasks if t.memory_mb is not None]
+    if load.capacity != "declared" and measured and len(measured) == len(tasks):
+        return sum(measured), "measured"
+    return 0.0, "unknown"
+
+
+def _memory_in_words(memory: Mapping[str, Sequence[float]]) -> str:
+    """`512 MB declared by 4 executors, 310 MB measured of 2`; what nobody knows is left out."""
+    declared, measured = memory.get("declared", ()), memory.get("measured", ())
+    parts = [f"{sum(declared):,.0f} MB declared by {len(declared)} executors"] if declared else []
+    parts += [f"{sum(measured):,.0f} MB measured of {len(measured)} executors"] if measured else []
+    return ", ".join(parts)
 
 
 def owner_priority(conf: Mapping[str, object], default: int) -> int:

@@ -41,7 +41,8 @@ class TaskRates:
     """What one task did over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
 
     `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
-    histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples.
+    histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples,
+    `memory_mb` what the task held at its newest report.
 
     `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
     the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
@@ -62,6 +63,7 @@ class TaskRates:
     failed_tps: float = 0.0
     latency_ms: tuple[tuple[float, int], ...] = ()
     queue: int | None = None
+    memory_mb: float | None = None
     in_jvm: bool = False
     child_cores: float | None = None
     shared_cores: float | None = None
@@ -226,12 +228,18 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
         return own
     if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
         return jvm
-    unseen_cores = own.cpu_cores if jvm.child_cores is None else 0.0
+    unseen = jvm.child_cores is None
     return replace(
         jvm,
-        cpu_cores=jvm.cpu_cores + unseen_cores,
+        cpu_cores=jvm.cpu_cores + (own.cpu_cores if unseen else 0.0),
+        memory_mb=_sum_of(jvm.memory_mb, own.memory_mb if unseen else None),
         latency_ms=own.latency_ms if any(n for _, n in own.latency_ms) else jvm.latency_ms,
     )
+
+
+def _sum_of(a: float | None, b: float | None) -> float | None:
+    """The sum of what is known; None: neither is."""
+    return None if a is None and b is None else (a or 0.0) + (b or 0.0)
 
 
 def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
@@ -256,7 +264,7 @@ def _implausible(load: TaskLoad, now_ms: int) -> str | None:
         return "starts_after_report"
     if load.mhz is not None and not 0 < load.mhz < 1e6:
         return "mhz"
-    told = ((load.host_cores, MOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB))
+    told = ((load.host_cores, MOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB), (load.memory_mb, MOST_MEMORY_MB))
     if not all(n is None or 0 < n <= most for n, most in told):
         return "capacity"
     return None
@@ -370,6 +378,7 @@ def _rates(samples: list[_Sample], since_ms: int, now_ms: int, in_jvm: bool) -> 
         failed_tps=counted(lambda x: x.failed) * per_second,
         latency_ms=tuple((bound, latency.get(bound, 0)) for bound, _ in newest.latency_ms),
         queue=newest.queue,
+        memory_mb=newest.memory_mb,
         in_jvm=in_jvm,
         child_cores=None if newest.child_cpu_s is None else child_s * per_second,
         shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,

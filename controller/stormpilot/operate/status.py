@@ -21,6 +21,8 @@ STUCK_PERIODS = 3
 LEAST_STUCK_S = 30.0
 FAILED = "cycle failed: "
 """How the sentence of a controller begins whose last cycle failed."""
+BY_SITES = "placed by the sites"
+"""Said by the plug-in of a topology without a plan that it places itself, as Storm's scheduler knows no sites."""
 UNTOLD = "it could not write why (its log has the reason; stormpilot doctor checks what it may write)"
 
 
@@ -247,7 +249,9 @@ def state_text(status: StatusMessage | None) -> str | None:
 def _text(status: StatusMessage | None) -> str:
     if status is None:
         return ""
-    return "placed by Storm's own scheduler" if status.code == "NO_PLAN" else status.text
+    if status.code != "NO_PLAN":
+        return status.text
+    return "placed by the sites of its components" if BY_SITES in status.text else "placed by Storm's own scheduler"
 
 
 def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: int) -> dict[str, Any] | None:
@@ -268,6 +272,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "restartMoves": view.restart_moves,
         "thresholdFrom": view.threshold_from,
         "recommendation": view.recommendation,
+        "memory": view.memory,
         "moveStrategy": view.move_strategy,
         "heldUpByRestarts": view.held_up_by_restarts,
         "heldUpBySteps": view.held_up_by_steps,

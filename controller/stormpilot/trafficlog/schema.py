@@ -52,7 +52,7 @@ TABLES: dict[str, pa.Schema] = {
             ("port", pa.int32()),
             ("cpu_mhz", pa.float64()),  # Python's and the JVM's around it
             ("python_cpu_cores", pa.float64()),
-            ("memory_mb", pa.float64()),  # declared, not measured
+            ("memory_mb", pa.float64()),  # declared, else measured (resident set), else 0
             ("measured", pa.bool_()),
             ("covered_s", pa.float64()),
             ("received_tps", pa.float64()),

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scene import REPOSITORY
+from java_topologies import java_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec
-from stormpilot.submit.jar import build_jar
-
-PROJECT = Path(__file__).parent / "project"
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +29,4 @@ def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's sources and its Java classes."""
-    (classes,) = (REPOSITORY / "storm-plugin" / "worker" / "target").glob("stormpilot-worker-*-topologies.jar")
-    buffer = io.BytesIO(build_jar(PROJECT / "src"))
-    with zipfile.ZipFile(buffer, "a") as whole, zipfile.ZipFile(classes) as java:
-        for name in java.namelist():
-            if name.endswith(".class"):
-                whole.writestr(name, java.read(name))
-    file = tmp_path_factory.mktemp("jar") / "topologies.jar"
-    file.write_bytes(buffer.getvalue())
-    return file
+    return java_jar(tmp_path_factory.mktemp("jar"))

@@ -145,6 +145,13 @@ def test_pairs_are_exact_in_java_and_python_and_after_a_worker_ended(measured: C
         assert load.queue == 0
         assert (load.child_cpu_s is not None) == load.component.startswith("python")
         assert load.child_cpu_s is None or 0 < load.child_cpu_s < load.cpu_s
+    for jvm in (r for r in run.reports() if r.worker is not None):
+        assert jvm.worker is not None
+        part_mb = (jvm.worker.memory_mb or 0.0) / len(jvm.tasks)
+        assert part_mb > 5
+        for x in jvm.tasks:  # a task in Python holds its process besides
+            more_mb = (x.memory_mb or 0.0) - part_mb
+            assert more_mb > 5 if x.child_cpu_s is not None else abs(more_mb) < 1
 
     slot, pid = next((w.port, w.pid) for w in run.cluster.workers() if w.topology_id == run.topology_id)
     gone = {

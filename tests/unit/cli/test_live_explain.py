@@ -33,3 +33,10 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
     )
     _decision(view)
     assert f"skip: COOL_DOWN: {said}\n" in capsys.readouterr().out
+
+
+def test_memory_is_told_with_its_source_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = "310 MB measured of 4 executors"
+    for known in (memory, ""):
+        _decision(TopologyView(id="f-1", name="f", mode="act", action="skip", reason="COOL_DOWN", memory=known))
+    assert capsys.readouterr().out.count("memory: ") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.models import plan_message
@@ -170,6 +171,12 @@ def test_a_topology_without_any_plan_is_no_failure(capsys: pytest.CaptureFixture
     assert "NO_PLAN" not in text
 
 
+def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> None:
+    text = "no plan; executors are placed by the sites of their components"
+    (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
+    assert row["text"] == "placed by the sites of its components"
+
+
 def test_plug_in_that_wrote_nothing_is_told() -> None:
     scheduler = gathered(StoreSnapshot())["scheduler"]
     assert scheduler["seen"] is False
@@ -243,3 +250,11 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
         ("pending", "flights: a request that cannot be read; waits for the leading controller"),
         ("unreadable", "a pin cannot be read (/x): nothing of flights moves"),
     ]
+
+
+@pytest.mark.usefixtures("plain")
+def test_memory_of_a_topology_is_told_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    (view,) = state().topologies
+    told = msgspec.structs.replace(view, memory="310 MB measured of 4 executors")
+    command.show(gathered(healthy(controller=state(topologies=[told]))))
+    assert "memory: 310 MB measured of 4 executors" in " ".join(capsys.readouterr().out.split())

@@ -16,7 +16,7 @@ from streamparse import BatchingBolt, Bolt, ReliableSpout, Spout
 
 from multilang import handshake, heartbeat, loads, log_lines, run, tick, tuple_message, without_ours
 from stormpilot.instrument import LoadReporting, SpoutLoadReporting
-from stormpilot.instrument.reporting import cpu_mhz, host_cores, host_memory_mb
+from stormpilot.instrument.reporting import cpu_mhz, host_cores, host_memory_mb, resident_mb
 from stormpilot.messages.load import TaskLoad
 
 
@@ -175,6 +175,14 @@ def test_memory_is_the_limit_of_the_cgroup_where_it_is_less(tmp_path: Path) -> N
     (v1 / "memory").mkdir(parents=True)
     (v1 / "memory" / "memory.limit_in_bytes").write_text(f"{2**30}\n")
     assert host_memory_mb(v1, meminfo) == 1024.0
+
+
+def test_resident_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    assert resident_mb(status) is None
+    status.write_text("VmSize:\t  99999 kB\nVmRSS:\t    2560 kB\n")
+    assert resident_mb(status) == 2.5
+    assert (resident_mb() or 0) > 1
 
 
 # --- every kind of bolt ---------------------------------------------------------------------------------------------

@@ -165,3 +165,16 @@ def test_nimbuses_have_a_port_each_behind_a_common_one_and_copy_topologies_to_ea
     assert written["storm.local.hostname"] == nimbuses[1].host
     assert written["topology.min.replication.count"] == 2
     assert written["storm.local.dir"] != conf(layout, "nimbus-1")["storm.local.dir"]
+
+
+def test_supervisors_that_declare_nothing_leave_storms_defaults(layout: Layout, ports: Reservation) -> None:
+    own = {"supervisor-02": {"supervisor.cpu.capacity": 100}}
+    built = build_default(layout, ports, supervisors=2, declares=False, supervisor_conf=own)
+    declared = [{k: v for k, v in conf(layout, s.id).items() if ".capacity" in k} for s in built.supervisors]
+    assert declared == [{}, {"supervisor.cpu.capacity": 100}]
+
+
+@pytest.mark.parametrize("wrong", [{"cpu_points": 100}, {"supervisor_conf": {"supervisor-09": {}}}])
+def test_capacities_that_contradict_each_other_and_unknown_supervisors_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        ClusterSpec(declares=False, **wrong)

@@ -155,6 +155,37 @@ def test_memory_that_one_component_declares_counts_for_that_one() -> None:
     assert {x.component for x in e.values() if x.memory_mb} == {"parse"}
 
 
+def held(task_mb: float, but: int | None = None) -> dict[float, LoadReport]:
+    """Reports in which every task but one says how much memory it holds."""
+
+    def telling(r: LoadReport) -> LoadReport:
+        tasks = [t if t.task == but else msgspec.structs.replace(t, memory_mb=task_mb) for t in r.tasks]
+        return msgspec.structs.replace(r, tasks=tasks)
+
+    return {s: telling(report(s)) for s in (60, 100)}
+
+
+def test_measured_memory_counts_where_nobody_declared_any() -> None:
+    silent = 3
+    believed = believe(cluster("a", "b"), topology(PLACE), held(50.0, but=silent))
+    e = executors(believed)
+    told = {t.task for t in report(60).tasks} - {silent}
+    assert {x.start for x in e.values() if x.memory_mb == 50.0} == told
+    assert e[silent].memory_mb == 0.0
+    assert believed.readiness[TOPOLOGY].memory == f"{50 * len(told)} MB measured of {len(told)} executors"
+
+
+def test_declared_memory_wins_over_measured_and_measured_can_be_turned_off() -> None:
+    declaring = topology(PLACE, config={"topology.component.resources.onheap.memory.mb": 128.0})
+    believed = believe(cluster("a", "b"), declaring, held(50.0))
+    assert {x.memory_mb for x in executors(believed).values()} == {128.0}
+    assert "declared" in believed.readiness[TOPOLOGY].memory
+    off = msgspec.structs.replace(BARE, capacity="declared")
+    assert {
+        x.memory_mb for x in executors(believe(cluster("a", "b"), topology(PLACE), held(50.0), load=off)).values()
+    } == {0.0}
+
+
 def test_the_resource_aware_scheduler_makes_the_workers_that_a_plan_may_have() -> None:
     nodes = cluster("a", "b")
     ras = msgspec.structs.replace(nodes, shim=msgspec.structs.replace(nodes.shim, fallback=RAS))

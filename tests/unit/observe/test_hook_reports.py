@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.snapshots import COMPONENT_OF, T0_MS, cluster, everywhere, report, task_load, topology
@@ -71,6 +72,19 @@ def test_neither_report_looks_like_a_restart_of_the_other() -> None:
     assert history.returns(TOPOLOGY, T0_MS) == {}
     assert history.tasks(TOPOLOGY) == set(COMPONENT_OF)
     assert not history.rejected
+
+
+def test_memory_of_the_python_process_is_counted_once_whoever_saw_it() -> None:
+    def held_mb(child_cpu_s: float | None) -> float | None:
+        def own(s: float) -> LoadReport:
+            tasks = [msgspec.structs.replace(t, memory_mb=30.0) for t in report(s).tasks]
+            return msgspec.structs.replace(report(s), tasks=tasks)
+
+        jvm = {"child_cpu_s": child_cpu_s, "memory_mb": 70.0}
+        return rates(history_of(*((s, r) for s in (10, 40) for r in (own(s), jvm_report(s, **jvm)))), 40).memory_mb
+
+    assert held_mb(1.0) == 70.0
+    assert held_mb(None) == 100.0
 
 
 def test_cpu_of_the_python_process_is_counted_once_whoever_saw_it() -> None:

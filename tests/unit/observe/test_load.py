@@ -111,6 +111,8 @@ def test_report_that_comes_twice_or_late_changes_nothing() -> None:
         ("capacity", {"host_cores": 0.0}),
         ("capacity", {"host_cores": 1e6}),
         ("capacity", {"host_memory_mb": -1.0}),
+        ("capacity", {"memory_mb": -1.0}),
+        ("capacity", {"memory_mb": 1e12}),
         ("decreased", {"acked": 1}),
         ("decreased", {"cpu_s": 0.1}),
         ("decreased", {"received": []}),

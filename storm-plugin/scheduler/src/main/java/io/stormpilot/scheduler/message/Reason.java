@@ -24,6 +24,8 @@ public enum Reason {
   SLOT_OCCUPIED(Rejects.UNTIL_IT_FITS),
   /** A supervisor has no free slot for the work that waits. */
   NO_FREE_SLOT,
+  /** Executors wait: the site that their component requires has no free slot. */
+  NO_SLOT_IN_SITE,
   /** The plan leaves out an executor of the topology. */
   EXECUTOR_MISSING(Rejects.FOR_GOOD),
   /** The plan names an executor twice. */

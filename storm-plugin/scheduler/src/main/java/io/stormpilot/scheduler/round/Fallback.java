@@ -1,5 +1,11 @@
 package io.stormpilot.scheduler.round;
 
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.Sites;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -7,8 +13,11 @@ import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.EvenScheduler;
+import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.utils.ReflectionUtils;
 import org.slf4j.Logger;
@@ -25,6 +34,9 @@ public final class Fallback {
    */
   private static final Set<Class<? extends IScheduler>> IDLE_WHEN_NOTHING_IS_MISSING =
       Set.of(DefaultScheduler.class, EvenScheduler.class, ResourceAwareScheduler.class);
+
+  private static final Set<Class<? extends IScheduler>> COUNT_SLOTS_ONLY =
+      Set.of(DefaultScheduler.class, EvenScheduler.class);
 
   private final IScheduler scheduler;
 
@@ -54,6 +66,14 @@ public final class Fallback {
     return scheduler.getClass().getName();
   }
 
+  /**
+   * Whether any free slot is as good to it as another. Where it is not, its choice is kept, but for
+   * executors outside the site that they require.
+   */
+  boolean countsSlotsOnly() {
+    return COUNT_SLOTS_ONLY.contains(scheduler.getClass());
+  }
+
   public Map<String, Map<String, Double>> config() {
     Map<String, Map<String, Double>> config = scheduler.config();
     return config == null ? Map.of() : config;
@@ -64,21 +84,34 @@ public final class Fallback {
   }
 
   /**
-   * Let it schedule these topologies.
+   * What it did.
    *
-   * @return null, or what went wrong; then the cluster is as it was
+   * @param failure what went wrong, or null; then the cluster is as it was
+   * @param waiting by topology id, why executors got no slot that it had for them
    */
-  public String schedule(Cluster cluster, List<TopologyDetails> delegated) {
+  public record Outcome(String failure, Map<String, Rejection> waiting) {
+    private static Outcome failed(String failure) {
+      return new Outcome(failure, Map.of());
+    }
+  }
+
+  /** Let it schedule these topologies. */
+  public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated) {
     if (delegated.isEmpty()
         || (IDLE_WHEN_NOTHING_IS_MISSING.contains(scheduler.getClass())
             && delegated.stream().noneMatch(cluster::needsScheduling))) {
-      return null;
+      return new Outcome(null, Map.of());
     }
     try {
       FallbackCluster copy = new FallbackCluster(cluster, delegated);
       scheduler.schedule(copy.getTopologies(), copy);
-      if (!ClusterEdit.carryOut(cluster, copy.changes(cluster))) {
-        return name() + " placed a topology on an occupied slot";
+      Map<String, Rejection> waiting = new HashMap<>();
+      List<Change> changes = new ArrayList<>();
+      for (Change change : copy.changes(cluster)) {
+        changes.add(withinSites(change, cluster, copy.getTopologies(), waiting));
+      }
+      if (!ClusterEdit.carryOut(cluster, changes)) {
+        return Outcome.failed(name() + " placed a topology on an occupied slot");
       }
       for (TopologyDetails topology : delegated) {
         String status = copy.getStatus(topology.getId());
@@ -86,10 +119,42 @@ public final class Fallback {
           cluster.setStatus(topology.getId(), status);
         }
       }
-      return null;
+      return new Outcome(null, waiting);
     } catch (RuntimeException | LinkageError | StackOverflowError e) {
       LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
-      return name() + " failed: " + e;
+      return Outcome.failed(name() + " failed: " + e);
     }
+  }
+
+  /**
+   * The change without executors outside the site that they require: these wait. Only the
+   * ResourceAwareScheduler leaves the others of the topology alone then; with any other scheduler
+   * the topology stays as it is.
+   */
+  private Change withinSites(
+      Change change, Cluster cluster, Topologies all, Map<String, Rejection> waiting) {
+    Sites sites = Sites.of(all.getById(change.topologyId()));
+    Set<ExecutorDetails> outside = new HashSet<>();
+    Map<WorkerSlot, Set<ExecutorDetails>> started = new HashMap<>();
+    change
+        .started()
+        .forEach(
+            (slot, executors) -> {
+              String site = Sites.of(cluster.getSupervisorById(slot.getNodeId()));
+              for (ExecutorDetails executor : executors) {
+                if (sites.allows(executor, site)) {
+                  started.computeIfAbsent(slot, s -> new HashSet<>()).add(executor);
+                } else {
+                  outside.add(executor);
+                }
+              }
+            });
+    if (outside.isEmpty()) {
+      return change;
+    }
+    waiting.put(change.topologyId(), new Rejection(Reason.NO_SLOT_IN_SITE, sites.waiting(outside)));
+    return scheduler instanceof ResourceAwareScheduler
+        ? new Change(change.topologyId(), change.freed(), started)
+        : new Change(change.topologyId(), List.of(), Map.of());
   }
 }

@@ -1,15 +1,20 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.Placement;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.Comparator;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.SupervisorDetails;
@@ -24,6 +29,9 @@ import org.apache.storm.scheduler.WorkerSlot;
  * suffices, then the one with the most free slots, then with the most free CPU. When no slot is
  * free, it joins a worker that is being started anyway, and only as the last resort a living worker
  * of the topology: the one with the fewest executors, which is restarted by that.
+ *
+ * <p>Executors whose component requires a site go to supervisors of that site, or nowhere. Those
+ * that were with them and may run anywhere then go on without them.
  */
 public final class Repair {
 
@@ -31,6 +39,7 @@ public final class Repair {
   private final Set<String> silent;
   private final ToDoubleFunction<String> freeCpu;
   private final ToDoubleFunction<ExecutorDetails> declaredCpu;
+  private final Function<ExecutorDetails, String> requiredSite;
 
   /**
    * What was found.
@@ -48,16 +57,19 @@ public final class Repair {
    * @param freeCpu declared CPU of a supervisor that is not taken, in Storm's points (100 = one
    *     core)
    * @param declaredCpu declared CPU of an executor, same unit
+   * @param requiredSite the site where an executor has to run, or null
    */
   public Repair(
       Slots slots,
       Set<String> silent,
       ToDoubleFunction<String> freeCpu,
-      ToDoubleFunction<ExecutorDetails> declaredCpu) {
+      ToDoubleFunction<ExecutorDetails> declaredCpu,
+      Function<ExecutorDetails, String> requiredSite) {
     this.slots = slots;
     this.silent = silent;
     this.freeCpu = freeCpu;
     this.declaredCpu = declaredCpu;
+    this.requiredSite = requiredSite;
   }
 
   /**
@@ -65,63 +77,88 @@ public final class Repair {
    *
    * @param lost executors that run nowhere
    * @param before the workers as they were before the loss, by slot; executors of {@code lost} that
-   *     are in none of them form a worker of their own
+   *     are in none of them form workers of their own
    * @param current where the living executors are
+   * @param newWorkers how many of these, at most; but at least one for each site
    */
   public Outcome place(
       String topologyId,
       Set<ExecutorDetails> lost,
       Map<WorkerSlot, Set<ExecutorDetails>> before,
-      Placement current) {
+      Placement current,
+      int newWorkers) {
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
     Map<String, Double> cpuTaken = new HashMap<>();
-    List<Set<ExecutorDetails>> left = new ArrayList<>();
-    for (Group group : groups(lost, before)) {
+    List<Group> left = new ArrayList<>();
+    Deque<Group> pending = new ArrayDeque<>(groups(lost, before, newWorkers));
+    while (!pending.isEmpty()) {
+      Group group = pending.poll();
       WorkerSlot slot = chooseSlot(group, cpuTaken);
-      if (slot == null) {
-        left.add(group.executors());
-      } else {
+      Set<ExecutorDetails> free = slot == null ? free(group) : Set.of();
+      if (slot != null) {
         slots.take(slot, topologyId);
         cpuTaken.merge(slot.getNodeId(), cpu(group.executors()), Double::sum);
         started.put(slot, group.executors());
+      } else if (free.isEmpty()) {
+        left.add(group);
+      } else {
+        Set<ExecutorDetails> bound = new HashSet<>(group.executors());
+        bound.removeAll(free);
+        left.add(new Group(group.supervisor(), group.site(), bound));
+        pending.add(new Group(group.supervisor(), null, free));
       }
     }
     return join(topologyId, left, started, current);
   }
 
+  /** Those of a group for a site that may run anywhere. */
+  private Set<ExecutorDetails> free(Group group) {
+    Set<ExecutorDetails> free = new HashSet<>();
+    if (group.site() != null) {
+      group.executors().stream().filter(e -> requiredSite.apply(e) == null).forEach(free::add);
+    }
+    return free;
+  }
+
   private Outcome join(
       String topologyId,
-      List<Set<ExecutorDetails>> left,
+      List<Group> left,
       Map<WorkerSlot, Set<ExecutorDetails>> started,
       Placement current) {
-    boolean joinLiving = started.isEmpty();
-    Map<WorkerSlot, Set<ExecutorDetails>> hosts = new LinkedHashMap<>(started);
-    if (joinLiving) {
-      hosts.putAll(current.workers());
-      hosts.keySet().removeIf(slot -> !slots.isVisible(slot));
-    }
+    Map<WorkerSlot, Set<ExecutorDetails>> living = new LinkedHashMap<>(current.workers());
+    living.keySet().removeIf(slot -> !slots.isVisible(slot));
+    Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
     Set<ExecutorDetails> homeless = new HashSet<>();
-    Set<WorkerSlot> freed = new LinkedHashSet<>();
-    for (Set<ExecutorDetails> group : left) {
-      WorkerSlot host = smallest(hosts);
-      if (host == null) {
-        homeless.addAll(group);
+    for (Group group : left) {
+      WorkerSlot host = smallest(started, group.site());
+      if (host != null) {
+        started.put(host, together(started.get(host), group));
         continue;
       }
-      Set<ExecutorDetails> together = new HashSet<>(hosts.get(host));
-      together.addAll(group);
-      hosts.put(host, together);
-      started.put(host, together);
-      if (joinLiving) {
-        freed.add(host);
+      host = smallest(living, group.site());
+      if (host == null) {
+        homeless.addAll(group.executors());
+        continue;
       }
+      living.put(host, together(living.get(host), group));
+      restarted.put(host, living.get(host));
     }
-    Change change = started.isEmpty() ? null : new Change(topologyId, List.copyOf(freed), started);
+    Map<WorkerSlot, Set<ExecutorDetails>> all = new LinkedHashMap<>(started);
+    all.putAll(restarted);
+    List<WorkerSlot> freed = List.copyOf(restarted.keySet());
+    Change change = all.isEmpty() ? null : new Change(topologyId, freed, all);
     return new Outcome(change, homeless, freed.size());
   }
 
-  private static WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers) {
+  private static Set<ExecutorDetails> together(Set<ExecutorDetails> there, Group group) {
+    Set<ExecutorDetails> together = new HashSet<>(there);
+    together.addAll(group.executors());
+    return together;
+  }
+
+  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, String site) {
     return workers.entrySet().stream()
+        .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), site))
         .min(
             Comparator.comparingInt(
                     (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) -> w.getValue().size())
@@ -130,29 +167,71 @@ public final class Repair {
         .orElse(null);
   }
 
-  private record Group(String supervisor, Set<ExecutorDetails> executors) {}
+  /**
+   * Executors that are to be one worker.
+   *
+   * @param supervisor where they ran, or null
+   * @param site that some of them require, or null
+   */
+  private record Group(String supervisor, String site, Set<ExecutorDetails> executors) {}
 
   /** The lost workers, largest first. */
-  private static List<Group> groups(
-      Set<ExecutorDetails> lost, Map<WorkerSlot, Set<ExecutorDetails>> before) {
+  private List<Group> groups(
+      Set<ExecutorDetails> lost, Map<WorkerSlot, Set<ExecutorDetails>> before, int newWorkers) {
     List<Group> groups = new ArrayList<>();
     Set<ExecutorDetails> rest = new HashSet<>(lost);
     before.forEach(
         (slot, executors) -> {
           Set<ExecutorDetails> here = new HashSet<>(executors);
           here.retainAll(rest);
-          if (!here.isEmpty()) {
-            rest.removeAll(here);
-            groups.add(new Group(slot.getNodeId(), here));
-          }
+          rest.removeAll(here);
+          groups.addAll(bySite(slot.getNodeId(), here, 1));
         });
-    if (!rest.isEmpty()) {
-      groups.add(new Group(null, rest));
-    }
+    groups.addAll(bySite(null, rest, newWorkers));
     groups.sort(
         Comparator.comparingInt((Group g) -> -g.executors().size())
             .thenComparingInt(g -> firstTask(g.executors())));
     return groups;
+  }
+
+  /**
+   * So many groups, at least one for each site; executors that may run anywhere go with those of
+   * the largest site where there would be too many groups otherwise.
+   */
+  private List<Group> bySite(String supervisor, Set<ExecutorDetails> executors, int workers) {
+    Map<String, List<ExecutorDetails>> sites =
+        new TreeMap<>(Comparator.nullsFirst(Comparator.naturalOrder()));
+    executors.stream()
+        .sorted(Comparator.comparingInt(ExecutorDetails::getStartTask))
+        .forEach(e -> sites.computeIfAbsent(requiredSite.apply(e), s -> new ArrayList<>()).add(e));
+    if (sites.size() > 1 && sites.size() > workers && sites.containsKey(null)) {
+      List<ExecutorDetails> free = sites.remove(null);
+      Collections.max(sites.values(), Comparator.comparingInt(List::size)).addAll(free);
+    }
+    Map<String, Integer> shares = new HashMap<>();
+    sites.keySet().forEach(site -> shares.put(site, 1));
+    for (int more = workers - sites.size(); more > 0; more--) {
+      sites.entrySet().stream()
+          .filter(s -> s.getValue().size() > shares.get(s.getKey()))
+          .max(Comparator.comparingDouble(s -> 1.0 * s.getValue().size() / shares.get(s.getKey())))
+          .ifPresent(s -> shares.merge(s.getKey(), 1, Integer::sum));
+    }
+    List<Group> groups = new ArrayList<>();
+    sites.forEach(
+        (site, members) -> {
+          for (Set<ExecutorDetails> dealt : deal(members, shares.get(site))) {
+            groups.add(new Group(supervisor, site, dealt));
+          }
+        });
+    return groups;
+  }
+
+  private static Collection<Set<ExecutorDetails>> deal(List<ExecutorDetails> members, int shares) {
+    Map<Integer, Set<ExecutorDetails>> dealt = new TreeMap<>();
+    for (int i = 0; i < members.size(); i++) {
+      dealt.computeIfAbsent(i % shares, n -> new HashSet<>()).add(members.get(i));
+    }
+    return dealt.values();
   }
 
   private static int firstTask(Set<ExecutorDetails> executors) {
@@ -160,7 +239,8 @@ public final class Repair {
   }
 
   private WorkerSlot chooseSlot(Group group, Map<String, Double> cpuTaken) {
-    if (group.supervisor() != null && !silent.contains(group.supervisor())) {
+    boolean stays = group.supervisor() != null && !silent.contains(group.supervisor());
+    if (stays && slots.isOfSite(group.supervisor(), group.site())) {
       List<WorkerSlot> own = slots.available(group.supervisor());
       if (!own.isEmpty()) {
         return own.get(0);
@@ -172,7 +252,7 @@ public final class Repair {
     for (SupervisorDetails supervisor : slots.supervisors()) {
       String id = supervisor.getId();
       int free = slots.available(id).size();
-      if (free == 0) {
+      if (free == 0 || !slots.isOfSite(id, group.site())) {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);

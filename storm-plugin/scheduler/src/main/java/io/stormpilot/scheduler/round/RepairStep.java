@@ -4,6 +4,7 @@ import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.Sites;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -69,13 +70,8 @@ final class RepairStep {
         return;
       }
     }
-    Repair repair =
-        new Repair(
-            slots,
-            silent,
-            id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
-            e -> orZero(topology.details().getTotalCpuReqTask(e)));
-    Repair.Outcome outcome = repair.place(topology.id(), lost, workersBefore(topology), current);
+    Repair.Outcome outcome =
+        repair(topology).place(topology.id(), lost, workersBefore(topology), current, 1);
     if (outcome.change() != null && !ClusterEdit.carryOut(cluster, List.of(outcome.change()))) {
       return;
     }
@@ -89,6 +85,51 @@ final class RepairStep {
         lost.size(),
         outcome.joinedLiving(),
         outcome.homeless().size());
+  }
+
+  private Repair repair(TopologyContext topology) {
+    return new Repair(
+        slots,
+        silent,
+        id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
+        e -> orZero(topology.details().getTotalCpuReqTask(e)),
+        topology.sites()::required);
+  }
+
+  /**
+   * Place executors that no plan governs where their components may run; those for which a site has
+   * no slot wait, and the others run.
+   */
+  void placeBySites(TopologyContext topology) {
+    TopologyMemory m = topology.memory();
+    Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
+    Set<ExecutorDetails> lost = current.unassigned(topology.details().getExecutors());
+    if (lost.isEmpty()) {
+      m.waits(null);
+      return;
+    }
+    Map<WorkerSlot, Set<ExecutorDetails>> before =
+        current.isEmpty() ? Map.of() : workersBefore(topology);
+    int workers = topology.details().getNumWorkers() - current.workers().size();
+    Repair.Outcome outcome =
+        repair(topology).place(topology.id(), lost, before, current, Math.max(1, workers));
+    if (outcome.change() != null) {
+      ClusterEdit.carryOut(cluster, List.of(outcome.change()));
+      LOG.info(
+          "placed by sites: topology={} executors={} waiting={}",
+          topology.id(),
+          lost.size() - outcome.homeless().size(),
+          outcome.homeless().size());
+    }
+    m.waits(outcome.homeless().isEmpty() ? null : noSlot(topology.sites(), outcome.homeless()));
+  }
+
+  private static Rejection noSlot(Sites sites, Set<ExecutorDetails> homeless) {
+    String waiting = sites.waiting(homeless);
+    if (!waiting.isEmpty()) {
+      return new Rejection(Reason.NO_SLOT_IN_SITE, waiting);
+    }
+    return new Rejection(Reason.NO_FREE_SLOT, homeless.size() + " executors have no free slot");
   }
 
   /**
@@ -123,8 +164,7 @@ final class RepairStep {
     TopologyMemory m = topology.memory();
     Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
     if (!outcome.homeless().isEmpty()) {
-      String text = outcome.homeless().size() + " executors have no free slot";
-      m.broke(new Rejection(Reason.NO_FREE_SLOT, text));
+      m.broke(noSlot(topology.sites(), outcome.homeless()));
     } else if (m.inForce() == null || !after.follows(m.inForce())) {
       String joined =
           outcome.joinedLiving() == 0 ? "" : "; no slot was free, so they joined running workers";

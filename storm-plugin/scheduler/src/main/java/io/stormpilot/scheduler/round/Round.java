@@ -23,7 +23,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One scheduling round. In this order: decide on new plans, carry out accepted ones, find places
- * for lost executors, let the fallback scheduler do the rest.
+ * for lost executors, let the fallback scheduler do the rest, but for topologies that require
+ * sites.
  *
  * <p>A plan that was accepted stays in force, whatever happens to the controller or to ZooKeeper,
  * until
@@ -98,7 +99,7 @@ public final class Round {
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     RepairStep repair = new RepairStep(topologies.values(), slots, cluster, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
-    String failure = delegate(with(Intent.FALLBACK, topologies, intents));
+    String failure = delegate(with(Intent.FALLBACK, topologies, intents), repair);
     topologies.values().forEach(this::remember);
     memory.portRest().observe(cluster.getUsedSlots(), now);
 
@@ -248,9 +249,25 @@ public final class Round {
         && !rejected;
   }
 
-  /** Returns what went wrong, or null. */
-  private String delegate(List<TopologyContext> topologies) {
-    return fallback.schedule(cluster, topologies.stream().map(TopologyContext::details).toList());
+  /**
+   * The fallback scheduler knows no sites: where it goes by nothing but free slots, topologies that
+   * require one are placed here.
+   *
+   * @return what went wrong, or null
+   */
+  private String delegate(List<TopologyContext> topologies, RepairStep repair) {
+    List<TopologyContext> delegated = new ArrayList<>();
+    for (TopologyContext topology : topologies) {
+      if (fallback.countsSlotsOnly() && !topology.sites().isEmpty()) {
+        repair.placeBySites(topology);
+      } else {
+        delegated.add(topology);
+      }
+    }
+    Fallback.Outcome outcome =
+        fallback.schedule(cluster, delegated.stream().map(TopologyContext::details).toList());
+    delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
+    return outcome.failure();
   }
 
   private static StatusText failed(String failure, StatusText waiting) {
@@ -267,7 +284,7 @@ public final class Round {
       return List.of();
     }
     StatusReport report =
-        new StatusReport(fallback.name(), config.maxMovedWorkers(), config.initialPlanWaitMs());
+        new StatusReport(fallback, config.maxMovedWorkers(), config.initialPlanWaitMs());
     return outcomes.stream().map(report::of).toList();
   }
 

@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.KnownPorts;
+import io.stormpilot.scheduler.state.Sites;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
@@ -115,6 +116,11 @@ public final class Slots {
 
   public Collection<SupervisorDetails> supervisors() {
     return supervisors.values();
+  }
+
+  /** Whether executors that require this site, or none (null), may run on the supervisor. */
+  public boolean isOfSite(String supervisor, String site) {
+    return site == null || site.equals(Sites.of(supervisors.get(supervisor)));
   }
 
   /** CPU of a supervisor in Storm's points (100 = one core). */

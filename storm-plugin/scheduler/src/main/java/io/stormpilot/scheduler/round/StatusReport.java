@@ -12,10 +12,13 @@ import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
 final class StatusReport {
 
   private final String fallbackName;
+  private final boolean fallbackCountsSlotsOnly;
   private final int limit;
   private final long planWaitMs;
 
-  StatusReport(String fallbackName, int limit, long planWaitMs) {
+  StatusReport(Fallback fallback, int limit, long planWaitMs) {
+    String fallbackName = fallback.name();
+    this.fallbackCountsSlotsOnly = fallback.countsSlotsOnly();
     this.fallbackName = fallbackName.substring(fallbackName.lastIndexOf('.') + 1);
     this.limit = limit;
     this.planWaitMs = planWaitMs;
@@ -68,7 +71,8 @@ final class StatusReport {
     Rejection rejection = m.rejected();
     String otherwise;
     if (!m.owns()) {
-      otherwise = "; " + fallbackName + " schedules the topology";
+      String waits = m.waiting() == null ? "" : "; " + m.waiting().text();
+      otherwise = waits + "; " + who(topology);
     } else if (m.broken() != null) {
       otherwise = "; plan " + m.inForcePlanId() + " stays in force, degraded: " + m.broken().text();
     } else {
@@ -84,7 +88,12 @@ final class StatusReport {
 
   private StatusText fallback(TopologyContext topology) {
     Rejection aside = topology.memory().setAside();
-    String who = fallbackName + " schedules the topology";
+    String who = who(topology);
+    Rejection waiting = topology.memory().waiting();
+    if (waiting != null) {
+      String text = waiting.text() + "; " + who;
+      return new StatusText(State.FALLBACK, waiting.reason(), text, null, null);
+    }
     if (aside != null) {
       String planId = topology.memory().setAsidePlanId();
       return new StatusText(
@@ -97,6 +106,12 @@ final class StatusReport {
       return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off; " + who, null, null);
     }
     return new StatusText(State.FALLBACK, Reason.NO_PLAN, "no plan; " + who, null, null);
+  }
+
+  private String who(TopologyContext topology) {
+    return topology.sites().isEmpty() || !fallbackCountsSlotsOnly
+        ? fallbackName + " schedules the topology"
+        : "executors are placed by the sites of their components";
   }
 
   private StatusText moving(TopologyContext topology, Moves moves) {

@@ -4,6 +4,7 @@ import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.Sites;
 import java.util.Set;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -16,6 +17,7 @@ import org.apache.storm.scheduler.TopologyDetails;
  * @param held why new plans are not applied: PAUSED, MODE_OFF or null
  * @param current where the executors are
  * @param unassigned executors that are nowhere
+ * @param sites where its components have to run
  */
 record TopologyContext(
     TopologyDetails details,
@@ -23,7 +25,8 @@ record TopologyContext(
     PlanEntry entry,
     Reason held,
     Placement current,
-    Set<ExecutorDetails> unassigned) {
+    Set<ExecutorDetails> unassigned,
+    Sites sites) {
 
   static TopologyContext of(
       TopologyDetails details,
@@ -32,7 +35,8 @@ record TopologyContext(
       Reason held,
       Placement current) {
     Set<ExecutorDetails> unassigned = current.unassigned(details.getExecutors());
-    return new TopologyContext(details, memory, entry, held, current, unassigned);
+    Sites sites = Sites.of(details);
+    return new TopologyContext(details, memory, entry, held, current, unassigned, sites);
   }
 
   String id() {

@@ -35,6 +35,7 @@ public final class TopologyMemory {
   private Plan inForce;
   private boolean complete;
   private Rejection broken;
+  private Rejection waiting;
   private int movedWorkers;
 
   private String setAsideKey;
@@ -128,6 +129,7 @@ public final class TopologyMemory {
     inForcePlanId = plan.planId();
     complete = false;
     broken = null;
+    waiting = null;
     movedWorkers = 0;
     setAside = null;
     setAsideKey = null;
@@ -244,6 +246,16 @@ public final class TopologyMemory {
 
   void broke(Rejection why) {
     broken = why;
+  }
+
+  /** Executors that no plan governs have no slot, or (null) all have one. */
+  void waits(Rejection why) {
+    waiting = why;
+  }
+
+  /** Why executors that no plan governs have no slot, or null. */
+  Rejection waiting() {
+    return waiting;
   }
 
   /** Carry the plan in force out once more. */

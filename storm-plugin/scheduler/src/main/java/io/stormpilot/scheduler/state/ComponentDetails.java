@@ -75,7 +75,7 @@ final class ComponentDetails {
     o.addProperty("parallelism", executors.size());
     o.addProperty("cpuPcorePercent", orZero(topology.getTotalCpuReqTask(any)));
     o.addProperty("memoryMb", orZero(topology.getTotalMemReqTask(any)));
-    o.add("config", common == null ? new JsonObject() : config(common));
+    o.add("config", common == null ? new JsonObject() : config(topology.getId(), common));
     o.add("inputs", common == null ? new JsonArray() : inputs(common));
     o.add("streams", common == null ? new JsonArray() : streams(common));
     return o;
@@ -94,7 +94,8 @@ final class ComponentDetails {
     return bolts != null && bolts.containsKey(id) ? bolts.get(id).get_common() : null;
   }
 
-  private JsonObject config(ComponentCommon common) {
+  /** What matters of a component's configuration; nothing where that is not JSON. */
+  static JsonObject config(String topologyId, ComponentCommon common) {
     String text = common.get_json_conf();
     if (text == null || text.isBlank()) {
       return new JsonObject();
@@ -102,7 +103,7 @@ final class ComponentDetails {
     try {
       return only(GSON.fromJson(text, JsonObject.class), ComponentDetails::matters);
     } catch (JsonParseException | ClassCastException e) {
-      LOG.warn("a component of {} has a configuration that is not JSON", topology.getId());
+      LOG.warn("a component of {} has a configuration that is not JSON", topologyId);
       return new JsonObject();
     }
   }

@@ -18,14 +18,21 @@ import org.junit.jupiter.api.Test;
 class RepairTest {
 
   private final Map<String, Double> freeCpu = new HashMap<>();
+  private final Map<ExecutorDetails, String> sites = new HashMap<>();
+  private int newWorkers = 1;
 
   private Repair.Outcome repair(Story story, String lost, Map<String, String> before) {
     Cluster cluster = story.cluster();
     Slots slots = new Slots(cluster, new KnownPorts(), new PortRest(0), story.now());
     Map<WorkerSlot, Set<ExecutorDetails>> workers = new HashMap<>();
     before.forEach((slot, tasks) -> workers.put(Story.slot(slot), Story.executors(tasks)));
-    return new Repair(slots, Set.of(), id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0)
-        .place("t", Story.executors(lost), workers, Placement.of(cluster.getAssignmentById("t")));
+    return new Repair(slots, Set.of(), id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0, sites::get)
+        .place(
+            "t",
+            Story.executors(lost),
+            workers,
+            Placement.of(cluster.getAssignmentById("t")),
+            newWorkers);
   }
 
   private static Map<WorkerSlot, Set<ExecutorDetails>> started(String... workers) {
@@ -95,6 +102,60 @@ class RepairTest {
 
     assertNull(outcome.change());
     assertEquals(Story.executors("1-2"), outcome.homeless());
+  }
+
+  private void require(String site, String tasks) {
+    Story.executors(tasks).forEach(e -> sites.put(e, site));
+  }
+
+  @Test
+  void aLostWorkerStaysInItsSiteThoughMoreRoomIsElsewhere() {
+    Story story = new Story(3, 2).site("sup-1", "west").topology("t", 2, 4);
+    story.running("t", "sup-1:6700", "1-2").hidePort("sup-0", 6701);
+    require("west", "3");
+
+    Repair.Outcome outcome = repair(story, "3-4", Map.of("sup-9:6700", "3-4"));
+
+    assertEquals(started("sup-1:6701=3-4"), outcome.change().started());
+  }
+
+  @Test
+  void whoseSiteHasNoSlotWaitsAndTheRestOfItsWorkerGoesOn() {
+    Story story = new Story(2, 2).topology("t", 2, 4).running("t", "sup-0:6700", "1-2");
+    require("west", "3");
+
+    Repair.Outcome outcome = repair(story, "3-4", Map.of("sup-9:6700", "3-4"));
+
+    assertEquals(started("sup-1:6700=4"), outcome.change().started());
+    assertEquals(Story.executors("3"), outcome.homeless());
+  }
+
+  @Test
+  void whoseSiteHasNoSlotJoinsALivingWorkerOfIt() {
+    Story story = new Story(2, 1).site("sup-1", "west").topology("t", 2, 4);
+    story.running("t", "sup-1:6700", "1-2");
+    require("west", "3");
+
+    Repair.Outcome outcome = repair(story, "3-4", Map.of("sup-9:6700", "3-4"));
+
+    assertEquals(started("sup-1:6700=1-3", "sup-0:6700=4"), outcome.change().started());
+    assertEquals(List.of(Story.slot("sup-1:6700")), outcome.change().freed());
+    assertEquals(Set.of(), outcome.homeless());
+  }
+
+  @Test
+  void dealsNewExecutorsOutOverTheWorkersOfTheirSites() {
+    Story story = new Story(3, 2).site("sup-2", "west").topology("t", 4, 7);
+    newWorkers = 4;
+    require("west", "1-2");
+    require("east", "3-6");
+
+    Repair.Outcome outcome = repair(story, "1-7", Map.of());
+
+    Map<WorkerSlot, Set<ExecutorDetails>> workers = outcome.change().started();
+    assertEquals(4, workers.size());
+    assertEquals(Story.executors("1-2"), workers.get(Story.slot("sup-2:6700")));
+    assertEquals(Set.of(), outcome.homeless());
   }
 
   @Test

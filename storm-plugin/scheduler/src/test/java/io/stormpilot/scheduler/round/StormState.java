@@ -23,6 +23,8 @@ import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
 import org.apache.storm.testing.TestWordCounter;
 import org.apache.storm.testing.TestWordSpout;
+import org.apache.storm.topology.BoltDeclarer;
+import org.apache.storm.topology.SpoutDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.utils.Utils;
 
@@ -31,7 +33,7 @@ final class StormState {
 
   private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
 
-  private static final StormTopology TOPOLOGY = topology();
+  private static final StormTopology TOPOLOGY = topology(Map.of());
 
   final Map<String, Object> conf = new HashMap<>(DEFAULTS);
   final Map<String, Set<Integer>> ports = new TreeMap<>();
@@ -42,6 +44,8 @@ final class StormState {
   final Map<String, SchedulerAssignment> assignments = new HashMap<>();
   final Map<String, String> uiStatuses = new HashMap<>();
   final Set<String> blacklistedHosts = new HashSet<>();
+  final Map<String, String> sites = new HashMap<>();
+  final Map<String, String> requiredSites = new HashMap<>();
   double cpuPerSupervisor = 400;
 
   /** Nimbus drops the executors of these slots from every assignment. */
@@ -72,7 +76,7 @@ final class StormState {
                 new SupervisorDetails(
                     id,
                     Story.host(id),
-                    Map.of("site", "east"),
+                    Map.of("site", sites.getOrDefault(id, "east")),
                     portSet,
                     Map.of(
                         Constants.COMMON_CPU_RESOURCE_NAME,
@@ -94,15 +98,24 @@ final class StormState {
     return made;
   }
 
-  private static StormTopology topology() {
+  private static StormTopology topology(Map<String, String> requiredSites) {
     TopologyBuilder builder = new TopologyBuilder();
-    builder.setSpout("source", new TestWordSpout(true), 1);
-    builder.setBolt("count", new TestWordCounter(), 1).shuffleGrouping("source");
+    SpoutDeclarer source = builder.setSpout("source", new TestWordSpout(true), 1);
+    BoltDeclarer count = builder.setBolt("count", new TestWordCounter(), 1);
+    count.shuffleGrouping("source");
+    Map.of("source", source, "count", count)
+        .forEach(
+            (id, component) -> {
+              if (requiredSites.containsKey(id)) {
+                component.addConfiguration("site", requiredSites.get(id));
+              }
+            });
     return builder.createTopology();
   }
 
   TopologyDetails details(String id) {
     int count = executors.get(id);
+    StormTopology topology = requiredSites.isEmpty() ? TOPOLOGY : topology(requiredSites);
     Map<ExecutorDetails, String> components = new HashMap<>();
     for (int task = 1; task <= count; task++) {
       components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");
@@ -111,7 +124,7 @@ final class StormState {
     topologyConf.put(Config.TOPOLOGY_NAME, Story.name(id));
     topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
     return new TopologyDetails(
-        id, topologyConf, TOPOLOGY, workers.get(id), components, launchedSecs.get(id), "ops");
+        id, topologyConf, topology, workers.get(id), components, launchedSecs.get(id), "ops");
   }
 
   /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */

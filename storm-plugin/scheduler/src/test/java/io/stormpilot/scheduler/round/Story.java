@@ -145,6 +145,18 @@ public final class Story {
     return this;
   }
 
+  /** The site of a supervisor; {@code east} where nobody says otherwise. */
+  public Story site(String supervisor, String site) {
+    storm.sites.put(supervisor, site);
+    return this;
+  }
+
+  /** A component of every topology, {@code source} or {@code count}, requires a site. */
+  public Story requires(String component, String site) {
+    storm.requiredSites.put(component, site);
+    return this;
+  }
+
   /** A value of the topology's own configuration. */
   public Story topologyConf(String id, String key, Object value) {
     storm.topologyConfs.computeIfAbsent(id, t -> new HashMap<>()).put(key, value);
@@ -357,6 +369,20 @@ public final class Story {
   }
 
   /** "applied/OK". */
+  /** The sentence of its status. */
+  public String text(String topology) {
+    return statuses.get(topology).text();
+  }
+
+  /** Exactly these tasks run. */
+  public void assertRunning(String topology, Integer... tasks) {
+    Set<Integer> running = new TreeSet<>();
+    placement(topology).values().forEach(running::addAll);
+    if (!running.equals(new TreeSet<>(List.of(tasks)))) {
+      throw new AssertionError(topology + " runs " + placement(topology));
+    }
+  }
+
   public String state(String topology) {
     Status status = status(topology);
     return status == null ? "nothing" : status.state().word() + "/" + status.code();

@@ -72,6 +72,16 @@ public final class ExecutorCpu {
         : childNanos.values().stream().mapToLong(Long::longValue).sum();
   }
 
+  /** What its child processes hold in memory, MB; 0 where none is known. */
+  public double childMb() {
+    double sum = 0;
+    for (Child child : childNanos.keySet()) {
+      Double held = proc.cpuNanos(child) < 0 ? null : proc.residentMb(Long.toString(child.pid()));
+      sum += held == null ? 0 : held;
+    }
+    return sum;
+  }
+
   private void read(Thread thread) {
     long now = jvm.nanos(thread);
     threadNanos.merge(thread, Math.max(0, now), Math::max);

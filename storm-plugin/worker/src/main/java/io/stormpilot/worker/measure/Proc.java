@@ -20,6 +20,7 @@ public final class Proc {
   /** Linux shows CPU times in hundredths of a second to programs, whatever its own clock is. */
   private static final long NANOS_PER_TICK = 10_000_000L;
 
+  private static final double KIB_PER_MIB = 1024;
   private static final int COMM_BYTES = 15;
   private static final int MAX_READINGS = 4;
 
@@ -67,6 +68,22 @@ public final class Proc {
   public long cpuNanos(Child child) {
     long[] stat = stat(child.pid());
     return stat == null || stat[1] != child.startTicks() ? -1 : stat[0] * NANOS_PER_TICK;
+  }
+
+  /** What a process holds in memory (resident set), MB, or null. */
+  public Double residentMb(String pid) {
+    try {
+      Path status = root.resolve(pid + "/status");
+      for (String line : Files.readAllLines(status, StandardCharsets.ISO_8859_1)) {
+        if (line.startsWith("VmRSS:")) {
+          String[] words = line.substring("VmRSS:".length()).strip().split("\\s+");
+          return Long.parseLong(words[0]) / KIB_PER_MIB;
+        }
+      }
+    } catch (IOException | RuntimeException e) {
+      return null; // it ended meanwhile, or this is not Linux
+    }
+    return null;
   }
 
   /** MHz of the fastest core as the kernel tells it now, or null. */

@@ -65,21 +65,28 @@ public final class WorkerReadings {
       shared.read(Math.max(0, process - owned), tuples);
     }
     Map<Integer, Long> depths = queues.depths();
+    Double jvmMb = alone ? proc.residentMb("self") : null;
+    Double ownMb = jvmMb == null || tuples.isEmpty() ? null : jvmMb / tuples.size();
     List<TaskReading> tasks = new ArrayList<>();
     for (ExecutorCpu executor : executors.values()) {
-      tasks.addAll(readings(executor, process >= 0, depths));
+      tasks.addAll(readings(executor, process >= 0, ownMb, depths));
     }
     tasks.sort(Comparator.comparingInt(reading -> reading.counters().task()));
-    return new Reading(process < 0 ? null : process / NANOS, tasks);
+    Double cpuS = process < 0 ? null : process / NANOS;
+    return new Reading(cpuS, jvmMb, alone ? Heap.liveMb() : null, tasks);
   }
 
-  /** The tasks of an executor have one thread and one queue: CPU in equal parts, the queue once. */
+  /**
+   * The tasks of an executor have one thread and one queue: CPU in equal parts, the queue once. The
+   * JVM's memory belongs to all of its tasks in equal parts.
+   */
   private List<TaskReading> readings(
-      ExecutorCpu executor, boolean withShared, Map<Integer, Long> depths) {
+      ExecutorCpu executor, boolean withShared, Double ownMb, Map<Integer, Long> depths) {
     List<TaskReading> readings = new ArrayList<>();
     double parts = executor.tasks().size() * NANOS;
     Long child = executor.childNanos();
     double cpuS = (executor.jvmNanos() + (child == null ? 0 : child)) / parts;
+    double childMb = ownMb == null ? 0 : executor.childMb() / executor.tasks().size();
     TaskCounters first = executor.tasks().get(0);
     for (TaskCounters task : executor.tasks()) {
       if (measured.contains(task)) {
@@ -89,6 +96,7 @@ public final class WorkerReadings {
                 cpuS,
                 child == null ? null : child / parts,
                 withShared ? shared.nanos(task.task()) / NANOS : null,
+                ownMb == null ? null : ownMb + childMb,
                 task == first ? depths.get(task.task()) : null));
       }
     }
@@ -99,8 +107,10 @@ public final class WorkerReadings {
    * A worker at one moment.
    *
    * @param cpuS CPU seconds of the JVM with all its threads, null where not known
+   * @param memoryMb what its JVM holds in memory (resident set), null where not known
+   * @param heapMb the live heap, null where not known
    */
-  public record Reading(Double cpuS, List<TaskReading> tasks) {}
+  public record Reading(Double cpuS, Double memoryMb, Double heapMb, List<TaskReading> tasks) {}
 
   /**
    * A task at one moment: its counters, and what was measured around them.
@@ -109,8 +119,15 @@ public final class WorkerReadings {
    * @param childCpuS the child's part of it, null where there is none or it was not found
    * @param sharedCpuS its part of the JVM's threads that belong to no executor, null where not
    *     known
+   * @param memoryMb its part of the JVM's memory and what its child process holds, null where not
+   *     known
    * @param queue tuples that wait for it, null where not known
    */
   public record TaskReading(
-      TaskCounters counters, double cpuS, Double childCpuS, Double sharedCpuS, Long queue) {}
+      TaskCounters counters,
+      double cpuS,
+      Double childCpuS,
+      Double sharedCpuS,
+      Double memoryMb,
+      Long queue) {}
 }

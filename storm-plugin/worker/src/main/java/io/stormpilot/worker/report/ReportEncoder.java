@@ -40,34 +40,34 @@ final class ReportEncoder {
       tasks.add(task(task, seq, nowMs));
     }
     String name = worker.reporter();
-    Double cpuS = reading.cpuS();
-    byte[] whole = message(name, seq, nowMs, cpuS, tasks);
+    byte[] whole = message(name, seq, nowMs, reading, tasks);
     if (whole.length <= MAX_BYTES) {
       return Map.of(name, whole);
     }
     List<List<String>> parts = new ArrayList<>();
-    cut(seq, nowMs, cpuS, tasks, parts);
+    cut(seq, nowMs, reading, tasks, parts);
     Map<String, byte[]> znodes = new LinkedHashMap<>();
     for (List<String> part : parts) {
       String own = name + "-" + znodes.size();
-      znodes.put(own, message(own, seq, nowMs, cpuS, part));
+      znodes.put(own, message(own, seq, nowMs, reading, part));
     }
     return znodes;
   }
 
   /** Halve until each part fits; a single task that does not is left out. */
-  private void cut(long seq, long nowMs, Double cpuS, List<String> tasks, List<List<String>> parts)
+  private void cut(
+      long seq, long nowMs, Reading reading, List<String> tasks, List<List<String>> parts)
       throws IOException {
-    if (message(worker.reporter() + "-99999", seq, nowMs, cpuS, tasks).length <= MAX_BYTES) {
+    if (message(worker.reporter() + "-99999", seq, nowMs, reading, tasks).length <= MAX_BYTES) {
       parts.add(tasks);
     } else if (tasks.size() > 1) {
       int middle = tasks.size() / 2;
-      cut(seq, nowMs, cpuS, tasks.subList(0, middle), parts);
-      cut(seq, nowMs, cpuS, tasks.subList(middle, tasks.size()), parts);
+      cut(seq, nowMs, reading, tasks.subList(0, middle), parts);
+      cut(seq, nowMs, reading, tasks.subList(middle, tasks.size()), parts);
     }
   }
 
-  private byte[] message(String name, long seq, long nowMs, Double cpuS, List<String> tasks)
+  private byte[] message(String name, long seq, long nowMs, Reading reading, List<String> tasks)
       throws IOException {
     StringWriter text = new StringWriter();
     try (JsonWriter json = new JsonWriter(text)) {
@@ -79,7 +79,9 @@ final class ReportEncoder {
       json.name("writtenAtMs").value(nowMs);
       json.name("worker").beginObject();
       json.name("port").value(worker.port());
-      json.name("cpuS").value(rounded(cpuS));
+      json.name("cpuS").value(rounded(reading.cpuS()));
+      json.name("memoryMb").value(tenths(reading.memoryMb()));
+      json.name("heapMb").value(tenths(reading.heapMb()));
       json.endObject();
       json.name("tasks").beginArray();
       for (String task : tasks) {
@@ -110,6 +112,7 @@ final class ReportEncoder {
       json.name("cpuS").value(rounded(reading.cpuS()));
       json.name("childCpuS").value(rounded(reading.childCpuS()));
       json.name("sharedCpuS").value(rounded(reading.sharedCpuS()));
+      json.name("memoryMb").value(tenths(reading.memoryMb()));
       json.name("received");
       pairs(json, counters.received());
       json.name("sent");
@@ -165,6 +168,10 @@ final class ReportEncoder {
     return seconds == null
         ? null
         : BigDecimal.valueOf(seconds).setScale(6, RoundingMode.HALF_UP).stripTrailingZeros();
+  }
+
+  private static Double tenths(Double megabytes) {
+    return megabytes == null ? null : Math.round(megabytes * 10) / 10.0;
   }
 
   private static byte[] gzip(byte[] plain) throws IOException {

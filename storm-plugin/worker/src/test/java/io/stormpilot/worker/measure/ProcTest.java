@@ -92,6 +92,15 @@ class ProcTest {
   }
 
   @Test
+  void whatAProcessHoldsInMemoryIsItsResidentSet() throws IOException {
+    Files.createDirectories(root.resolve("77"));
+    Files.writeString(root.resolve("77/status"), "VmSize:\t 9999 kB\nVmRSS:\t 2560 kB\n");
+    assertEquals(2.5, proc().residentMb("77"));
+    assertNull(proc().residentMb("99"));
+    assertTrue(new Proc().residentMb("self") > 1);
+  }
+
+  @Test
   void fastestCoreCounts() throws IOException {
     Files.writeString(
         root.resolve("cpuinfo"), "cpu MHz\t\t: 2100.5\nmodel name : x\ncpu MHz : 2900.0\n");

@@ -54,6 +54,9 @@ class WorkerReadingsTest {
     assertEquals(0.0, reading.tasks().get(1).cpuS());
     assertNull(reading.tasks().get(0).childCpuS());
     assertTrue(reading.cpuS() >= reading.tasks().get(0).cpuS());
+    double partsMb = reading.tasks().stream().mapToDouble(TaskReading::memoryMb).sum();
+    assertEquals(reading.memoryMb(), partsMb, 1e-6);
+    assertNull(readings.read(false).memoryMb(), "of a JVM with other topologies");
   }
 
   @Test

@@ -28,7 +28,7 @@ class ReportEncoderTest {
   private final ReportEncoder encoder = new ReportEncoder(Samples.WORKER);
 
   private static TaskReading reading(TaskCounters task) {
-    return new TaskReading(task, 1.25, 0.5, 0.125, 3L);
+    return new TaskReading(task, 1.25, 0.5, 0.125, 70.84, 3L);
   }
 
   private static JsonObject parse(byte[] data) throws IOException {
@@ -45,6 +45,8 @@ class ReportEncoderTest {
     Reading readings =
         new Reading(
             9.5,
+            212.44,
+            48.3,
             List.of(
                 reading(Samples.spout(1)), reading(Samples.bolt(3, 4)), reading(Samples.acker(5))));
     JsonObject written = parse(encoder.encode(12, 1_763_690_102_000L, readings).get("node-1-6700"));
@@ -60,6 +62,8 @@ class ReportEncoderTest {
     assertEquals("[[1,\"default\",4]]", bolt.get("received").toString());
     assertEquals(1.25, bolt.get("cpuS").getAsDouble());
     assertEquals(0.5, bolt.get("childCpuS").getAsDouble());
+    assertEquals(70.8, bolt.get("memoryMb").getAsDouble());
+    assertEquals(212.4, written.getAsJsonObject("worker").get("memoryMb").getAsDouble());
     assertEquals(4, bolt.get("timed").getAsLong());
     assertEquals(12, bolt.get("timedMs").getAsLong());
     JsonObject acker = written.getAsJsonArray("tasks").get(2).getAsJsonObject();
@@ -68,13 +72,13 @@ class ReportEncoderTest {
 
   @Test
   void whatIsNotKnownIsNull() throws IOException {
-    TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null);
+    TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null, null);
     JsonObject task =
-        parse(encoder.encode(1, 1, new Reading(null, List.of(bare))).get("node-1-6700"))
+        parse(encoder.encode(1, 1, new Reading(null, null, null, List.of(bare))).get("node-1-6700"))
             .getAsJsonArray("tasks")
             .get(0)
             .getAsJsonObject();
-    for (String field : List.of("childCpuS", "sharedCpuS", "queue")) {
+    for (String field : List.of("childCpuS", "sharedCpuS", "memoryMb", "queue")) {
       assertTrue(task.get(field).isJsonNull(), field);
     }
   }
@@ -90,7 +94,7 @@ class ReportEncoderTest {
       }
       many.add(reading(task));
     }
-    Map<String, byte[]> znodes = encoder.encode(1, 1, new Reading(1.0, many));
+    Map<String, byte[]> znodes = encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, many));
     assertTrue(znodes.size() > 1);
     int tasks = 0;
     for (Map.Entry<String, byte[]> znode : znodes.entrySet()) {

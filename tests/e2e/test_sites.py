@@ -1,0 +1,152 @@
+"""Two sites, two hosts in one and one in the other: whatever is lost, nothing leaves its site, and the rest runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.exceptions import KazooException
+
+from benchmarks.control.live import lose_host
+from java_topologies import java_jar, submit_java
+from scene import PATHS, STORMPILOT, Scene, scene_on, until
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.messages.core import TopologySnapshot
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
+
+EAST, WEST = ("supervisor-01", "supervisor-03"), ("supervisor-02",)
+SITE_OF = {"source": EAST, "clean": EAST, "store": WEST}
+"""Components of `two_sites` that need a site; `between` and ackers run anywhere."""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Supervisors with Storm's default capacities; a lost host is missed within seconds."""
+    conf = {
+        "nimbus.task.launch.secs": 20,
+        "nimbus.task.timeout.secs": 12,
+        "nimbus.supervisor.timeout.secs": 12,
+        "blacklist.scheduler.tolerance.count": 100_000,
+    }
+    spec = ClusterSpec(
+        name=f"sites-{os.getpid()}",
+        supervisors=3,
+        slots=3,
+        sites=("east", "west", "east"),
+        declares=False,
+        hook=True,
+        conf=conf,
+    )
+    with scene_on(spec, tmp_path_factory.mktemp("controller"), Scene) as scene:
+        scene.config.write_text(
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
+            "cycle: {period_s: 2, poll_s: 1}\n"
+            "load: {window_s: 10, settle_s: 5}\n"
+            "planner: {budget_s: 2}\n"
+            "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
+            "new_supervisors: {enabled: false}\n"
+            "api: {enabled: false}\n"
+        )
+        yield scene
+
+
+def components(scene: Scene) -> dict[int, str]:
+    snapshot: TopologySnapshot = scene.message(PATHS.topology(scene.topology_id), TopologySnapshot)
+    return {e.start: e.component for e in snapshot.executors}
+
+
+def waiting(scene: Scene) -> set[str]:
+    """Components with executors that are nowhere."""
+    placed = scene.placed()
+    return {c for start, c in components(scene).items() if start not in placed}
+
+
+@contextmanager
+def nothing_leaves_its_site(scene: Scene) -> Iterator[None]:
+    """Whatever Nimbus writes meanwhile, looked at every half second."""
+    outside: set[tuple[str, str]] = set()
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.5):
+            try:
+                known, placed = components(scene), scene.placed()
+            except (KazooException, AttributeError):
+                continue
+            for start, (supervisor, _) in placed.items():
+                if supervisor not in SITE_OF.get(known[start], (supervisor,)):
+                    outside.add((known[start], supervisor))
+
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watch.join(30)
+    assert outside == set()
+
+
+def status_text(scene: Scene) -> str:
+    """What an operator reads."""
+    command = [STORMPILOT, "status", "--zookeeper", scene.cluster.zookeeper_hosts]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return " ".join(shown.stdout.split())
+
+
+def code(scene: Scene) -> str:
+    said = scene.shim_says()
+    return said.code if said else ""
+
+
+def test_nothing_leaves_its_site_and_the_other_components_run(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    jar = java_jar(tmp_path_factory.mktemp("jar"))
+    options = {"topology.workers": 3, "topology.acker.executors": 1, "bench.phases": [[36000, 20]]}
+
+    # No controller: the plug-in places it by its sites.
+    scene.topology_id = submit_java(scene.cluster, jar, "two_sites", "alone", **options)
+    with nothing_leaves_its_site(scene):
+        until(lambda: scene.exists(PATHS.topology(scene.topology_id)) and scene.placed(), "the plug-in to place it")
+        until(lambda: not waiting(scene) and len(scene.workers()) == 3, "its workers to run")
+    scene.kill_topology(scene.topology_id)
+
+    scene.start_controller()
+    until(scene.leads, "the controller to lead")
+    scene.topology_id = submit_java(scene.cluster, jar, "two_sites", "planned", **options)
+    with nothing_leaves_its_site(scene):
+        until(scene.applied, "the first plan to be applied")
+        until(lambda: set(scene.workers()) == set(scene.placed().values()), "its workers to run")
+        scene.stop_controller()
+
+        # One host of the east is lost: what ran there goes to the other one.
+        lost = next(s for s in EAST if any(s == at for at, _ in scene.placed().values()))
+        west = {slot: pid for slot, pid in scene.workers().items() if slot[0] in WEST}
+        lose_host(scene.cluster, lost)
+        until(lambda: lost not in {s for s, _ in scene.placed().values()}, "the lost host to be missed")
+        until(lambda: not waiting(scene), "all executors to have a place again")
+        assert {slot: pid for slot, pid in scene.workers().items() if slot in west} == west
+
+        # The whole east is lost: who needs it waits, and the others run.
+        (other,) = set(EAST) - {lost}
+        lose_host(scene.cluster, other)
+        until(lambda: code(scene) == "NO_SLOT_IN_SITE", "the plug-in to say that a site has no room")
+        until(lambda: waiting(scene) == {"source", "clean"}, "the others to have a place")
+        until(lambda: set(scene.workers()) == set(scene.placed().values()), "the workers of the others to run")
+        assert "site east has no room for clean (2 executors), source (2 executors)" in status_text(scene)
+
+        # A controller that comes back changes nothing of that.
+        scene.start_controller()
+        until(scene.leads, "the controller to lead")
+        scene.cycles(5)
+        assert waiting(scene) == {"source", "clean"}
+
+        # So does the site itself: what waits is placed again.
+        scene.cluster.start_daemon(lost)
+        until(lambda: not waiting(scene), "all executors to have a place again")

@@ -1,0 +1,143 @@
+"""Clusters on which nobody declared anything: Storm's default capacities and memory, hosts as workers measure them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from java_topologies import java_jar, submit_java
+from scene import Scene, scene_on, until
+from stormpilot.local.spec import PATIENT, ClusterSpec
+from stormpilot.messages.core import CapacityPart, TopologyView
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
+
+RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+DECLARING = "supervisor-03"
+"""The only supervisor that declares its CPU, one core of those that its host has."""
+DEFAULT_MB = 128
+"""Memory of an executor where nobody said anything."""
+DEFAULT_HEAP_MB = 768
+LIGHT = {
+    "topology.disable.loadaware.messaging": True,
+    "topology.spout.wait.progressive.level3.sleep.millis": 50,
+    "topology.bolt.wait.progressive.level2.count": 2,
+    "topology.bolt.wait.progressive.level3.sleep.millis": 50,
+}
+"""Tuples go everywhere. Who has nothing to do sleeps at once: a hundred that look around first keep a machine busy."""
+CALM = ("NO_BETTER_PLAN", "GAIN_BELOW_THRESHOLD")
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return java_jar(tmp_path_factory.mktemp("jar"))
+
+
+def cluster_of(name: str, **fields: object) -> ClusterSpec:
+    spec = ClusterSpec(name=f"{name}-{os.getpid()}", supervisors=3, declares=False, hook=True, conf=PATIENT)
+    return msgspec.structs.replace(spec, **fields)
+
+
+def control(scene: Scene) -> None:
+    """A controller that acts, and that measures a little longer than the example configuration does."""
+    scene.config.write_text(
+        f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
+        "cycle: {period_s: 2, poll_s: 1}\n"
+        "load: {window_s: 10, settle_s: 5}\n"
+        "planner: {budget_s: 5}\n"
+        "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
+        "api: {enabled: false}\n"
+    )
+    scene.start_controller()
+    until(scene.leads, "the controller to lead")
+
+
+def view(scene: Scene, topology_id: str) -> TopologyView | None:
+    state = scene.state()
+    return next((v for v in state.topologies if v.id == topology_id), None) if state else None
+
+
+def capacities(scene: Scene) -> dict[str, CapacityPart]:
+    state = scene.state()
+    return {c.supervisor: c for c in state.capacities} if state else {}
+
+
+@pytest.fixture(scope="module")
+def undeclared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    spec = cluster_of("undeclared", supervisor_conf={DECLARING: {"supervisor.cpu.capacity": 100}})
+    with scene_on(spec, tmp_path_factory.mktemp("undeclared"), Scene) as scene:
+        yield scene
+
+
+def test_forty_executors_a_host_that_nobody_declared_are_planned_and_applied(undeclared: Scene, jar: Path) -> None:
+    scene = undeclared
+    options = {"topology.workers": 6, "bench.phases": [[36000, 50]], **LIGHT}
+    scene.topology_id = submit_java(scene.cluster, jar, "wide", **options)
+    until(lambda: len(scene.workers()) == 6, "Storm's own scheduler to have started it")
+    before = Counter(supervisor for supervisor, _ in scene.placed().values())
+    assert min(before.values()) >= 40
+    control(scene)
+    until(lambda: scene.plan() is not None and scene.applied(), "a plan to be applied")
+    plan = scene.plan()
+    assert plan is not None
+    assert plan.expected.after["inter_node_tps"] < plan.expected.before["inter_node_tps"]
+    until(lambda: set(scene.workers()) == set(scene.placed().values()), "its workers, and no others, to run")
+    planned = Counter({w.supervisor: 0 for w in plan.workers})
+    for w in plan.workers:
+        planned[w.supervisor] += len(w.executors)
+    assert max(planned.values()) * DEFAULT_MB > 4096  # what Storm's defaults would have had room for
+    known = capacities(scene)
+    cores = len(os.sched_getaffinity(0))
+    assert (known[DECLARING].cores, known[DECLARING].cores_from) == (1.0, "declared")
+    for supervisor in known.keys() - {DECLARING}:
+        assert known[supervisor].cores_from == "measured"
+        assert known[supervisor].cores == pytest.approx(cores, abs=0.5)
+        assert known[supervisor].memory_from == "measured"
+
+    def measured() -> bool:
+        now = view(scene, scene.topology_id)
+        return now is not None and now.memory.endswith(f"MB measured of {len(scene.placed())} executors")
+
+    until(measured, "the memory of all its executors to be measured, ackers too")
+
+
+@pytest.fixture(scope="module")
+def resource_aware(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    spec = cluster_of("ras", conf=dict(PATIENT) | {"stormpilot.fallback.scheduler": RESOURCE_AWARE})
+    with scene_on(spec, tmp_path_factory.mktemp("ras"), Scene) as scene:
+        control(scene)
+        yield scene
+
+
+def test_what_the_resource_aware_scheduler_made_stays_until_something_is_gained(
+    resource_aware: Scene, jar: Path
+) -> None:
+    """One topology needs several heaps and is left alone; one fits into a single worker, and nothing can be gained."""
+    scene = resource_aware
+    load = {"bench.phases": [[36000, 50]], **LIGHT}
+    several = submit_java(scene.cluster, jar, "twenty", "several", **load)
+    single = submit_java(scene.cluster, jar, "twenty", "single", **load, **{"topology.worker.max.heap.size.mb": 4096})
+    until(lambda: len(scene.workers(several)) > 1 and len(scene.workers(single)) == 1, "both to run")
+    workers = {t: scene.workers(t) for t in (several, single)}
+
+    def reasons() -> dict[str, str]:
+        return {t: v.reason if (v := view(scene, t)) else "" for t in workers}
+
+    until(lambda: reasons()[several] == "UNSUPPORTED_SETTING" and reasons()[single] in CALM, "both to be judged")
+    scene.cycles(10)
+    assert reasons()[several] == "UNSUPPORTED_SETTING"
+    assert reasons()[single] in CALM
+    held = view(scene, several)
+    assert held is not None
+    assert "topology.worker.max.heap.size.mb is 768" in held.text
+    assert {t: scene.workers(t) for t in workers} == workers  # the same processes
+    scene.topology_id = several
+    executors = Counter(scene.placed().values())
+    assert max(executors.values()) * DEFAULT_MB <= DEFAULT_HEAP_MB
+    assert len(executors) == len(workers[several])
+    assert scene.plan(several) is None

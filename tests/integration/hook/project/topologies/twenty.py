@@ -1,0 +1,17 @@
+"""A topology of twenty light executors."""
+
+from streamparse import Grouping, JavaBolt, JavaSpout, Topology
+
+JAVA = "io.stormpilot.worker.topology."
+
+
+class Twenty(Topology):
+    """Everyone of a step sends to everyone of the next one."""
+
+    source = JavaSpout.spec(full_class_name=JAVA + "FastSpout", args_list=[], outputs=["x"], par=4)
+    relay = JavaBolt.spec(
+        full_class_name=JAVA + "RelayBolt", args_list=[], inputs={source: Grouping.SHUFFLE}, outputs=["x"], par=8
+    )
+    sink = JavaBolt.spec(
+        full_class_name=JAVA + "SinkBolt", args_list=[], inputs={relay: Grouping.SHUFFLE}, outputs=[], par=8
+    )
