@@ -124,7 +124,7 @@ def _isolated(
     spec: ClusterSpec, layout: Layout, network: str, hosts: list[str], supervisors: list[SupervisorNode]
 ) -> Isolation:
     """The nodes of an isolated cluster."""
-    nodes = [(s.id, s.host, s.cpu_points / 100) for s in supervisors]
+    nodes = [(s.id, s.host, _cpu_points(spec, n) / 100) for n, s in enumerate(supervisors, 1)]
     addresses = list(dict.fromkeys(hosts))
     return isolation.designed(layout.directory, spec, network, nodes, addresses, cgroups.of_this_machine())
 
@@ -180,7 +180,6 @@ def _existing(jar: Path, field: str) -> Path:
 
 
 def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[SupervisorNode]:
-    cores = len(os.sched_getaffinity(0))
     machine_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
     return [
         SupervisorNode(
@@ -189,19 +188,19 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
             rack=f"/rack-{(n - 1) % spec.racks}",
             site=spec.sites[(n - 1) % len(spec.sites)] if spec.sites else None,
             slots=ports.take(spec.slots),
-            cpu_points=_cpu_points(spec, n)
-            or spec.cpu_points
-            or (round(cores * 100 / spec.supervisors, 1) if spec.declares else None),
+            cpu_points=_cpu_points(spec, n) if spec.declares else None,
             memory_mb=spec.memory_mb or (round(machine_mb / spec.supervisors) if spec.declares else None),
         )
         for n in range(1, spec.supervisors + 1)
     ]
 
 
-def _cpu_points(spec: ClusterSpec, number: int) -> float | None:
-    """What the isolated node of this number, from 1, has; None where nothing is wanted."""
+def _cpu_points(spec: ClusterSpec, number: int) -> float:
+    """What the node of this number, from 1, has: as its isolated node says, or as all have."""
     cores = spec.nodes[number - 1].cores if spec.nodes else None
-    return None if cores is None else cores * 100
+    if cores is not None:
+        return cores * 100
+    return spec.cpu_points or round(len(os.sched_getaffinity(0)) * 100 / spec.supervisors, 1)
 
 
 def _storm_conf(
