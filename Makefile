@@ -49,7 +49,7 @@ test: setup ## everything: checks, unit, contract, functional, Java, integration
 	@$(MAKE) --no-print-directory check test-unit test-java test-integration test-containers
 
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
-	$(BIN)/pytest -q -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
+	$(BIN)/pytest -q --durations=12 -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
 
 fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, SECONDS=120 at most); what breaks something is kept in tests/data/fuzz
 	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),120) --seed $(or $(SEED),0)
@@ -62,12 +62,12 @@ test-java: setup ## the plug-in's own tests
 test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 
 test-spark: build
-	$(BIN)/pytest -q -m spark tests/integration/history
+	$(BIN)/pytest -q --durations=10 -m spark tests/integration/history
 
 test-clusters: build
-	$(BIN)/pytest -q -n 2 -m "zookeeper and not cluster" tests
-	$(BIN)/pytest -q -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
-	$(BIN)/pytest -q -m smoke tests/e2e/faults
+	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster" tests
+	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
+	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 
 test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs six of them), and what is too long for `test`; 20 minutes
 	$(BIN)/pytest -v -m "faults or long" tests
@@ -80,7 +80,7 @@ docs: setup ## the documents as a site, in build/site; a broken link fails
 
 test-containers: build ## ZooKeeper and the compose cluster in containers; skipped, with a line, where Docker does not run
 	@$(BIN)/python -m tools.release --no-audit >/dev/null
-	$(BIN)/pytest -q $(addprefix tests/docker/test_,zookeeper.py compose.py)
+	$(BIN)/pytest -q --durations=10 $(addprefix tests/docker/test_,zookeeper.py compose.py)
 
 test-docker: dist ## everything in containers: also Spark, the hook, lost supervisors, and the install pages word for word; about 20 minutes
 	$(BIN)/pytest -v tests/docker

@@ -79,19 +79,27 @@ class FlowSearch:
         return float(state.sums[VIOLATION]), self._cost(state)
 
     def search(
-        self, start: Layout, rng: np.random.Generator, tries: int, left_s: LeftS, *, timed: bool = False
+        self,
+        start: Layout,
+        rng: np.random.Generator,
+        tries: int,
+        left_s: LeftS,
+        *,
+        timed: bool = False,
+        first_temperature: float | None = None,
     ) -> Found:
         """Anneal from `start` with so many tries, then only improve; the best layout that was seen.
 
-        With `timed` the clock paces the run, and `tries`, as many as it may have time for, tell how hot it begins. Runs
-        may be made at the same time.
+        With `timed` the clock paces the run, and `tries`, as many as it may have time for, tell how hot it begins
+        unless `first_temperature` does, in units of the mean traffic of an executor. Runs may be made at the same
+        time.
         """
         scratch = arrays.scratch(self.flows, max(self.frame.workers, 1))
         state = self._state(start, int(rng.integers(1, 2**62)), scratch)
         best_worker, best_node = state.worker.copy(), state.node.copy()
         best = np.array([state.sums[VIOLATION], self._cost(state)])
         movable = len(self.rules.movable)
-        first = next(t for least, t in FIRST if tries >= least * movable)
+        first = first_temperature or next(t for least, t in FIRST if tries >= least * movable)
         end_s = left_s() / LEVELS if timed else 0.0
         pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=movable, levels=LEVELS)
         price = self.price
