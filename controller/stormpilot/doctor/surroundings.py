@@ -189,6 +189,37 @@ def storm_settings(e: Evidence) -> Iterator[Finding]:
         yield Finding("settings", Level.ok, "no setting of Storm's schedulers that plans do not honour")
 
 
+def sites(e: Evidence) -> Iterator[Finding]:
+    """Components that ask for a site in which there is no supervisor: their executors wait; also before installation.
+
+    A component may have a setting named `site` that was meant for something else.
+    """
+    if e.nimbus is None or e.nimbus.error:
+        return
+    cluster = e.seen.cluster
+    there = None if cluster is None else {s.meta.get("site") for s in cluster.supervisors}
+    for name, components in e.nimbus.component_confs.items():
+        wanted: dict[str, list[str]] = {}
+        for component, conf in components.items():
+            site = conf.get("site")
+            if (
+                site is not None
+                and conf.get("site.required", True) is not False
+                and (not there or str(site) not in there)
+            ):
+                wanted.setdefault(str(site), []).append(component)
+        for site, asking in sorted(wanted.items()):
+            where = "no supervisor has" if there is not None else "the plug-in places them only on supervisors with"
+            tag = f"supervisor.scheduler.meta site: {site}"
+            yield Finding(
+                "sites",
+                Level.warn,
+                f"{name}: {', '.join(sorted(asking))} ask for site {site}; {where} {tag}",
+                "tag supervisors (docs/guide/sites.md); where their `site` means something else, add "
+                "`site.required: false`: it is a wish then",
+            )
+
+
 def retries(e: Evidence) -> Iterator[Finding]:
     """Whether Storm lives through a short absence of ZooKeeper (docs/decisions/0006-without-zookeeper.md)."""
     if e.nimbus is None or e.nimbus.error:

@@ -380,3 +380,24 @@ def test_settings_of_schedulers_that_plans_do_not_honour_are_named_before_the_pl
     both = {"storm.scheduler": SCHEDULER, "stormpilot.fallback.scheduler": ras}
     (fine,) = (f for f in examine(evidence(nimbus=NimbusSaid(address="n:6627", conf=both))) if f.check == "settings")
     assert fine.level is Level.ok
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [
+        (True, "no supervisor has supervisor.scheduler.meta site: west"),
+        (False, "the plug-in places them only on supervisors with supervisor.scheduler.meta site: west"),
+    ],
+)
+def test_components_that_ask_for_a_site_without_a_supervisor_are_named(installed: bool, said: str) -> None:
+    confs = {"flights": {"store": {"site": "west"}, "spare": {"site": "west", "site.required": False}, "parse": {}}}
+    asked = NimbusSaid(address="n:6627", conf=CONF, component_confs=confs)
+    there = {} if installed else {"seen": seen(cluster=None)}
+    (found,) = (f for f in examine(evidence(nimbus=asked, **there)) if f.check == "sites")
+    assert found.level is Level.warn
+    assert found.text == f"flights: store ask for site west; {said}"
+    tagged = snapshots.cluster("a", "b")
+    tagged = msgspec.structs.replace(
+        tagged, supervisors=[msgspec.structs.replace(s, meta={"site": "west"}) for s in tagged.supervisors]
+    )
+    assert not [f for f in examine(evidence(nimbus=asked, seen=seen(cluster=tagged))) if f.check == "sites"]
