@@ -67,7 +67,7 @@ class Bench:
             traffic=contestant.traffic,
         )
         row.plan_s = clock() - begin
-        self._keep(judged(row, instance.model, answer, contestant.traffic))
+        self.keep(judged(row, instance.model, answer, contestant.traffic))
 
     def whole_process(self, part: str, instance: Instance, contestant: Ours, seed: int = 0) -> None:
         """Plan with the command line: start, read, plan, write."""
@@ -112,7 +112,7 @@ class Bench:
             row = wanted[name, scheduler]
             row.plan_s = plan.metrics["schedule_ms_median"] / 1000
             row.first_s = plan.metrics["schedule_ms_first"] / 1000
-            self._keep(judged(row, missing[name].model, plan))
+            self.keep(judged(row, missing[name].model, plan))
 
     def baseline(self, part: str, instance: Instance, name: str, seed: int = 0) -> None:
         """A graph partitioner, in a process of its own; what is timed is the partitioning and what follows it."""
@@ -133,13 +133,13 @@ class Bench:
         begin = clock()
         row.metrics = {COST: inter_node_bound(compile_model(instance.model))}
         row.plan_s = clock() - begin
-        self._keep(row)
+        self.keep(row)
 
     def hidden(self, part: str, instance: Instance) -> None:
         """The placement that a planted instance hides."""
         row = Row(part=part, instance=instance.name, contestant="planted", kind="ours")
         if not self.store.has(row):
-            self._keep(judged(row, instance.model, instance.hidden_plan))
+            self.keep(judged(row, instance.model, instance.hidden_plan))
 
     def _wanted(self, row: Row, contestant: Ours) -> bool:
         if contestant.missing:
@@ -163,7 +163,7 @@ class Bench:
             row.plan_s = answer.metrics.get("seconds")
             if "schedule_ms_first" in answer.metrics:
                 row.first_s = answer.metrics["schedule_ms_first"] / 1000
-        self._keep(judged(row, instance.model, answer, traffic))
+        self.keep(judged(row, instance.model, answer, traffic))
 
     def _fresh(self, row: Row) -> Path:
         out = self.plans / (row.key.replace("/", "--").replace(" ", "_") + ".json")
@@ -182,7 +182,8 @@ class Bench:
             traffic=contestant.traffic,
         )
 
-    def _keep(self, row: Row) -> None:
+    def keep(self, row: Row) -> None:
+        """Store a measured row and print it."""
         self.store.add([row])
         seconds = next((s for s in (row.process_s, row.plan_s) if s is not None), None)
         took = "" if seconds is None else f"{seconds:9.3f} s"

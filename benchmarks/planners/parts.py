@@ -139,6 +139,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "moves": moves,
     "unlike": unlike.unlike,
     "set": unlike.given,
+    "set-flows": unlike.by_flows,
     "anytime": unlike.anytime,
     "speed": unlike.speed,
 }

@@ -35,7 +35,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
     folder.mkdir(parents=True, exist_ok=True)
     unlike_report.write(rows, machine, folder)
-    if {r.part for r in rows} <= set(unlike_report.PARTS):
+    if {r.part for r in rows} <= {*unlike_report.PARTS, *unlike_report.FLOW_PARTS}:
         return
     drawn = plots.write(table, folder)
     lines = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,22 +16,24 @@ import numpy as np
 
 from benchmarks.planners.baselines import BASELINES
 from benchmarks.planners.bench import Bench
-from benchmarks.planners.contestants import Ours, best, heuristics
+from benchmarks.planners.contestants import Ours, best, best_by_flows, heuristics
 from benchmarks.planners.instances import Instance
-from benchmarks.planners.rows import Row
+from benchmarks.planners.rows import Row, judged
 from benchmarks.planners.targets import COST
 from stormpilot.generate.models import Unlike
 from stormpilot.model.compiled import compile_model
+from stormpilot.model.flow.model import flow_model
+from stormpilot.model.values import Infeasible
+from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.methods import online
 from stormpilot.planner.methods.partition import divided
 from stormpilot.planner.placement.layout import frame_of, present_layout
 from stormpilot.planner.placement.objective import objective_of
-from stormpilot.planner.placement.problem import (
-    no_limits,
-)
+from stormpilot.planner.placement.problem import no_limits
+from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.repair import completed
-from stormpilot.planner.search.annealing import (
-    Annealer,
-)
+from stormpilot.planner.search.annealing import Annealer, Found
+from stormpilot.planner.search.parallel import at_once, cores
 
 KNOWN = "best known"
 SPEED = "tries_per_s"
@@ -43,6 +46,10 @@ MEDIUM = (
 LARGE = Unlike(executors=20_000, topologies=30, slots=(8,), spread=4.5, fan_out=10, load=0.55)
 ANYTIME_S = (0.1, 1.0, 10.0, 60.0)
 TRIES = 500  # per executor, to tell the speed by
+HOT = "hot annealing 100 s"
+HOT_S, HOT_FROM = 100.0, 0.3  # on every core; first temperature, in units of the mean traffic of an executor
+HOT_MOST = 2_000  # executors
+MANY = 1_000_000_000  # tries: the clock ends it
 
 
 def unlike(bench: Bench) -> None:
@@ -78,6 +85,37 @@ def given(bench: Bench) -> None:
         bench.storm_process("set", instance, "ras-default")
     for instance, _ in instances:
         bench.baseline("set", instance, "mt-kahypar+climb")
+
+
+def by_flows(bench: Bench) -> None:
+    """The folder's medium clusters by what shuffles will send: `best`, and annealing on flows for ten times as long."""
+    for instance, _ in _folder(bench):
+        if sum(len(t.executors) for t in instance.model.topologies) <= HOT_MOST:
+            for seed in range(bench.seeds):
+                bench.ours("set-flows", instance, best_by_flows(10.0), seed)
+            _hot(bench, instance)
+
+
+def _hot(bench: Bench, instance: Instance) -> None:
+    """Annealing on flows alone, hot from a greedy placement: a run on each core, the better one counts."""
+    row = Row(part="set-flows", instance=instance.name, contestant=HOT, kind="ours")
+    if bench.store.has(row):
+        return
+    flow = flow_model(instance.model)
+    frame, objective = frame_of(flow.compiled), objective_of(flow.compiled, "inter_node")
+    start = completed(frame, online.greedy(frame, 0.0), no_limits(flow.compiled))
+    if isinstance(start, Infeasible):
+        return
+    search = FlowSearch(frame, flow, objective.distance, 0.0, exact_workers=False)
+    begin = time.monotonic()
+
+    def run(seed: int) -> Found:
+        left = np.random.default_rng(seed), MANY, lambda: HOT_S - (time.monotonic() - begin)
+        return search.search(start, *left, timed=True, first_temperature=HOT_FROM)
+
+    found = min(at_once([partial(run, seed) for seed in range(cores())], cores()), key=lambda f: (f.violation, f.cost))
+    row.plan_s = time.monotonic() - begin
+    bench.keep(judged(row, instance.model, flow.compiled.plan_of(to_slots(frame, found.layout)), "flow"))
 
 
 def anytime(bench: Bench) -> None:

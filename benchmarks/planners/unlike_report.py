@@ -12,50 +12,69 @@ import msgspec
 from benchmarks.planners.rows import Row
 from benchmarks.planners.tables import markdown
 from benchmarks.planners.targets import COST
-from benchmarks.planners.unlike import KNOWN, SPEED
+from benchmarks.planners.unlike import HOT, KNOWN, SPEED
 
 PARTS = ("unlike", "set", "anytime", "speed")
+FLOW_PARTS = ("set-flows",)
 BEST = "best 10 s"
 TITLES = {
     "set": "Clusters whose best plan is known by long annealing",
     "unlike": "Generated clusters of unlike nodes",
     "anytime": "Quality against time",
+    "set-flows": "Against hot annealing on flows",
 }
+REFERENCES = {"set": KNOWN, "set-flows": HOT}
+INTRODUCTION = (
+    'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every figure is a '
+    "row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured pairs, as a "
+    "part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole process. "
+    "CPU: seconds of all threads."
+)
+FLOW_INTRODUCTION = (
+    'Written by `make bench-planners ARGS="--only set-flows --set FOLDER --publish"`; every figure is a row of '
+    "`planners-flows.json`. Traffic is tuples/s between executors on different nodes as the flow model predicts it, "
+    "which the controller plans by, as a part of the reference's: annealing on flows alone, hot from a greedy "
+    "placement, for ten times as long on every core. No node lacks CPU by its flows, or the cell says so."
+)
 
 
 def write(rows: Sequence[Row], machine: dict[str, str], folder: Path) -> None:
-    """Page and JSON of these parts, where anything of them was measured; the page is printed."""
-    own = [r for r in rows if r.part in PARTS]
+    """Pages and JSON of these parts, where anything of them was measured; the pages are printed."""
+    _page(rows, PARTS, "planners-unlike", "Clusters whose nodes differ", INTRODUCTION, machine, folder)
+    _page(
+        rows, FLOW_PARTS, "planners-flows", "Clusters whose nodes differ, by flows", FLOW_INTRODUCTION, machine, folder
+    )
+
+
+def _page(
+    rows: Sequence[Row],
+    parts: tuple[str, ...],
+    name: str,
+    heading: str,
+    introduction: str,
+    machine: dict[str, str],
+    folder: Path,
+) -> None:
+    own = [r for r in rows if r.part in parts]
     if not own:
         return
-    lines = [
-        "# Clusters whose nodes differ",
-        "",
-        *textwrap.wrap(
-            'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every '
-            "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by "
-            "measured pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's "
-            "scheduler is a whole process. CPU: seconds of all threads.",
-            120,
-        ),
-        "",
-        *textwrap.wrap("Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".", 120),
-    ]
+    lines = [f"# {heading}", "", *textwrap.wrap(introduction, 120), ""]
+    lines += textwrap.wrap("Machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()) + ".", 120)
     for part, title in TITLES.items():
-        body = compared([r for r in own if r.part == part], KNOWN if part == "set" else "best 60 s")
+        body = compared([r for r in own if r.part == part], REFERENCES.get(part, "best 60 s"))
         if body:
             lines += ["", f"## {title}", "", body]
     fast = [[r.instance, f"{r.executors:,}", f"{r.metrics[SPEED] / 1e6:.2f}"] for r in own if r.part == "speed"]
     if fast:
         lines += ["", "## Tries", "", markdown(["instance", "executors", "million tries / CPU s, one core"], fast)]
     page = "\n".join(lines) + "\n"
-    (folder / "planners-unlike.md").write_text(page)
+    (folder / f"{name}.md").write_text(page)
     print(page)
     data = [{k: v for k, v in msgspec.to_builtins(r).items() if v not in (None, [], "")} for r in own]
     for d in data:
         d["metrics"] = {k: round(v, 3) for k, v in d["metrics"].items() if k in (COST, SPEED, "inter_node_share")}
     text = b"[\n" + b",\n".join(msgspec.json.encode(d) for d in data) + b"\n]\n"
-    (folder / "planners-unlike.json").write_bytes(text)
+    (folder / f"{name}.json").write_bytes(text)
 
 
 def compared(rows: Sequence[Row], reference: str) -> str:
@@ -75,7 +94,9 @@ def compared(rows: Sequence[Row], reference: str) -> str:
         best = [r for r in own if r.contestant == BEST and r.process_s and r.cpu_s]
         cells.append(", ".join(f"{r.process_s:.1f} / {r.cpu_s:.1f}" for r in best if r.process_s and r.cpu_s))
         table.append(cells)
-    return markdown(["instance", "executors", f"{reference}, tuples/s", *names, f"{BEST}: s / CPU s"], table)
+    header = ["instance", "executors", f"{reference}, tuples/s", *names, f"{BEST}: s / CPU s"]
+    width = len(header) if any(cells[-1] for cells in table) else len(header) - 1
+    return markdown(header[:width], [cells[:width] for cells in table])
 
 
 def _ratios(held: Sequence[float]) -> str:
