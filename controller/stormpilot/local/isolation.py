@@ -1,8 +1,9 @@
 """Nodes of a local cluster that are like machines: a network namespace, a CPU quota and a limited link for each.
 
-A bridge has the addresses of ZooKeeper and Nimbus, every supervisor runs with its workers in a namespace of its own
-behind a pair of virtual links. All names derive from the cluster's folder, so that what a crash left behind is found
-and removed without any record.
+Every supervisor runs with its workers in a namespace of its own, with a virtual link to a bridge. So does the machine,
+with the addresses of ZooKeeper and Nimbus. The bridge has a namespace too: in that of the machine its packets would
+pass the machine's firewall, which drops them where Docker runs. All names derive from the cluster's folder, so that
+what a crash left behind is found and removed without any record.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from stormpilot.local.spec import ClusterSpec, NodeSpec
 NETWORK = "198.18"
 """Addresses for tests between networks (RFC 2544); no host on the Internet has one."""
 BRIDGE_HOST = 1
+BRIDGE, TO_HOST = "bridge", "host"
+"""Links in the bridge's namespace: the bridge itself, and its end of the link to the machine."""
 TOOLS = ("ip", "tc", "nsenter")
 BURST_S = 0.01
 LEAST_BURST_KB = 32
@@ -53,11 +56,15 @@ class IsolatedNode(msgspec.Struct, frozen=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """The nodes of a cluster. `network` are the first three numbers of its addresses, `addresses` are the bridge's."""
+    """The nodes of a cluster. `network` are the first three numbers of its addresses, `addresses` are the machine's.
+
+    `switch` is the namespace of the bridge, `host` the machine's end of its link to it.
+    """
 
     token: str
     network: str
-    bridge: str
+    switch: str
+    host: str
     addresses: list[str]
     control: cgroups.CpuControl
     nodes: list[IsolatedNode]
@@ -121,26 +128,33 @@ def designed(
                 wanted=msgspec.structs.replace(wanted, cores=cores),
             )
         )
-    return Isolation(token, network, f"spb{token}", list(addresses), control, nodes)
+    return Isolation(token, network, f"sp-{token}-00", f"sph{token}", list(addresses), control, nodes)
 
 
 def commands(isolation: Isolation) -> list[list[str]]:
     """What makes the network, in order."""
-    bridge = isolation.bridge
-    made = [["ip", "link", "add", bridge, "type", "bridge"]]
-    made += [["ip", "address", "add", f"{address}/24", "dev", bridge] for address in isolation.addresses]
-    made += [["ip", "link", "set", bridge, "up"]]
+    switch, host = isolation.switch, isolation.host
+    at_switch = ["ip", "-n", switch, "link"]
+    made = [
+        ["ip", "netns", "add", switch],
+        [*at_switch, "add", BRIDGE, "type", "bridge"],
+        [*at_switch, "set", BRIDGE, "up"],
+        ["ip", "link", "add", host, "type", "veth", "peer", "name", TO_HOST, "netns", switch],
+        [*at_switch, "set", TO_HOST, "master", BRIDGE, "up"],
+    ]
+    made += [["ip", "address", "add", f"{address}/24", "dev", host] for address in isolation.addresses]
+    made += [["ip", "link", "set", host, "up"]]
     for node in isolation.nodes:
         inside = ["ip", "-n", node.namespace]
         made += [
             ["ip", "netns", "add", node.namespace],
-            ["ip", "link", "add", node.outer, "type", "veth", "peer", "name", node.inner, "netns", node.namespace],
-            ["ip", "link", "set", node.outer, "master", bridge, "up"],
+            [*at_switch, "add", node.outer, "type", "veth", "peer", "name", node.inner, "netns", node.namespace],
+            [*at_switch, "set", node.outer, "master", BRIDGE, "up"],
             [*inside, "address", "add", f"{node.address}/24", "dev", node.inner],
             [*inside, "link", "set", node.inner, "up"],
             [*inside, "link", "set", "lo", "up"],
         ]
-        made += _limits(["tc"], node.outer, node.wanted)
+        made += _limits(["tc", "-n", switch], node.outer, node.wanted)
         made += _limits(["tc", "-n", node.namespace], node.inner, node.wanted)
     return made
 
@@ -180,17 +194,14 @@ def remove(token: str) -> None:
     """Remove all that carries this token, whoever left it; the processes in it must have ended."""
     for namespace in _names(["ip", "netns", "list"], f"sp-{token}-"):
         _run(["ip", "netns", "delete", namespace])
-    links = _names(["ip", "-brief", "link"], f"spo{token}-", f"spb{token}")  # after the namespaces, with their links
-    for link in links:
-        subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)  # it may go with a namespace
+    for link in _names(["ip", "-brief", "link"], f"sph{token}"):  # it goes with the namespace, a little later
+        subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)
     cgroups.remove(sorted(cgroups.of_this_machine().folder.glob(f"stormpilot-{token}-*")))
 
 
 def left(token: str) -> list[str]:
     """Names of what carries this token on this machine."""
-    found = _names(["ip", "netns", "list"], f"sp-{token}-") + _names(
-        ["ip", "-brief", "link"], f"spo{token}-", f"spb{token}"
-    )
+    found = _names(["ip", "netns", "list"], f"sp-{token}-") + _names(["ip", "-brief", "link"], f"sph{token}")
     return found + [p.name for p in cgroups.of_this_machine().folder.glob(f"stormpilot-{token}-*")]
 
 

@@ -123,7 +123,7 @@ def test_node_has_the_bandwidth_of_its_link(isolated: LocalCluster) -> None:
     held_back = re.search(r"overlimits (\d+)", inner)
     assert held_back is not None
     assert int(held_back.group(1)) > 0
-    free = shown("tc", "qdisc", "show", "dev", other.outer)
+    free = shown("tc", "-n", isolated.description.isolation.switch, "qdisc", "show", "dev", other.outer)
     assert "tbf" not in free
 
 

@@ -62,16 +62,20 @@ def test_nodes_are_as_many_as_supervisors_and_isolated() -> None:
 def test_each_node_has_a_namespace_and_a_link_to_the_bridge() -> None:
     token = token_of(Path("/state/clusters/one"))
     said = lines(made(NodeSpec(), NodeSpec()))
-    assert said[:4] == [
-        f"ip link add spb{token} type bridge",
-        f"ip address add 198.18.7.1/24 dev spb{token}",
-        f"ip address add 198.18.7.2/24 dev spb{token}",
-        f"ip link set spb{token} up",
+    assert said[:8] == [
+        f"ip netns add sp-{token}-00",
+        f"ip -n sp-{token}-00 link add bridge type bridge",
+        f"ip -n sp-{token}-00 link set bridge up",
+        f"ip link add sph{token} type veth peer name host netns sp-{token}-00",
+        f"ip -n sp-{token}-00 link set host master bridge up",
+        f"ip address add 198.18.7.1/24 dev sph{token}",
+        f"ip address add 198.18.7.2/24 dev sph{token}",
+        f"ip link set sph{token} up",
     ]
-    assert said[10:] == [
+    assert said[14:] == [
         f"ip netns add sp-{token}-02",
-        f"ip link add spo{token}-02 type veth peer name spi{token}-02 netns sp-{token}-02",
-        f"ip link set spo{token}-02 master spb{token} up",
+        f"ip -n sp-{token}-00 link add spo{token}-02 type veth peer name spi{token}-02 netns sp-{token}-02",
+        f"ip -n sp-{token}-00 link set spo{token}-02 master bridge up",
         f"ip -n sp-{token}-02 address add 198.18.7.12/24 dev spi{token}-02",
         f"ip -n sp-{token}-02 link set spi{token}-02 up",
         f"ip -n sp-{token}-02 link set lo up",
@@ -90,15 +94,16 @@ def test_link_is_limited_in_both_directions() -> None:
     limits = [line for line in lines(built) if line.startswith("tc")]
     tbf = "root handle 1: tbf rate 50000kbit burst 62kb latency 50ms"
     assert limits == [
-        f"tc qdisc add dev {node.outer} {tbf}",
-        f"tc qdisc add dev {node.outer} parent 1:1 handle 10: netem delay 2.5ms",
+        f"tc -n {built.switch} qdisc add dev {node.outer} {tbf}",
+        f"tc -n {built.switch} qdisc add dev {node.outer} parent 1:1 handle 10: netem delay 2.5ms",
         f"tc -n {node.namespace} qdisc add dev {node.inner} {tbf}",
         f"tc -n {node.namespace} qdisc add dev {node.inner} parent 1:1 handle 10: netem delay 2.5ms",
     ]
 
 
 def test_delay_alone_needs_no_limit() -> None:
-    limits = [line for line in lines(made(NodeSpec(delay_ms=2.0))) if line.startswith("tc qdisc")]
+    built = made(NodeSpec(delay_ms=2.0))
+    limits = [line for line in lines(built) if line.startswith(f"tc -n {built.switch}")]
     assert [line.partition(" root ")[2] for line in limits] == ["handle 1: netem delay 2ms"]
 
 
