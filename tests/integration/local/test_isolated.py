@@ -24,6 +24,7 @@ from waiting import until
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(os.geteuid() != 0, reason="isolated nodes need root"),
 ]
