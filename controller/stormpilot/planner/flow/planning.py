@@ -47,7 +47,7 @@ WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
 ROUNDS = (
-    (1000, ((True, None, 0.25), (True, 1.0, 0.2), (False, 0.3, 0.2), (False, 0.1, 0.2), (False, 0.03, 0.15))),
+    (300, ((True, None, 0.25), (True, 1.0, 0.2), (False, 0.3, 0.2), (False, 0.1, 0.2), (False, 0.03, 0.15))),
     (100, ((True, None, 0.4), (False, 0.1, 0.2), (False, 0.03, 0.2), (False, 0.03, 0.2))),
     (0, ((True, None, 0.6), (False, None, 0.4))),
 )
@@ -258,9 +258,10 @@ class _Planning:
         for from_starts, temperature, part in next(r for least, r in ROUNDS if tries >= least * movable):
             over += part
             end_s = span_s * (1 - over) if budget.timed else 0.0
-            heads = waiting[:runs] if from_starts else [best, *sorted(found, key=self._priced)[:1]]
+            heads = [best, *sorted(found, key=self._priced)[:1]]
             if from_starts:
-                waiting = [*waiting[runs:], *heads]
+                heads = (waiting if temperature is None else [best, *waiting])[:runs]
+                waiting = [*waiting[runs:], *waiting[:runs]]
             heads = [heads[i % len(heads)] for i in range(runs)]
             more, was_cut = self._found(heads, int(tries * part / runs), budget, end_s, temperature)
             found += more
