@@ -1,14 +1,9 @@
 """Plans on flows: what `best` and `partition` minimise where shuffled traffic follows the placement.
 
 Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
-planner's own plan is one start among several, all are judged by the flow model (`model/flow/`), and a search on that
-judgement (`annealing.py`) goes on from them. The result is never worse, by that judgement, than the plan on measured
+planner's own plan is one start among several, all are judged by the flow model (`model/flow.py`), and a search on that
+judgement (`flowsearch.py`) goes on from them. The result is never worse, by that judgement, than the plan on measured
 pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
-
-The search alternates. Under one placement the flows are pairs, and the search on pairs, which tries twenty times as
-many moves, goes on from it; then the search on flows mends what these pairs did not tell. A placement that is cheaper
-on the pairs of another is mostly cheaper still by its flows, since Storm finds targets that are nearer: the pairs bound
-the flows from above where no target is full (majorize-minimize).
 """
 
 from __future__ import annotations
@@ -17,27 +12,27 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
-from stormpilot.model.compiled import Compiled, Ints, unordered
+from stormpilot.model.compiled import Compiled, Ints
+from stormpilot.model.flow import arrays
 from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import Edge, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
-from stormpilot.planner.flow.matched import matched
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
-from stormpilot.planner.placement.problem import NO_VIOLATION, LeftS, Objective, no_limits
+from stormpilot.planner.placement.problem import (
+    NO_VIOLATION,
+    LeftS,
+)
 from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.registry import Planner, run
-from stormpilot.planner.search import rounds
-from stormpilot.planner.search.annealing import Annealer, Found
 from stormpilot.planner.search.parallel import at_once, cores
 
 Traffic = Literal["measured", "flow"]
@@ -46,23 +41,16 @@ PREFIX = "flow_"
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
-ROUNDS = (
-    (300, ((True, None, 0.25), (True, 1.0, 0.2), (False, 0.3, 0.2), (False, 0.1, 0.2), (False, 0.03, 0.15))),
-    (100, ((True, None, 0.4), (False, 0.1, 0.2), (False, 0.03, 0.2), (False, 0.03, 0.2))),
-    (0, ((True, None, 0.6), (False, None, 0.4))),
-)
-"""By tries per executor, at least, the rounds: whether they go on from the starts or from what was found, the first
-temperature on pairs (None: on flows alone), and the part of all tries."""
-HOPELESS = 2.0  # times the cheapest start, with a price on overload: those are not gone on from
-RUNS = 2  # of a round, where no clock paces it
-PAIRS_PART = 0.5  # of a run, on the pairs of its start; and how many tries on pairs take the time of one on flows
-PAIRS_TRIES = 20
-AFTER_PAIRS = 0.02  # first temperature on flows after that
+MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as many as get `ENOUGH` tries each
+ENOUGH = 400  # per executor
+LAST = 0.2  # of the tries, that go on from the best found
 PROBE = 50  # a run has so many times the tries that tell how fast the search is
 AFFORDED = 0.9  # of the tries that the clock leaves: what they are for is to end cold
-PARTITION_PART = 0.25  # of the time that pairs leave, which `partition` may take as a candidate of `best`
+PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
+DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
+SOME = 12
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
@@ -119,7 +107,7 @@ def _pairs_part(planner: Planner, executors: int) -> float:
 
 def _matched_part(executors: int) -> float:
     """Of the time that is left after `_partition`, what goes to the plan on matched traffic."""
-    return 0.5 if _large(executors) else 0.45
+    return 0.75 if _large(executors) else 0.45
 
 
 def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
@@ -173,7 +161,7 @@ class _Planning:
         self.compiled: Compiled = flow.compiled
         self.frame: Frame = frame_of(self.compiled)
         self.exact_workers = bool(getattr(params, "exact_workers", False))
-        self.objective = objective = objective_of(self.compiled, params.objective, params.restart_tps)
+        objective = objective_of(self.compiled, params.objective, params.restart_tps)
         self.search = FlowSearch(
             self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
         )
@@ -198,7 +186,7 @@ class _Planning:
         if matched:
             starts += self._of_matched()
         best = min(starts, key=lambda s: s.key)
-        starts.sort(key=self._priced)  # the best may be one that overloads nodes
+        starts.sort(key=lambda s: s.cost + self.search.price * s.violation)  # the best may be one that overloads nodes
         best, cut = self._searched(best, starts)
         best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
         notes = [n for n in self.plan.notes if "present placement stays" not in n]
@@ -225,97 +213,50 @@ class _Planning:
             return best, False
         tries = self._tries()
         budget = Budget(self.left_s, tries, by_clock=not small)
-        best = self._improved(best, tries // PROBE, budget)[0]  # without a clock too: it changes nothing
+        best = self._improved(best, [best], tries // PROBE, budget)[0]  # without a clock too: it changes nothing
         if self.others is not None and self.params.iterations is None:
             budget.tries = None
         timed = budget.timed
         budget.runs_at_once = self.threads if timed else 1
         given = int(budget.affordable() if timed else min(tries, AFFORDED * budget.affordable()))
         cut = given < tries and not timed
-        if given > 0:
-            best, was_cut = self._alternated(best, starts, given, budget)
+        enough = max(min(given // (ENOUGH * self.compiled.executors), len(starts), MOST_STARTS), 1)
+        heads = starts[:enough] if given > 0 else []
+        if timed and heads:
+            heads = (heads * self.threads)[: max(-(-len(heads) // self.threads), 1) * self.threads]
+        wave = self.threads if timed else max(len(heads), 1)
+        waves = -(-len(heads) // wave)
+        span_s = self.left_s()
+        for i in range(waves):
+            end_s = span_s * (1 - (1 - LAST) * (i + 1) / waves) if timed else 0.0
+            each = int(given * (1 - LAST) / len(heads))
+            best, was_cut = self._improved(best, heads[i * wave : (i + 1) * wave], each, budget, end_s)
+            cut = cut or was_cut
+        if heads:
+            last = [best] * (self.threads if timed else 1)
+            best, was_cut = self._improved(best, last, int(given * LAST / len(last)), budget)
             cut = cut or was_cut
         for _ in range(MORE_RUNS if tries else 0):
             if cut or self.left_s() <= 0 or best.violation <= NO_VIOLATION or not self._refused(best):
                 break
-            best, cut = self._improved(best, tries, Budget(self.left_s, tries))
+            best, cut = self._improved(best, [best], tries, Budget(self.left_s, tries))
         return best, cut or (timed and self.left_s() <= 0)
 
-    def _alternated(
-        self, best: _Candidate, starts: list[_Candidate], tries: int, budget: Budget
+    def _improved(
+        self, best: _Candidate, heads: list[_Candidate], tries: int, budget: Budget, end_s: float = 0.0
     ) -> tuple[_Candidate, bool]:
-        """The best of rounds, each on the pairs of the best so far and then on flows; whether the clock cut one.
-
-        Half of the runs go on from the cheapest that was found with a price on overload: what is dear to mend at first
-        can be the better one in the end.
-        """
-        span_s = self.left_s()
-        runs = self.threads if budget.timed else RUNS
-        movable = len(self.search.rules.movable)
-        cut, over = False, 0.0
-        waiting = [s for s in starts if self._priced(s) <= HOPELESS * self._priced(starts[0])]
-        found: list[_Candidate] = []
-        for from_starts, temperature, part in next(r for least, r in ROUNDS if tries >= least * movable):
-            over += part
-            end_s = span_s * (1 - over) if budget.timed else 0.0
-            heads = [best, *sorted(found, key=self._priced)[:1]]
-            if from_starts:
-                heads = (waiting if temperature is None else [best, *waiting])[:runs]
-                waiting = [*waiting[runs:], *waiting[:runs]]
-            heads = [heads[i % len(heads)] for i in range(runs)]
-            more, was_cut = self._found(heads, int(tries * part / runs), budget, end_s, temperature)
-            found += more
-            best = min([best, *more], key=lambda x: x.key)
-            cut = cut or was_cut
-            if self.left_s() <= 0:
-                break
-        return best, cut
-
-    def _priced(self, candidate: _Candidate) -> float:
-        """The cost with a price on overload."""
-        return candidate.cost + self.search.price * candidate.violation
-
-    def _improved(self, best: _Candidate, tries: int, budget: Budget) -> tuple[_Candidate, bool]:
-        """The best of it and what is found from it; whether the clock cut the search."""
-        found, cut = self._found([best], tries, budget)
-        return min([best, *found], key=lambda x: x.key), cut
-
-    def _found(
-        self,
-        heads: list[_Candidate],
-        tries: int,
-        budget: Budget,
-        end_s: float = 0.0,
-        temperature: float | None = None,
-    ) -> tuple[list[_Candidate], bool]:
-        """What is found from each of the heads at once; whether the clock cut a search.
-
-        With a `temperature` the search on the pairs of each head comes first, so hot.
-        """
+        """The best of these and of what is found from each of the heads at once; whether the clock cut a search."""
         before_s = self.left_s()
         seeds = [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, len(heads))]
         clock = budget.until(end_s)
-        searches = {} if temperature is None else {id(h): self._on_pairs_of(h) for h in heads}
-
-        def run_from(head: _Candidate, seed: np.random.Generator) -> Found:
-            layout, first = head.layout, None
-            if temperature is not None:
-                kept_s, more = clock() * (1 - PAIRS_PART), int(PAIRS_TRIES * PAIRS_PART * tries)
-                own = rounds.first_temperature(temperature, more / max(len(self.search.rules.movable), 1))
-                found = searches[id(head)].search(
-                    layout, seed, more, lambda: clock() - kept_s, first_temperature=own, timed=budget.timed
-                )
-                layout, first = found.layout, AFTER_PAIRS
-            own_tries = tries if temperature is None else int((1 - PAIRS_PART) * tries)
-            return self.search.search(layout, seed, own_tries, clock, timed=budget.timed, first_temperature=first)
-
-        found = at_once([partial(run_from, head, seed) for head, seed in zip(heads, seeds, strict=True)], self.threads)
-        if temperature is None:
-            budget.ran(sum(f.tries for f in found), before_s - self.left_s())
-        return [_Candidate(f.layout, f.violation, f.cost) for f in found], any(f.cut for f in found)
-
-    def _on_pairs_of(self, head: _Candidate) -> Annealer:
-        return search_on_pairs(self.flow, self.frame, self.objective, head.layout, exact_workers=self.exact_workers)
+        jobs = [
+            lambda head=head, seed=seed: self.search.search(head.layout, seed, tries, clock, timed=budget.timed)
+            for head, seed in zip(heads, seeds, strict=True)
+        ]
+        found = at_once(jobs, self.threads)
+        budget.ran(sum(f.tries for f in found), before_s - self.left_s())
+        candidates = [_Candidate(f.layout, f.violation, f.cost) for f in found]
+        return min([best, *candidates], key=lambda x: x.key), any(f.cut for f in found)
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
@@ -333,7 +274,7 @@ class _Planning:
         """What the planner on pairs answers for traffic as it could be."""
         kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
-        plan = self.on_pairs(matched(self.flow), own_s)
+        plan = self.on_pairs(_matched(self.flow), own_s)
         if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
             return []
         return [self._candidate(self.compiled.slots_of(plan))]
@@ -383,15 +324,69 @@ class _Planning:
         )
 
 
-def search_on_pairs(
-    flow: FlowModel, frame: Frame, objective: Objective, layout: Layout, *, exact_workers: bool
-) -> Annealer:
-    """A search on the pairs and the CPU that the flows have under a complete layout.
+def _matched(flow: FlowModel) -> Model:
+    """The model with traffic as it could be: every source of a shuffle beside a target of its own.
 
-    `frame` is that of the compiled model of `flow`. At the layout itself its cost is that of the flows.
+    Targets get even shares, source by source: an executor's shuffled output goes to the one or two targets whose turn
+    it is. So a planner on pairs sees chains that it can keep together instead of everybody talking to everybody. What
+    follows is spread evenly over the executors of components that count as alike, their CPU too.
     """
-    placement = to_slots(frame, layout)
-    pairs = unordered(flow.compiled.executors, *flow.pairs(placement))
-    compiled = dataclasses.replace(flow.compiled, cpu_mhz=flow.predict(placement).cpu_mhz)
-    limits = no_limits(compiled, exact_workers=exact_workers)
-    return Annealer(dataclasses.replace(frame, compiled=compiled), dataclasses.replace(objective, pairs=pairs), limits)
+    c, f = flow.compiled, flow.flows
+    cpu = c.cpu_mhz.copy()
+    edges: list[tuple[int, int, float]] = []
+    for k in range(len(c.component_names)):
+        own = f.members[f.first_member[k] : f.first_member[k + 1]]
+        if f.cpu_rule[k] == arrays.FOLLOWS:
+            cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())
+        for g in range(int(f.first_group[k]), int(f.first_group[k + 1])):
+            edges += _matched_group(flow, g, k)
+    ids = [t.id for t in c.model.topologies]
+    traffic = [
+        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=tps)
+        for a, b, tps in edges
+    ]
+    topologies = []
+    for i, t in enumerate(c.model.topologies):
+        lo, hi = int(c.first_executor[i]), int(c.first_executor[i + 1])
+        mhz = {int(c.start[e]): float(cpu[e]) for e in range(lo, hi)}
+        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
+        topologies.append(msgspec.structs.replace(t, executors=executors))
+    return msgspec.structs.replace(c.model, topologies=topologies, traffic=traffic)
+
+
+def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int, float]]:
+    f = flow.flows
+    if f.group_rule[g] == arrays.KEYED:
+        lo, hi = int(f.first_edge[g]), int(f.first_edge[g + 1])
+        return list(
+            zip(f.edge_from[lo:hi].tolist(), f.edge_to[lo:hi].tolist(), f.edge_tps[lo:hi].tolist(), strict=True)
+        )
+    source = int(f.group_source[g])
+    sources = f.members[f.first_member[source] : f.first_member[source + 1]]
+    targets = f.members[f.first_member[target] : f.first_member[target + 1]]
+    sent = f.out_tps[f.group_out[g] : f.group_out[g] + len(sources)]
+    if f.alike[source]:
+        sent = np.full(len(sources), float(sent.sum()) / len(sources))
+    if f.group_rule[g] in (arrays.EVEN, arrays.POOLED):
+        weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
+        some = np.flatnonzero(weight > 0)
+        edges = []
+        for i, (a, tps) in enumerate(zip(sources.tolist(), sent.tolist(), strict=True)):
+            of = some
+            if len(sources) * len(some) > DENSE:
+                of = some[(i + np.arange(SOME) * len(some) // SOME) % len(some)]
+            part = tps / float(weight[of].sum())
+            edges += [(a, int(targets[j]), float(part * weight[j])) for j in of if tps > 0]
+        return edges
+    share = float(sent.sum()) / len(targets)
+    pieces = []
+    at = 0.0
+    for a, tps in zip(sources.tolist(), sent.tolist(), strict=True):
+        left = tps
+        while left > 1e-9 * share:
+            j = min(int(at / share + 1e-9), len(targets) - 1)
+            part = left if j == len(targets) - 1 else min(left, (j + 1) * share - at)
+            pieces.append((a, int(targets[j]), part))
+            at += part
+            left -= part
+    return pieces

@@ -39,11 +39,6 @@ def melts(tries: float, executors: int) -> bool:
     return tries >= MELTS * executors
 
 
-def first_temperature(wanted: float, tries: float) -> float:
-    """The first temperature of a run of so many tries per executor: less than wanted where few would only melt."""
-    return wanted if tries >= MELTS else min(wanted, next(t for least, t in GENTLE if tries >= least))
-
-
 def count(tries: float, executors: int) -> int:
     """In how many rounds so many tries are made."""
     return max(math.ceil(tries / (LONGEST * max(executors, 1))), 1)

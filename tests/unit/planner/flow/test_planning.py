@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from builders import assigned, supervisor, topology, traffic
 from random_models import models
 from stormpilot.generate.models.loaded import Loaded, loaded
-from stormpilot.generate.models.unlike import Unlike, unlike
 from stormpilot.model.flow.model import flow_model, predicted
 from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Assigned, Edge, Exclusion, Infeasible, Input, Model, Plan
@@ -21,10 +18,9 @@ from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute
 from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.flow.annealing_kernel import TRAFFIC, anneal
-from stormpilot.planner.flow.planning import on_flows, search_on_pairs
-from stormpilot.planner.methods import best, online
+from stormpilot.planner.flow.planning import on_flows
+from stormpilot.planner.methods import best
 from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
-from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
@@ -296,21 +292,6 @@ def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidat
     assert isinstance(found, Plan)
     assert found.metrics["flow_overload_mhz"] == 0
     assert found.metrics["flow_inter_node_tps"] <= min(sound) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_pairs_under_a_layout_cost_what_its_flows_cost_and_what_is_cheaper_on_them_is_by_flows(seed: int) -> None:
-    model = unlike(Unlike(executors=150, topologies=3, load=0.3), np.random.default_rng(seed))
-    flow = flow_model(model)
-    frame, objective = frame_of(flow.compiled), objective_of(flow.compiled, "inter_node")
-    start = completed(frame, online.greedy(frame, 0.0), no_limits(flow.compiled))
-    assert isinstance(start, Layout)
-    pairs = search_on_pairs(flow, frame, objective, start, exact_workers=False)
-    judge = FlowSearch(frame, flow, objective.distance, 0.0, exact_workers=False).judge
-    assert pairs.traffic(start) == pytest.approx(judge(start)[1], rel=1e-5)
-    found = pairs.search(start, np.random.default_rng(seed), 100_000, lambda: math.inf)
-    assert found.cost < 0.9 * pairs.cost(start)
-    assert judge(found.layout)[1] < 0.9 * judge(start)[1]
 
 
 def test_best_is_not_dearer_than_partition_within_a_budget_either() -> None:
