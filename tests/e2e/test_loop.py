@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
-from scene import PATHS, REPOSITORY, Scene, scene_on, until
+from scene import MISSED_SOON, PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import HistoryEntry, TopologyView
 from stormpilot.submit import submit_topology
@@ -38,16 +38,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """The job in three workers on three hosts, one in the east, one in the west, one in neither."""
-    conf = {
-        # a lost host is missed within seconds, even when its workers have just been started
-        "nimbus.task.launch.secs": 20,
-        "nimbus.task.timeout.secs": 12,
-        "nimbus.supervisor.timeout.secs": 12,
-        "blacklist.scheduler.tolerance.count": 100_000,
-    }
     sites = ("east", "west", "middle")
     with scene_on(
-        ClusterSpec(name=f"loop-{os.getpid()}", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=conf),
+        ClusterSpec(name=f"loop-{os.getpid()}", supervisors=3, slots=3, sites=sites, cpu_points=400, conf=MISSED_SOON),
         tmp_path_factory.mktemp("controller"),
         Scene,
     ) as scene:

@@ -13,7 +13,7 @@ from kazoo.exceptions import KazooException
 
 from benchmarks.control.live import lose_host
 from java_topologies import java_jar, submit_java
-from scene import PATHS, STORMPILOT, Scene, scene_on, until
+from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import TopologySnapshot
 
@@ -26,13 +26,7 @@ SITE_OF = {"source": EAST, "clean": EAST, "store": WEST}
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Supervisors with Storm's default capacities; a lost host is missed within seconds."""
-    conf = {
-        "nimbus.task.launch.secs": 20,
-        "nimbus.task.timeout.secs": 12,
-        "nimbus.supervisor.timeout.secs": 12,
-        "blacklist.scheduler.tolerance.count": 100_000,
-    }
+    """Supervisors with Storm's default capacities."""
     spec = ClusterSpec(
         name=f"sites-{os.getpid()}",
         supervisors=3,
@@ -40,7 +34,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         sites=("east", "west", "east"),
         declares=False,
         hook=True,
-        conf=conf,
+        conf=MISSED_SOON,
     )
     with scene_on(spec, tmp_path_factory.mktemp("controller"), Scene) as scene:
         scene.config.write_text(

@@ -45,6 +45,13 @@ STORMPILOT = Path(sys.executable).with_name("stormpilot")
 PATHS = Paths()
 ROUND_S = 1
 """`nimbus.monitor.freq.secs` of the cluster."""
+MISSED_SOON = {
+    "nimbus.task.launch.secs": 20,
+    "nimbus.task.timeout.secs": 12,
+    "nimbus.supervisor.timeout.secs": 12,
+    "blacklist.scheduler.tolerance.count": 100_000,
+}
+"""`conf` of a cluster that misses a lost host within seconds, even when its workers have just been started."""
 LOAD_CONSTRAINTS = {"cpu", "memory"}
 """Constraints of the planner's own, which the plug-in does not know."""
 

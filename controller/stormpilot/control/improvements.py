@@ -14,7 +14,7 @@ from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
-from stormpilot.decide.evaluate import Criteria, TopologyCriteria
+from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.model.closed_loop import grown, growth

@@ -10,7 +10,7 @@ import msgspec
 from stormpilot.control.planner_client import PlanOne
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.evaluate import Criteria
+from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.subset import traffic_of_each

@@ -17,21 +17,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
+from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
-from stormpilot.decide.predict import Predictions, Traffic
+from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
-from stormpilot.messages.core import Restart
-from stormpilot.messages.moves import Metric, Spent
+from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
@@ -40,69 +39,6 @@ from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
 KEPT_SHARE = 0.02
 """A plan that sends at most this part of all tuples more between nodes sends as much as now."""
-
-
-@dataclass(frozen=True)
-class TopologyCriteria:
-    """The criteria of one topology: sections with its own thresholds in them.
-
-    `overload_s` is X(n) of supervisors that have one of their own. `sources` gives the source of each threshold that is
-    not the configured one, by its name (`decide.overload_s`).
-    """
-
-    decide: DecideSection
-    verify: VerifySection
-    overload_s: Mapping[str, float] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """The criteria of a plan, the same for all topologies of a cycle.
-
-    Parameters
-    ----------
-    hit_spacing_s
-        The least time between two cycles that count.
-    restarts
-        Times of earlier moves.
-    arrived
-        Supervisors that are new or returned, and wait to be used.
-    spent
-        Moves within the hour, by topology id.
-    traffic
-        `measured`: measured pairs are taken to stay. `flow`: shuffles follow the placement.
-    own
-        Criteria of single topologies, by topology id.
-    room_mhz
-        CPU of a supervisor that voluntary plans may fill, where that is less than B(n).
-    strategies
-        How the plan of a topology would be carried out, by topology id; by restarts where it is missing.
-    coming
-        Supervisors that a forecast predicts over B(n) if nothing moves, with load / B(n). Profiles are of hours, so
-        such a load lasts.
-    measured
-        The model as it was measured, where plans are judged in a forecast: a promise is compared with measurements.
-    growth
-        How many times as fast topologies whose sources are held may run by a better plan, by topology id.
-    """
-
-    decide: DecideSection
-    now_ms: int
-    hit_spacing_s: float
-    verify: VerifySection = field(default_factory=VerifySection)
-    refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
-    budget: BudgetSection = field(default_factory=BudgetSection)
-    restarts: Sequence[Restart] = ()
-    arrived: frozenset[str] = frozenset()
-    spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
-    traffic: Traffic = "measured"
-    own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
-    room_mhz: Mapping[str, float] = field(default_factory=dict)
-    strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
-    coming: Mapping[str, float] = field(default_factory=dict)
-    measured: Model | None = None
-    growth: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(

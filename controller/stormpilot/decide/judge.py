@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
-from stormpilot.decide.evaluate import Criteria, as_it_runs, evaluate
+from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.evaluate import as_it_runs, evaluate
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import predict_each

@@ -8,7 +8,7 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
-from stormpilot.decide.evaluate import Criteria
+from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Hits, Memory
 from stormpilot.decide.move_strategy import MoveStrategy

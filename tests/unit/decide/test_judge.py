@@ -10,7 +10,7 @@ import pytest
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.evaluate import Criteria
+from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason

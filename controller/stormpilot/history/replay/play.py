@@ -18,7 +18,8 @@ import numpy as np
 from stormpilot.config import Config, DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.evaluate import Criteria, as_it_runs
+from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason

@@ -1,0 +1,76 @@
+"""What plans are judged by: settings, thresholds and the circumstances of a cycle, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
+from stormpilot.decide.move_strategy import MoveStrategy
+from stormpilot.decide.predict import Traffic
+from stormpilot.messages.core import Restart
+from stormpilot.messages.moves import Spent
+from stormpilot.model.values import Model
+
+
+@dataclass(frozen=True)
+class TopologyCriteria:
+    """The criteria of one topology: sections with its own thresholds in them.
+
+    `overload_s` is X(n) of supervisors that have one of their own. `sources` gives the source of each threshold that is
+    not the configured one, by its name (`decide.overload_s`).
+    """
+
+    decide: DecideSection
+    verify: VerifySection
+    overload_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """The criteria of a plan, the same for all topologies of a cycle.
+
+    Parameters
+    ----------
+    hit_spacing_s
+        The least time between two cycles that count.
+    restarts
+        Times of earlier moves.
+    arrived
+        Supervisors that are new or returned, and wait to be used.
+    spent
+        Moves within the hour, by topology id.
+    traffic
+        `measured`: measured pairs are taken to stay. `flow`: shuffles follow the placement.
+    own
+        Criteria of single topologies, by topology id.
+    room_mhz
+        CPU of a supervisor that voluntary plans may fill, where that is less than B(n).
+    strategies
+        How the plan of a topology would be carried out, by topology id; by restarts where it is missing.
+    coming
+        Supervisors that a forecast predicts over B(n) if nothing moves, with load / B(n). Profiles are of hours, so
+        such a load lasts.
+    measured
+        The model as it was measured, where plans are judged in a forecast: a promise is compared with measurements.
+    growth
+        How many times as fast topologies whose sources are held may run by a better plan, by topology id.
+    """
+
+    decide: DecideSection
+    now_ms: int
+    hit_spacing_s: float
+    verify: VerifySection = field(default_factory=VerifySection)
+    refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
+    budget: BudgetSection = field(default_factory=BudgetSection)
+    restarts: Sequence[Restart] = ()
+    arrived: frozenset[str] = frozenset()
+    spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
+    traffic: Traffic = "measured"
+    own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
+    room_mhz: Mapping[str, float] = field(default_factory=dict)
+    strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
+    coming: Mapping[str, float] = field(default_factory=dict)
+    measured: Model | None = None
+    growth: Mapping[str, float] = field(default_factory=dict)
