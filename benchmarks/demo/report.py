@@ -131,9 +131,9 @@ def show(report: dict[str, Any]) -> None:
     print_table(["", "Storm's scheduler", "stormpilot", "change", ""], rows)
     proved = "proved optimum" if report["optimum_proved"] else "best proved bound"
     print(
-        f"\nmoved {report['moves']} of {report['executors']} executors, restarted {report['restarted_workers']} "
-        f"workers; throughput below half for {report['downtime_s']:.0f} s; tuples lost for good: {report['lost']} "
-        f"({report['replayed']} replayed)\n"
+        f"\nmoved {report['moves']} of {report['executors']} executors; workers restarted: "
+        f"{report['restarted_workers']}; throughput below half for {report['downtime_s']:.0f} s; "
+        f"tuples lost for good: {report['lost']} ({report['replayed']} replayed)\n"
         f"inter-node traffic of the plan, for the traffic predicted for it: {report['plan_inter_node_tps']:,.0f} "
         f"tuples/s; {proved}: {report['optimum_inter_node_tps']:,.0f} (gap {report['gap_to_optimum']:z.1%})"
     )
