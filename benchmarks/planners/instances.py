@@ -26,7 +26,7 @@ from stormpilot.generate.models import (
 )
 from stormpilot.model.values import Assigned, Model, Plan
 
-GENERATORS = ("controller/stormpilot/model/generate", "storm-plugin/storm-schedulers/src/main")
+GENERATORS = ("controller/stormpilot/generate", "storm-plugin/storm-schedulers/src/main")
 CLUSTERS = ("largeCluster01", "largeCluster02", "largeCluster03")
 
 
@@ -88,6 +88,21 @@ class Instances:
             )
 
         return self._made(f"{of.name}-{name}", make)
+
+    def changed(self, of: Instance, part: float, seed: int) -> Instance:
+        """The same instance after what that part of the executors send changed, to between a fifth and five times."""
+
+        def make() -> Model:
+            rng = np.random.default_rng([6, seed])
+            factor = {
+                (t.id, e.start): float(rng.uniform(0.2, 5.0)) if rng.random() < part else 1.0
+                for t in of.model.topologies
+                for e in t.executors
+            }
+            edges = [msgspec.structs.replace(e, rate=e.rate * factor[e.topology, e.from_]) for e in of.model.traffic]
+            return msgspec.structs.replace(of.model, traffic=edges)
+
+        return self._made(f"{of.name}-changed-{part:g}-{seed}", make)
 
     def unlike(self, params: Unlike, seed: int) -> Instance:
         """A cluster whose nodes differ."""

@@ -141,5 +141,6 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "set": unlike.given,
     "set-flows": unlike.by_flows,
     "anytime": unlike.anytime,
+    "replan": unlike.replan,
     "speed": unlike.speed,
 }

@@ -35,7 +35,8 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
     folder.mkdir(parents=True, exist_ok=True)
     unlike_report.write(rows, machine, folder)
-    if {r.part for r in rows} <= {*unlike_report.PARTS, *unlike_report.FLOW_PARTS}:
+    own = {*unlike_report.PARTS, *unlike_report.FLOW_PARTS}  # which have pages of their own
+    if {r.part for r in rows} <= own:
         return
     drawn = plots.write(table, folder)
     lines = [
@@ -60,6 +61,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
         lines += ["", f"![{file.stem}]({file.name})"]
     page = "\n".join(lines) + "\n"
     (folder / "planners.md").write_text(page)
+    unlike_report.write_rows([r for r in rows if r.part not in own], folder / "planners.json")
     print(page)
     if bench.store.stale:
         bench.console.print(

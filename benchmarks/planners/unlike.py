@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.planners.baselines import BASELINES
-from benchmarks.planners.bench import Bench
+from benchmarks.planners.bench import Bench, plan_of
 from benchmarks.planners.contestants import Ours, best, best_by_flows, heuristics
 from benchmarks.planners.instances import Instance
 from benchmarks.planners.rows import Row, judged
@@ -45,6 +45,8 @@ MEDIUM = (
 )
 LARGE = Unlike(executors=20_000, topologies=30, slots=(8,), spread=4.5, fan_out=10, load=0.55)
 ANYTIME_S = (0.1, 1.0, 10.0, 60.0)
+REPLAN_S = (0.5, 1.0, 10.0)
+CHANGED = 0.01  # part of the executors whose traffic changed
 TRIES = 500  # per executor, to tell the speed by
 HOT = "hot annealing 100 s"
 HOT_S, HOT_FROM = 100.0, 0.3  # on every core; first temperature, in units of the mean traffic of an executor
@@ -90,7 +92,7 @@ def given(bench: Bench) -> None:
 def by_flows(bench: Bench) -> None:
     """The folder's medium clusters by what shuffles will send: `best`, and annealing on flows for ten times as long."""
     for instance, _ in _folder(bench):
-        if sum(len(t.executors) for t in instance.model.topologies) <= HOT_MOST:
+        if _executors(instance) <= HOT_MOST:
             for seed in range(bench.seeds):
                 bench.ours("set-flows", instance, best_by_flows(10.0), seed)
             _hot(bench, instance)
@@ -148,6 +150,21 @@ def speed(bench: Bench) -> None:
         row.plan_s = took_s
         bench.store.add([row])
         bench.console.print(f"speed {instance.name}: {found.tries / took_s / 1e6:.2f} million tries/s")
+
+
+def replan(bench: Bench) -> None:
+    """A second for a running cluster on which the traffic of 1% of the executors changed, against ten of them."""
+    large = [i for i, _ in _folder(bench) if _executors(i) > HOT_MOST] or [bench.instances.unlike(LARGE, 0)]
+    for base in [bench.instances.unlike(MEDIUM[0], 0)] if bench.quick else large:
+        running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "best"))
+        changed = bench.instances.changed(running, CHANGED, 0)
+        for budget_s in REPLAN_S:
+            for seed in range(bench.seeds):
+                bench.ours("replan", changed, best(budget_s), seed)
+
+
+def _executors(instance: Instance) -> int:
+    return sum(len(t.executors) for t in instance.model.topologies)
 
 
 def _folder(bench: Bench) -> Iterator[tuple[Instance, float]]:

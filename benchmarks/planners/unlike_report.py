@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,23 +12,25 @@ import msgspec
 
 from benchmarks.planners.rows import Row
 from benchmarks.planners.tables import markdown
-from benchmarks.planners.targets import COST
+from benchmarks.planners.targets import COST, RAS
 from benchmarks.planners.unlike import HOT, KNOWN, SPEED
 
-PARTS = ("unlike", "set", "anytime", "speed")
+PARTS = ("unlike", "set", "anytime", "replan", "speed")
 FLOW_PARTS = ("set-flows",)
 BEST = "best 10 s"
+KEPT = (COST, RAS, SPEED, "inter_node_share", "workers", "restarted_workers", "moved_executors")  # metrics of a row
 TITLES = {
     "set": "Clusters whose best plan is known by long annealing",
     "unlike": "Generated clusters of unlike nodes",
     "anytime": "Quality against time",
+    "replan": "A running cluster after the traffic of 1% of the executors changed",
     "set-flows": "Against hot annealing on flows",
 }
-REFERENCES = {"set": KNOWN, "set-flows": HOT}
+REFERENCES = {"set": KNOWN, "replan": "best 10 s", "set-flows": HOT}
 INTRODUCTION = (
-    'Written by `make bench-planners ARGS="--only unlike,set,anytime,speed --set FOLDER --publish"`; every figure is a '
-    "row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured pairs, as a "
-    "part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole process. "
+    'Written by `make bench-planners ARGS="--only unlike,set,anytime,replan,speed --set FOLDER --publish"`; every '
+    "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
+    "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole process. "
     "CPU: seconds of all threads."
 )
 FLOW_INTRODUCTION = (
@@ -70,11 +73,15 @@ def _page(
     page = "\n".join(lines) + "\n"
     (folder / f"{name}.md").write_text(page)
     print(page)
-    data = [{k: v for k, v in msgspec.to_builtins(r).items() if v not in (None, [], "")} for r in own]
+    write_rows(own, folder / f"{name}.json")
+
+
+def write_rows(rows: Sequence[Row], file: Path) -> None:
+    """What a page's figures are made of, a row on a line."""
+    data = [{k: v for k, v in msgspec.to_builtins(r).items() if v not in (None, [], "")} for r in rows]
     for d in data:
-        d["metrics"] = {k: round(v, 3) for k, v in d["metrics"].items() if k in (COST, SPEED, "inter_node_share")}
-    text = b"[\n" + b",\n".join(msgspec.json.encode(d) for d in data) + b"\n]\n"
-    (folder / f"{name}.json").write_bytes(text)
+        d["metrics"] = {k: round(v, 3) for k, v in d["metrics"].items() if k in KEPT}
+    file.write_bytes(b"[\n" + b",\n".join(msgspec.json.encode(d) for d in data) + b"\n]\n")
 
 
 def compared(rows: Sequence[Row], reference: str) -> str:
@@ -87,7 +94,7 @@ def compared(rows: Sequence[Row], reference: str) -> str:
         cells = [instance, f"{max((r.executors for r in own), default=0):,}", f"{base[instance]:,.1f}"]
         for name in names:
             mine = [r for r in own if r.contestant == name]
-            held = sorted(r.metrics[COST] / base[instance] for r in mine if r.held)
+            held = sorted(_part(r.metrics[COST], base[instance]) for r in mine if r.held)
             cells.append(
                 _ratios(held) + ("" if all(r.held for r in mine) else " (breaks a constraint)") if mine else "-"
             )
@@ -97,6 +104,11 @@ def compared(rows: Sequence[Row], reference: str) -> str:
     header = ["instance", "executors", f"{reference}, tuples/s", *names, f"{BEST}: s / CPU s"]
     width = len(header) if any(cells[-1] for cells in table) else len(header) - 1
     return markdown(header[:width], [cells[:width] for cells in table])
+
+
+def _part(cost: float, base: float) -> float:
+    """Of the reference; of one that is 0, nothing or infinitely much."""
+    return cost / base if base else 1.0 if cost == 0 else math.inf
 
 
 def _ratios(held: Sequence[float]) -> str:

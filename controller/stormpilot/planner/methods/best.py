@@ -38,8 +38,8 @@ from stormpilot.planner.search.annealing import (
 )
 from stormpilot.planner.search.parallel import at_once, cores
 
-OTHERS_S = 2.5e-5  # seconds per executor that any start but the first may take, of those that are left
-END_S = 5e-5  # seconds per executor that are kept for what comes after the search
+OTHERS_S = 7.5e-5  # seconds per executor that any start but the first may take, of those that are left
+END_S = 2.5e-5  # seconds per executor that are kept for what comes after the search
 SMALL_TRIES = 60_000  # after which a small model was searched long enough
 STALE = 6  # and times the tries up to the last improvement
 FIRST_ROUND = 3_000  # tries without a budget per executor that may move; at least and at most in all:
