@@ -30,8 +30,8 @@ REFERENCES = {"set": KNOWN, "replan": "best 10 s", "set-flows": HOT}
 INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only unlike,set,anytime,replan,speed --set FOLDER --publish"`; every '
     "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
-    "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole process. "
-    "CPU: seconds of all threads."
+    "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole "
+    "process. CPU: seconds of all threads."
 )
 FLOW_INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only set-flows --set FOLDER --publish"`; every figure is a row of '
