@@ -49,6 +49,40 @@ def models(draw: st.DrawFn, constrained: bool = True, most_executors: int = 8) -
 
 
 @st.composite
+def ruled_models(draw: st.DrawFn) -> Model:
+    """Such models with rules on who shares a worker or a node; with enough workers that some can be kept."""
+    model = draw(models())
+    topologies = []
+    for t in model.topologies:
+        ids = [c.id for c in t.components]
+        components = [
+            msgspec.structs.replace(
+                c,
+                heap_mb=draw(st.sampled_from([0.0, 128.0, 200.0])),
+                resources=draw(st.sampled_from([{}, {}, {"gpu": 1.0}, {"gpu": 0.5, "disk": 10.0}])),
+                most_per_node=draw(st.sampled_from([None, None, 1, 2])),
+            )
+            for c in t.components
+        ]
+        apart = draw(st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), max_size=2))
+        topologies.append(
+            msgspec.structs.replace(
+                t,
+                workers=t.workers if t.fixed_workers else t.workers + 2,
+                components=components,
+                worker_heap_mb=draw(st.sampled_from([None, 256.0, 512.0])),
+                worker_executors=draw(st.sampled_from([None, None, 1, 2])),
+                apart=[(a, b) for a, b in apart if a != b],
+            )
+        )
+    supervisors = [
+        msgspec.structs.replace(s, resources=draw(st.sampled_from([{}, {"gpu": 1.0}, {"gpu": 4.0, "disk": 40.0}])))
+        for s in model.supervisors
+    ]
+    return msgspec.structs.replace(model, topologies=topologies, supervisors=supervisors)
+
+
+@st.composite
 def _topologies(
     draw: st.DrawFn, name: str, nodes: list[Supervisor], constrained: bool, most_executors: int
 ) -> tuple[Topology, list[Edge]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SAMPLED, SAMPLE_RATE = "topology.stats.sample.rate", 0.05
 LOADAWARE_OFF = "topology.disable.loadaware.messaging"
 FEW_SAMPLES = 100  # behind an edge: its rate may be off by a tenth and more
+RULES = "plans keep the ResourceAwareScheduler's heap of workers, reserved CPU and constraints; this estimate does not"
 MEMORY = "memory is not part of it; CPU of bolts that are not Java is only the JVM's part"
 
 
@@ -66,6 +67,7 @@ def assess(
     """
     from stormpilot.cli.files import write
     from stormpilot.nimbus import Address, Nimbus
+    from stormpilot.observe.storm_keys import resource_aware
     from stormpilot.planner import planner_named
 
     planner_named(planner)
@@ -79,6 +81,7 @@ def assess(
     plan = _planned(estimated, planner, seed, budget)
     rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
     everywhere = held.get("", [])
+    rules = [RULES] if resource_aware(scheduler) else []
     if format is Format.json:
         print_json(
             {
@@ -88,11 +91,11 @@ def assess(
                 "heldBy": everywhere,
                 "topologies": rows,
                 **dict(zip(("totalTps", "interNodeTps", "plannedInterNodeTps"), _sums(rows), strict=True)),
-                "notes": [MEMORY, *plan.notes],
+                "notes": [MEMORY, *rules, *plan.notes],
             }
         )
         return
-    _show(rows, everywhere, scheduler, len(estimated.supervisors), plan.notes)
+    _show(rows, everywhere, scheduler, len(estimated.supervisors), [*rules, *plan.notes])
 
 
 def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:
@@ -109,7 +112,7 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
         if t.status != "ACTIVE":
             continue
         own = connection.topology_conf(t.id)
-        held[t.id] = [str(h) for h in held_by_topology(own, connection.component_confs(t.id))]
+        held[t.id] = [str(h) for h in held_by_topology(own, connection.component_confs(t.id), fallback=scheduler)]
         o = Observed(
             topology=t,
             workers=int(own.get("topology.workers") or t.workers),

@@ -59,6 +59,7 @@ class CycleSection(Section, frozen=True, kw_only=True):
 
 
 CapacitySource = Literal["auto", "declared", "measured"]
+CpuPolicy = Literal["auto", "measured", "declared", "larger"]
 
 
 class LoadSection(Section, frozen=True, kw_only=True):
@@ -70,6 +71,14 @@ class LoadSection(Section, frozen=True, kw_only=True):
             description="cores and memory of a supervisor: auto (declared; measured where it only has Storm's defaults "
             "and Storm's own scheduler is not the ResourceAwareScheduler), declared, or measured; memory of executors "
             "that nobody declared is measured unless this is declared"
+        ),
+    ] = "auto"
+    cpu: Annotated[
+        CpuPolicy,
+        Meta(
+            description="CPU of an executor: measured; declared; larger (measured within B(n), and declared, as a "
+            "reservation, within what its supervisor declares); auto is larger where Storm's own scheduler is the "
+            "ResourceAwareScheduler, else measured"
         ),
     ] = "auto"
 

@@ -177,7 +177,8 @@ def storm_settings(e: Evidence) -> Iterator[Finding]:
         )
     held = {f"every topology: {h}" for h in held_by_cluster(conf, fallback)}
     for name, own in e.nimbus.confs.items():
-        held |= {f"{name}: {h}" for h in held_by_topology(own, e.nimbus.component_confs.get(name, {}))}
+        components = e.nimbus.component_confs.get(name, {})
+        held |= {f"{name}: {h}" for h in held_by_topology(own, components, fallback=fallback)}
     for text in sorted(held):
         yield Finding(
             "settings",

@@ -36,7 +36,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SupervisorPart(Part, frozen=True, kw_only=True):
-    """A supervisor as Nimbus sees it; `cpu_pcore_percent` in Storm's points (100 = one core)."""
+    """A supervisor as Nimbus sees it; `cpu_pcore_percent` in Storm's points (100 = one core).
+
+    `resources`: what it has beside CPU and memory, by Storm's name (`supervisor.resources.map`).
+    """
 
     id: str
     host: str
@@ -45,6 +48,7 @@ class SupervisorPart(Part, frozen=True, kw_only=True):
     ports: list[int] = []
     cpu_pcore_percent: float = 0.0
     memory_mb: float = 0.0
+    resources: dict[str, float] = {}
     blacklisted: bool = False
 
 

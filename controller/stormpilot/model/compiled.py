@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
+from stormpilot.model.sharing import Sharing, sharing_of
 from stormpilot.model.values import Edge, Executor, Model, Plan, Topology, TopologyPlan, Worker
 
 Ints = NDArray[np.int64]
@@ -65,6 +66,7 @@ class Compiled:
     sent_to: Ints
     sent_tps: Floats
     node_ids: list[str]
+    sharing: Sharing
 
     @property
     def executors(self) -> int:
@@ -229,10 +231,13 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     racks = {r: i for i, r in enumerate(sorted({s.rack for s in nodes}))}
     hosts = {h: i for i, h in enumerate(sorted({s.host for s in nodes}))}
     sizes = np.diff(np.array(first, dtype=np.int64))
+    slot_node = np.array([n for n, _ in slots], dtype=np.int64)
+    topology_of, component_of = np.array(topology, dtype=np.int64), np.array(component, dtype=np.int64)
+    fixed_node = np.where(fixed, slot_node[current] if len(slots) else NOWHERE, NOWHERE)
     return Compiled(
         model=model,
-        topology=np.array(topology, dtype=np.int64),
-        component=np.array(component, dtype=np.int64),
+        topology=topology_of,
+        component=component_of,
         start=np.array([e.start for e in executors], dtype=np.int64),
         end=np.array([e.end for e in executors], dtype=np.int64),
         cpu_mhz=np.array([e.cpu_mhz for e in executors], dtype=np.float64),
@@ -249,7 +254,7 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
         node_rack=np.array([racks[s.rack] for s in nodes], dtype=np.int64),
         node_host=np.array([hosts[s.host] for s in nodes], dtype=np.int64),
         first_slot=np.concatenate([[0], np.cumsum([len(s.slots) for s in nodes])]).astype(np.int64),
-        slot_node=np.array([n for n, _ in slots], dtype=np.int64),
+        slot_node=slot_node,
         slot_port=np.array([p for _, p in slots], dtype=np.int64),
         pair_a=a,
         pair_b=b,
@@ -261,6 +266,7 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
         sent_to=sent_to,
         sent_tps=sent_tps,
         node_ids=node_ids,
+        sharing=sharing_of(model, nodes, component_of, topology_of, fixed_node),
     )
 
 

@@ -24,6 +24,7 @@ class Supervisor(Value, frozen=True, kw_only=True):
     """A node that may run workers; only live and not blacklisted ones stand in a model.
 
     `cpu_limit_mhz` is B(n), the part of the node's CPU that planning may fill; None means all of `cores * mhz`.
+    `resources`: what it has of others, by name (e.g. `gpu`).
     """
 
     id: str
@@ -35,6 +36,7 @@ class Supervisor(Value, frozen=True, kw_only=True):
     mhz: float
     memory_mb: float
     cpu_limit_mhz: float | None = None
+    resources: dict[str, float] = {}
 
     @property
     def cpu_mhz(self) -> float:
@@ -59,7 +61,9 @@ class Component(Value, frozen=True, kw_only=True):
     """A spout, a bolt, or one of Storm's own (`__acker`); `site` asks for supervisors of that site.
 
     With `site_required` False the wish is given up (and said so) when no plan can meet it. `bundle`: how many of its
-    threads make the most of one slot, where that is known (`stormpilot size` sets it, `sam` uses it).
+    threads make the most of one slot, where that is known (`stormpilot size` sets it, `sam` uses it). Each of its
+    executors takes `heap_mb` of its worker's heap and `resources` of its supervisor, on which there are at most
+    `most_per_node` of them.
     """
 
     id: str
@@ -68,6 +72,9 @@ class Component(Value, frozen=True, kw_only=True):
     site_required: bool = True
     inputs: list[Input] = []
     bundle: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    heap_mb: float = 0.0
+    resources: dict[str, float] = {}
+    most_per_node: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Executor(Value, frozen=True, kw_only=True):
@@ -99,7 +106,8 @@ class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
 
     `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are. `standby`:
-    first tasks of executors that get no tuples of the streams to their component until a route names them.
+    first tasks of executors that get no tuples of the streams to their component until a route names them. A worker
+    holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`.
     """
 
     id: str
@@ -113,6 +121,9 @@ class Topology(Value, frozen=True, kw_only=True):
     owner: str | None = None
     priority: int = 29
     loadaware: bool = True
+    worker_heap_mb: float | None = None
+    worker_executors: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    apart: list[tuple[str, str]] = []
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology
+from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology, TopologyPlan
 
 TOLERANCE = 1e-6  # relative, of a sum of floats against a limit
 
@@ -25,6 +25,11 @@ Constraint = Literal[
     "exclusion",
     "pin",
     "fixed-worker",
+    "worker-heap",
+    "worker-executors",
+    "apart",
+    "most-per-node",
+    "resource",
     "checksum",
 ]
 """The hard constraints; `checksum` is one of published plans alone."""
@@ -53,7 +58,8 @@ def violations(
     """Everything that is wrong with a plan; an empty list means that every hard constraint holds.
 
     Constraints: `topology` (each planned once), `executor-once`, `slot-exists`, `slot-one-topology`, `workers` (at most
-    min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `drain`, `exclusion`, `pin`, `fixed-worker`.
+    min(W, E); with `exact_workers` exactly), `cpu`, `memory`, `site`, `drain`, `exclusion`, `pin`, `fixed-worker`,
+    `worker-heap`, `worker-executors`, `apart`, `most-per-node`, `resource`.
     Fixed workers stay where they are whatever sites, drains, exclusions and pins say. `left_out`: topologies (ids) that
     a partial plan may leave without a place; only such as do not run now.
     """
@@ -117,6 +123,7 @@ def violations(
         wanted = min(topology.workers, len(executors))
         if len(tp.workers) > wanted or (exact_workers and len(tp.workers) != wanted):
             found.append(Violation("workers", f"{tp.id}: {len(tp.workers)} workers, expected {wanted}", []))
+        found.extend(_shared_workers(topology, tp, fixed))
         for slot, members in fixed.items():
             if slots.get(slot) != members:
                 found.append(
@@ -129,7 +136,63 @@ def violations(
             found.append(Violation("cpu", f"{node}: {cpu[node]:.0f} MHz of {s.limit_mhz:.0f} MHz", on_node[node]))
         if s.memory_mb > 0 and memory[node] > s.memory_mb * (1 + TOLERANCE):
             found.append(Violation("memory", f"{node}: {memory[node]:.0f} MB of {s.memory_mb:.0f} MB", on_node[node]))
+    found.extend(_shared_nodes(model, plan))
     return found
+
+
+def _shared_workers(topology: Topology, plan: TopologyPlan, fixed: Collection[tuple[str, int]]) -> Iterator[Violation]:
+    """What the workers of a plan, but for those that must stay, break of the topology's rules on them."""
+    component_of = {e.start: e.component for e in topology.executors}
+    heap_mb = {c.id: c.heap_mb for c in topology.components}
+    for w in plan.workers:
+        if (w.supervisor, w.port) in fixed:
+            continue
+        at, names = f"{w.supervisor}:{w.port}", [(topology.id, start) for start, _ in w.executors]
+        inside = [component_of[start] for start, _ in w.executors if start in component_of]
+        most = topology.worker_executors
+        if most is not None and len(inside) > most:
+            yield Violation("worker-executors", f"{topology.id}: {at} has {len(inside)} executors of {most}", names)
+        heap, limit = sum(heap_mb[c] for c in inside), topology.worker_heap_mb
+        if limit is not None and heap > limit * (1 + TOLERANCE):
+            yield Violation("worker-heap", f"{topology.id}: {at} has {heap:.0f} MB of heap of {limit:.0f} MB", names)
+        for a, b in topology.apart:
+            if a in inside and b in inside:
+                yield Violation("apart", f"{topology.id}: {a} and {b} share {at}", names)
+
+
+def _shared_nodes(model: Model, plan: Plan) -> Iterator[Violation]:
+    """What supervisors hold more of than the rules on them let them; what fixed workers take is there in any case."""
+    topologies = {t.id: t for t in model.topologies}
+    taken: defaultdict[tuple[str, str], float] = defaultdict(float)
+    stays: defaultdict[tuple[str, str], float] = defaultdict(float)
+    most: dict[str, float] = {}
+    names: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
+    for tp in plan.topologies:
+        topology = topologies.get(tp.id)
+        if topology is None:
+            continue
+        components = {c.id: c for c in topology.components}
+        component_of = {e.start: components[e.component] for e in topology.executors}
+        fixed = set(topology.fixed_workers)
+        for w in tp.workers:
+            for start, _ in w.executors:
+                c = component_of.get(start)
+                if c is None:
+                    continue
+                takes = dict(c.resources)
+                if c.most_per_node is not None:
+                    most[f"{tp.id}/{c.id}"] = c.most_per_node
+                    takes[f"{tp.id}/{c.id}"] = 1.0
+                for what, amount in takes.items():
+                    taken[w.supervisor, what] += amount
+                    stays[w.supervisor, what] += amount if (w.supervisor, w.port) in fixed else 0.0
+                    names[w.supervisor, what].append((tp.id, start))
+    has = {s.id: s.resources for s in model.supervisors}
+    for (node, what), amount in taken.items():
+        room = most.get(what, has.get(node, {}).get(what, 0.0))
+        if amount > max(room, stays[node, what]) * (1 + TOLERANCE):
+            kind: Constraint = "most-per-node" if what in most else "resource"
+            yield Violation(kind, f"{node}: {amount:g} of {room:g} {what}", names[node, what])
 
 
 def _fixed(topology: Topology) -> dict[tuple[str, int], set[int]]:

@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import (
     CapacityPart,
@@ -41,6 +43,7 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
+from stormpilot.observe.ras import offers, ruled
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.storm_keys import declares_memory, resource_aware
@@ -134,7 +137,13 @@ def build(
         readiness[topology_id] = ready
     return ModelWithReadiness(
         model=Model(
-            supervisors=[_supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio) for s in live],
+            supervisors=[
+                msgspec.structs.replace(
+                    _supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio),
+                    resources=offers(s, cluster.shim.fallback, load.cpu),
+                )
+                for s in live
+            ],
             topologies=built,
             traffic=traffic,
         ),
@@ -232,7 +241,9 @@ def _topology(
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
         core_mhz = mhz.get(placed.get(e.start) or "", median_mhz)
         declared = components.get(e.component, ComponentPart(id=e.component, kind="system"))
-        if len(own) == e.end - e.start + 1 and all(r.in_jvm for r in own):
+        if load.cpu == "declared":
+            cores, measured = declared.cpu_pcore_percent / 100, True
+        elif len(own) == e.end - e.start + 1 and all(r.in_jvm for r in own):
             cores = sum(r.cpu_cores + (r.shared_cores or 0.0) for r in own)
             measured = True
         elif len(own) == e.end - e.start + 1 or (e.component == ACKER and derived):
@@ -270,7 +281,7 @@ def _topology(
         priority=owner_priority(snapshot.config, snapshot.priority),
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
-    return topology, edges, _memory_in_words(memory)
+    return ruled(topology, snapshot, fallback, load.cpu), edges, _memory_in_words(memory)
 
 
 def _most_workers(snapshot: TopologySnapshot, fallback: str) -> int:

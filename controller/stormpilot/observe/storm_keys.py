@@ -35,9 +35,12 @@ class StormKey:
 
 CAPACITY_TEST = "tests/unit/model/test_constraints.py"
 HELD_TEST = "tests/unit/observe/test_storm_keys.py"
+RAS_TEST = "tests/unit/observe/test_ras.py"
 BUILD_TEST = "tests/unit/observe/test_build.py"
 WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
 RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
+CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
+ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
 
@@ -50,6 +53,11 @@ def _held(key: str, how: str) -> StormKey:
     return StormKey(key, "held", how, HELD_TEST)
 
 
+def _ras(key: str, how: str) -> StormKey:
+    """Honoured where Storm's own scheduler knows it; else held."""
+    return StormKey(key, "honoured", f"under the ResourceAwareScheduler: {how}; under another: left alone", RAS_TEST)
+
+
 def _fallback(key: str, how: str) -> StormKey:
     return StormKey(key, "fallback", how)
 
@@ -58,7 +66,7 @@ def _before(key: str, how: str) -> StormKey:
     return StormKey(key, "before", how)
 
 
-_CPU = "CPU of an executor until it is measured"
+_CPU = "CPU of an executor until it is measured; a reservation under the ResourceAwareScheduler (`load.cpu`)"
 _MEMORY = "memory of an executor; the sum of a node stays within its capacity"
 _BLACKLIST = "Storm's blacklist wraps every scheduler; plans use no supervisor that it lists"
 _PRIORITY = "how the ResourceAwareScheduler orders and evicts"
@@ -83,21 +91,18 @@ STORM_KEYS: Sequence[StormKey] = (
     _honoured("supervisor.cpu.capacity", "CPU of a node", BUILD_TEST),
     _honoured("supervisor.memory.capacity.mb", "memory of a node", BUILD_TEST),
     _honoured("supervisor.scheduler.meta", "tags of a node, e.g. its site", BUILD_TEST),
-    _held(RESOURCES, "generic resources (any but CPU and memory): the topology is left alone"),
+    _honoured("supervisor.resources.map", "what a node has of generic resources", RAS_TEST),
+    _honoured(HEAP, "under the ResourceAwareScheduler, heap that the executors of a worker declare", RAS_TEST),
+    _ras(RESOURCES, "a node has the generic resources that components declare; those of a whole topology hold it"),
+    _ras(CONSTRAINTS, "components kept apart, and at most so many of one on a node"),
+    _ras(SPREAD, "at most one executor of each of these components on a node"),
+    _ras(ONE_EXECUTOR, "a worker has one executor"),
+    _ras(ONE_COMPONENT, "a worker has executors of one component"),
     _held(SHARED_MEMORY, "of components (`addSharedMemory`): the topology is left alone"),
-    _held("topology.ras.constraints", "components kept apart or counted per node: the topology is left alone"),
-    _held("topology.spread.components", "the topology is left alone"),
-    _held("topology.ras.one.executor.per.worker", "the topology is left alone"),
-    _held("topology.ras.one.component.per.worker", "the topology is left alone"),
     _held("topology.scheduler.favored.nodes", "the topology is left alone"),
     _held("topology.scheduler.unfavored.nodes", "the topology is left alone"),
     _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
     _held(ISOLATE, "the topology keeps machines to itself: every topology of the cluster is left alone"),
-    _held(
-        HEAP,
-        "under the ResourceAwareScheduler, a topology whose executors do not all fit into the heap of one worker is "
-        "left alone",
-    ),
     _held(ISOLATION, "every topology of the cluster is left alone"),
     _held(POOLS, "every topology of the cluster is left alone; also where the fallback is the MultitenantScheduler"),
     _fallback("topology.ras.order.executors.by.proximity.needs", "how the ResourceAwareScheduler orders executors"),
@@ -124,7 +129,6 @@ STORM_KEYS: Sequence[StormKey] = (
     _before("topology.ras.acker.executors.per.worker", "ackers are executors, which plans place as all others"),
     _before("storm.worker.min.cpu.pcore.percent", "CPU limit of a worker's cgroup"),
     _before("supervisor.numa.meta", "every NUMA zone is a supervisor to a scheduler"),
-    _before("supervisor.resources.map", "see `topology.component.resources.map`"),
     _before("storm.network.topography.plugin", "racks in the snapshot of the cluster; plans do not use them"),
     _before("scheduler.display.resource", "what Storm's UI shows"),
     *(
@@ -147,6 +151,9 @@ PLAIN_STRATEGIES = {
     "GenericResourceAwareStrategyOld",
 }
 """They order nodes by resources; a plan breaks nothing that they promise."""
+CONSTRAINT_STRATEGY = "ConstraintSolverStrategy"
+"""What it promises, a plan keeps under the ResourceAwareScheduler."""
+RAS_KEYS = (CONSTRAINTS, SPREAD, ONE_EXECUTOR, ONE_COMPONENT)
 PLAIN_RESOURCES = ("cpu", "memory")
 """Words in the names that Storm gives the resources of its own keys."""
 DEFAULT_HEAP_MB = 768.0
@@ -168,7 +175,6 @@ def held_by_topology(
     config: Mapping[str, Any],
     components: Mapping[str, Mapping[str, Any]],
     *,
-    memory_mb: float = 0.0,
     shared_memory: Collection[str] = (),
     fallback: str = "",
 ) -> Iterator[Held]:
@@ -180,32 +186,27 @@ def held_by_topology(
         Its configuration, or the part of it that is about scheduling.
     components
         The configurations of its components.
-    memory_mb
-        What its executors declare together.
     shared_memory
         Names of the shared memory that components ask for.
     fallback
         Class of the scheduler that honours what we do not.
     """
+    ras = resource_aware(fallback)
     for row in STORM_KEYS:
         value = config.get(row.key)
-        if row.treatment != "held" or not value or row.key in (HEAP, RESOURCES, STRATEGY, ISOLATION, POOLS):
+        unknown = row.key in RAS_KEYS and not (ras and _is_readable(row.key, value))
+        if not value or not (unknown or (row.treatment == "held" and row.key not in (STRATEGY, ISOLATION, POOLS))):
             continue
         yield Held(row.key, _short(value), whole=row.key == ISOLATE)
     strategy = str(config.get(STRATEGY) or "").rpartition(".")[2]
-    if strategy and strategy not in PLAIN_STRATEGIES:
+    if strategy and strategy not in PLAIN_STRATEGIES and not (ras and strategy == CONSTRAINT_STRATEGY):
         yield Held(STRATEGY, strategy)
     for where, conf in {"": config, **components}.items():
-        asked = conf.get(RESOURCES)
-        names = sorted(n for n in asked if not any(w in n for w in PLAIN_RESOURCES)) if isinstance(asked, dict) else []
-        if names:
+        names = sorted(generic(conf))
+        if names and not (ras and where):
             yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
     if shared_memory:
         yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))
-    heap_mb = config.get(HEAP)
-    heap_mb = float(heap_mb) if isinstance(heap_mb, int | float) else DEFAULT_HEAP_MB
-    if resource_aware(fallback) and memory_mb > heap_mb:
-        yield Held(HEAP, f"{heap_mb:g}, and its executors declare {memory_mb:g} MB")
 
 
 def held_by_cluster(config: Mapping[str, Any], fallback: str) -> Iterator[Held]:
@@ -238,14 +239,25 @@ def unsupported(
 
 def held_by(topology: TopologySnapshot, fallback: str) -> Iterator[Held]:
     """Keys that hold a topology, by what the plug-in wrote of it."""
-    declared_mb = {c.id: c.memory_mb for c in topology.components}
     return held_by_topology(
         topology.config,
         {c.id: c.config for c in topology.components},
-        memory_mb=sum(declared_mb.get(e.component, 0.0) for e in topology.executors),
         shared_memory=topology.shared_memory,
         fallback=fallback,
     )
+
+
+def generic(conf: Mapping[str, Any]) -> dict[str, float]:
+    """The generic resources (any but CPU and memory) that a configuration asks for, by Storm's names."""
+    asked = conf.get(RESOURCES)
+    if not isinstance(asked, dict):
+        return {}
+    return {n: x for n, x in asked.items() if isinstance(x, int | float) and not any(w in n for w in PLAIN_RESOURCES)}
+
+
+def _is_readable(key: str, value: object) -> bool:
+    """Whether the value has a form that Storm knows."""
+    return isinstance(value, {CONSTRAINTS: (dict, list), SPREAD: (list,)}.get(key, (bool,)))
 
 
 def declares_memory(config: Mapping[str, Any]) -> bool:

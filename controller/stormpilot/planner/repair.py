@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints
+from stormpilot.model.sharing import NO_KIND
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Frame, Layout
@@ -65,7 +66,7 @@ def repaired(
         )
     if found.violation <= 0:
         return found.layout
-    if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0:
+    if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0 and not frame.compiled.sharing.of_workers:
         from stormpilot.planner.bounds.cpsat import any_layout
 
         return any_layout(frame, limits, min(PROOF_S, left_s()))
@@ -92,6 +93,8 @@ def given_up(frame: Frame, layout: Layout, *, cut: bool) -> Infeasible:
     over_cpu = np.bincount(node, weights=c.cpu_mhz, minlength=c.nodes) > c.node_limit_mhz * (1 + 1e-9)
     if len(forbidden):
         constraint, executors = "site, pin or exclusion", forbidden
+    elif c.sharing.any and (apart := c.sharing.breakers(layout.worker, node, c.topology) & ~c.fixed).any():
+        constraint, executors = "what may share a worker or a node", np.flatnonzero(apart)
     elif over_cpu.any():
         constraint, executors = "cpu", np.flatnonzero(over_cpu[node])
     else:
@@ -105,13 +108,16 @@ def given_up(frame: Frame, layout: Layout, *, cut: bool) -> Infeasible:
 
 
 def wrong(frame: Frame, layout: Layout) -> np.ndarray:
-    """E -> whether the executor is on a forbidden node or on one that is over its CPU or memory limit."""
+    """E -> whether the executor is on a forbidden node or on one over a limit, or breaks a rule on sharing."""
     c = frame.compiled
     node = layout.node_of_executors()
     cpu = np.bincount(node, weights=c.cpu_mhz, minlength=c.nodes)
     memory = np.bincount(node, weights=c.memory_mb, minlength=c.nodes)
     over = (cpu > c.node_limit_mhz * (1 + 1e-9)) | (memory > c.node_memory_mb * (1 + 1e-9))
-    return over[node] | (~c.allowed[c.klass, node] & ~c.fixed)
+    bad: np.ndarray = over[node] | (~c.allowed[c.klass, node] & ~c.fixed)
+    if c.sharing.any:
+        bad |= c.sharing.breakers(layout.worker, node, c.topology) & ~c.fixed
+    return bad
 
 
 def completed(frame: Frame, layout: Layout, limits: Limits) -> Layout | Infeasible:
@@ -145,6 +151,7 @@ class _Completion:
     def run(self) -> Layout | Infeasible:
         """Complete the layout."""
         self._free_overfull_slots()
+        self._free_overfull_workers()
         for w in np.flatnonzero((self.size > 0) & (self.layout.node == NOWHERE)):
             self._seat(int(w), np.flatnonzero(self.layout.worker == w))
         for t in range(self.frame.compiled.topologies):
@@ -163,12 +170,23 @@ class _Completion:
             for w in own[::-1][: -self.free[n]].tolist():
                 self._unseat(w)
 
-    def _unseat(self, w: int) -> None:
-        members = self.layout.worker == w
-        n = int(self.layout.node[w])
+    def _free_overfull_workers(self) -> None:
+        """Where a worker has more executors than it may hold, the surplus (highest numbers) loses its worker."""
+        for w in np.flatnonzero(~self.frame.fixed & (self.size > self.limits.max_executors[self.frame.topology])):
+            surplus = np.flatnonzero(self.layout.worker == w)[int(self.limits.max_executors[self.frame.topology[w]]) :]
+            if self.layout.node[w] != NOWHERE:
+                self._unload(int(self.layout.node[w]), surplus)
+            self.layout.worker[surplus] = NOWHERE
+            self.size[w] -= len(surplus)
+
+    def _unload(self, n: int, members: Ints | np.ndarray) -> None:
         c = self.frame.compiled
         self.cpu[n] -= c.cpu_mhz[members].sum()
         self.memory[n] -= c.memory_mb[members].sum()
+
+    def _unseat(self, w: int) -> None:
+        n = int(self.layout.node[w])
+        self._unload(n, self.layout.worker == w)
         self.free[n] += 1
         self.layout.node[w] = NOWHERE
 
@@ -181,6 +199,11 @@ class _Completion:
             return False
         cpu, memory = float(c.cpu_mhz[members].sum()), float(c.memory_mb[members].sum())
         forbidden = (~c.allowed[c.klass[members]]).sum(axis=0)
+        if c.sharing.names:
+            kinds = c.sharing.kind[members]
+            takes = c.sharing.demand[kinds[kinds != NO_KIND]].sum(axis=0)[:, None]
+            taken = c.sharing.taken(self.layout.node_of_executors())
+            forbidden = forbidden + ((takes > 0) & (taken + takes > c.sharing.room * (1 + 1e-9))).sum(axis=0)
         n = self._least_bad(forbidden, cpu, memory, self.free > 0)
         self.layout.node[w] = n
         self.free[n] -= 1
@@ -237,6 +260,8 @@ class _Completion:
         over = (self.cpu[node] + c.cpu_mhz[e] > c.node_limit_mhz[node] * (1 + 1e-9)) | (
             self.memory[node] + c.memory_mb[e] > c.node_memory_mb[node] * (1 + 1e-9)
         )
+        if c.sharing.any:
+            forbidden = forbidden | self._rules_out(e, open_)
         if (not len(open_) or (forbidden | over).all()) and self._open(t, e):
             return True
         if not len(open_):
@@ -251,6 +276,22 @@ class _Completion:
         self.cpu[self.layout.node[w]] += c.cpu_mhz[e]
         self.memory[self.layout.node[w]] += c.memory_mb[e]
         return True
+
+    def _rules_out(self, e: int, workers: Ints) -> np.ndarray:
+        """Which of these workers of its topology e must not join, by the rules on sharing."""
+        c, s = self.frame.compiled, self.frame.compiled.sharing
+        out = np.zeros(len(workers), dtype=np.bool_)
+        taken = s.taken(self.layout.node_of_executors()) if s.names else None
+        for i, w in enumerate(workers.tolist()):
+            members = np.flatnonzero(self.layout.worker == w)
+            out[i] = s.heap_mb[members].sum() + s.heap_mb[e] > s.most_heap_mb[c.topology[e]] * (1 + 1e-9)
+            if s.kind[e] != NO_KIND:
+                kinds = s.kind[members]
+                out[i] |= bool(s.apart[s.kind[e], kinds[kinds != NO_KIND]].any())
+                if taken is not None:
+                    n, takes = self.layout.node[w], s.demand[s.kind[e]]
+                    out[i] |= bool(((takes > 0) & (taken[:, n] + takes > s.room[:, n] * (1 + 1e-9))).any())
+        return out
 
     def _use_all(self, t: int) -> None:
         """Each empty worker takes the executor that is most out of place: with the least traffic inside its worker."""

@@ -33,7 +33,7 @@ def found(job: TopologySnapshot, nodes: ClusterSnapshot | None = None, *ignored:
         ({}, None),
         ({"topology.ras.constraints": {}}, None),
         ({"topology.ras.one.executor.per.worker": False}, None),
-        ({"topology.worker.max.heap.size.mb": 1.0}, None),  # no heap is filled by Storm's default scheduler
+        ({"topology.worker.max.heap.size.mb": 1.0}, None),
         ({"topology.scheduler.strategy": f"{STRATEGIES}.GenericResourceAwareStrategy"}, None),
         ({"topology.component.resources.map": {"cpu.pcore.percent": 10.0, "onheap.memory.mb": 128.0}}, None),
         (
@@ -60,21 +60,29 @@ def test_generic_resources_of_one_component_and_shared_memory() -> None:
     parts = [msgspec.structs.replace(c, config=gpu) if c.id == "parse" else c for c in job.components]
     job = msgspec.structs.replace(job, components=parts)
     assert found(job) == "topology.component.resources.map is gpu of parse; shared memory is ['lookup']"
+    assert found(job, cluster(RAS)) == "shared memory is ['lookup']"
 
 
-def test_heap_under_the_resource_aware_scheduler() -> None:
-    """Seven executors of 128 MB do not fit into Storm's default heap of 768 MB; six do."""
-    job = snapshots.topology()
-    seven = msgspec.structs.replace(
-        job, executors=[*job.executors, msgspec.structs.replace(job.executors[0], start=7, end=7)]
-    )
-    assert len(job.executors) == 6
-    assert found(job, cluster(RAS)) is None
-    expected = "topology.worker.max.heap.size.mb is 768, and its executors declare 896 MB"
-    assert found(seven, cluster(RAS)) == expected
-    assert found(seven, cluster(DEFAULT)) is None
-    roomy = msgspec.structs.replace(seven, config={"topology.worker.max.heap.size.mb": 896.0})
-    assert found(roomy, cluster(RAS)) is None
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"topology.worker.max.heap.size.mb": 1.0}, None),
+        ({"topology.scheduler.strategy": f"{STRATEGIES}.ConstraintSolverStrategy"}, None),
+        ({"topology.ras.constraints": {"parse": {"incompatibleComponents": ["sink"]}}}, None),
+        ({"topology.ras.constraints": [["parse", "sink"]]}, None),
+        ({"topology.ras.constraints": "parse"}, "topology.ras.constraints is parse"),
+        ({"topology.spread.components": ["parse"], "topology.ras.one.executor.per.worker": True}, None),
+        ({"topology.ras.one.component.per.worker": True}, None),
+        ({"topology.component.resources.map": {"gpu": 1.0}}, "topology.component.resources.map is gpu"),
+        (
+            {"topology.scheduler.strategy": f"{STRATEGIES}.RoundRobinResourceAwareStrategy"},
+            "topology.scheduler.strategy is RoundRobinResourceAwareStrategy",
+        ),
+        ({"topology.scheduler.favored.nodes": ["n1"]}, "topology.scheduler.favored.nodes is ['n1']"),
+    ],
+)
+def test_what_plans_keep_under_the_resource_aware_scheduler(config: dict[str, Any], said: str | None) -> None:
+    assert found(snapshots.topology(config=config), cluster(RAS)) == said
 
 
 def test_machines_that_belong_to_somebody_hold_every_topology() -> None:

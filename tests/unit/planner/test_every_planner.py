@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from builders import assigned, located, supervisor, topology, two_chains, two_sites
-from random_models import models
+from random_models import models, ruled_models
 from stormpilot.errors import UsageError
 from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.cost import evaluate
@@ -38,7 +38,7 @@ def some(name: str, examples: int = 40) -> settings:
 @each_planner
 def test_a_plan_keeps_every_hard_constraint_and_metrics_are_its_own(name):
     @some(name)
-    @given(models())
+    @given(models() | ruled_models())
     def check(model):
         answer = plan(model, name)
         if isinstance(answer, Plan):
@@ -114,7 +114,7 @@ def test_proved_infeasible_is_never_said_where_another_planner_finds_a_plan(name
     """A planner that must use all workers may refuse more than one that need not."""
 
     @some(name, 25)
-    @given(models())
+    @given(models() | ruled_models())
     def check(model):
         answer = plan(model, name)
         if isinstance(answer, Infeasible) and answer.proved:

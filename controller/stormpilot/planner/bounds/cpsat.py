@@ -48,6 +48,7 @@ class Assignment:
             self.model.add_exactly_one(list(places.values()))
         for need, limit in ((c.cpu_mhz, c.node_limit_mhz), (c.memory_mb, c.node_memory_mb)):
             self._capacity(need, limit)
+        self._amounts()
         self._workers()
         traffic = np.bincount(c.pair_a, c.pair_tps, c.executors) + np.bincount(c.pair_b, c.pair_tps, c.executors)
         self.rank: list[int] = np.lexsort((np.arange(c.executors), -traffic)).tolist()
@@ -65,6 +66,12 @@ class Assignment:
                 continue
             room = math.floor(limit[n] * LOAD_UNITS) + len(here) // 2  # what rounding may have added
             self.model.add(sum(v * u for v, u in here) <= room)
+
+    def _amounts(self) -> None:
+        s = self.frame.compiled.sharing
+        for r in range(len(s.names)):
+            need = np.where(s.kind >= 0, s.demand[s.kind, r], 0.0)
+            self._capacity(need, s.room[r])
 
     def _workers(self) -> None:
         f, c, m = self.frame, self.frame.compiled, self.model
@@ -126,7 +133,8 @@ class Assignment:
         alike: dict[tuple[Any, ...], list[int]] = {}
         for n in range(c.nodes):
             rack = int(c.node_rack[n]) if by_rack else 0
-            key = (rack, c.node_limit_mhz[n], c.node_memory_mb[n], int(c.slots_per_node()[n]), tuple(c.allowed[:, n]))
+            room = (c.node_limit_mhz[n], c.node_memory_mb[n], int(c.slots_per_node()[n]), *c.sharing.room[:, n])
+            key = (rack, *room, tuple(c.allowed[:, n]))
             if hosts[c.node_host[n]] == 1:
                 alike.setdefault(key, []).append(n)
         return [nodes for nodes in alike.values() if len(nodes) > 1]

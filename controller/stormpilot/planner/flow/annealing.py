@@ -15,7 +15,8 @@ from stormpilot.model.flow import arrays, delta
 from stormpilot.model.flow.arrays import Flows, Scratch
 from stormpilot.model.flow.model import FlowModel
 from stormpilot.planner.budget import Pace
-from stormpilot.planner.flow.annealing_kernel import RESTARTED, TRAFFIC, VIOLATION, Rules, State, anneal, measure
+from stormpilot.planner.flow.annealing_kernel import RESTARTED, TRAFFIC, VIOLATION, anneal, measure
+from stormpilot.planner.flow.state import Rules, State
 from stormpilot.planner.placement.layout import Frame, Layout
 from stormpilot.planner.placement.problem import (
     NO_VIOLATION,
@@ -67,6 +68,14 @@ class FlowSearch:
             restart_tps=np.full(1, restart_tps),
             keep_workers=np.full(1, exact_workers),
             mhz_per_mb=np.full(1, _ratio(c.cpu_mhz, c.memory_mb)),
+            most_executors=c.sharing.most_executors,
+            heap=c.sharing.heap_mb,
+            most_heap=c.sharing.most_heap_mb,
+            kind=c.sharing.kind,
+            first_kind=c.sharing.first_kind,
+            apart=c.sharing.apart,
+            demand=c.sharing.demand,
+            room=c.sharing.room,
         )
         executors = max(c.executors, 1)
         self._traffic = c.total_tps / executors * max(distance) or 1.0
@@ -158,6 +167,9 @@ class FlowSearch:
             more_measured_mhz=np.zeros(n),
             more_memory_mb=np.zeros(n),
             random=np.full(1, seed, dtype=np.int64),
+            worker_heap=np.zeros(w),
+            of_kind=np.zeros((w, int(np.diff(c.sharing.first_kind).max(initial=0))), dtype=np.int64),
+            taken=np.zeros_like(c.sharing.room),
         )
         measure(self.flows, self.rules, state, self.scratch if scratch is None else scratch)
         return state

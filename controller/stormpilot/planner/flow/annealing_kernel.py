@@ -3,68 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import cast
 
-from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.flow.arrays import FULL, HOSTS, RACKS, WORKERS, Flows, Scratch
-from stormpilot.model.flow.delta import CHANGED, MOVED, Links, Now, begin, keep, moved, note, undo
+from stormpilot.model.flow.delta import CHANGED, MOVED, begin, keep, moved, note, undo
 from stormpilot.model.flow.kernel import cpu_of
 from stormpilot.model.jit import jit
+from stormpilot.planner.flow.sharing import book, carry, has_room, may_join
+from stormpilot.planner.flow.state import Rules, State
 from stormpilot.planner.placement.problem import (
     NO_VIOLATION,
 )
 
 OF_TEN = (5, 8, 9)  # of ten tries: shifts, then swaps, then new workers, the rest whole workers
 
+NOBODY = cast(int, np.int64(NOWHERE))  # no literal: numba compiles a function anew for each literal argument
+
 TRAFFIC, VIOLATION, RESTARTED = 0, 1, 2  # in `State.sums`
-
-
-class Rules(NamedTuple):
-    """What the search may not change. Sizes: E executors, W workers, N nodes, T topologies, K classes."""
-
-    links: Links
-    topology: Ints  # E
-    klass: Ints  # E
-    cpu_mhz: Floats  # E, measured
-    memory_mb: Floats  # E
-    home: Ints  # E: worker now
-    movable: Ints  # executors
-    first_executor: Ints  # T + 1
-    first_worker: Ints  # T + 1
-    fixed: Bools  # W
-    home_node: Ints  # W
-    allowed: Bools  # K x N
-    limit_mhz: Floats  # N
-    limit_mb: Floats  # N
-    slots: Ints  # N
-    distance: Floats  # 3: other worker on the node, other node in the rack, other rack
-    restart_tps: Floats  # (1,)
-    keep_workers: Bools  # (1,): as many workers in use as there are now
-    mhz_per_mb: Floats  # (1,)
-
-
-class State(NamedTuple):
-    """A layout, what it costs, and room for the next try."""
-
-    now: Now
-    worker: Ints  # E
-    node: Ints  # W
-    size: Ints  # W
-    used: Ints  # N: slots
-    changes: Ints  # W: executors that came or left, against what runs
-    cpu: Floats  # E, predicted
-    sums: Floats  # 3
-    predicted_mhz: Floats  # N
-    measured_mhz: Floats
-    memory_mb: Floats
-    new_cpu: Floats  # E
-    nodes: Ints  # whose load a try changes
-    counts: Ints  # (1,): of `nodes`
-    is_changed: Bools  # N
-    more_predicted_mhz: Floats  # N: by a try
-    more_measured_mhz: Floats
-    more_memory_mb: Floats
-    random: Ints  # (1,)
 
 
 @jit
@@ -75,6 +33,9 @@ def measure(f: Flows, r: Rules, s: State, room: Scratch) -> None:
     s.memory_mb[:] = 0.0
     s.sums[:] = 0.0
     s.changes[:] = 0
+    s.worker_heap[:] = 0.0
+    s.of_kind[:] = 0
+    s.taken[:] = 0.0
     for t in range(len(r.first_executor) - 1):
         begin(f, r.links, t, s.worker, s.node, s.now, room)
         s.sums[TRAFFIC] += _weighted(r, s.now.delta)
@@ -86,6 +47,7 @@ def measure(f: Flows, r: Rules, s: State, room: Scratch) -> None:
         s.predicted_mhz[n] += s.cpu[e]
         s.measured_mhz[n] += r.cpu_mhz[e]
         s.memory_mb[n] += r.memory_mb[e]
+        book(r, s, e, w, 1)
         if w != r.home[e]:
             s.changes[w] += 1
             if r.home[e] >= 0:
@@ -151,6 +113,8 @@ def _shift(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: flo
     b = s.worker[r.first_executor[t] + _random(s, r.first_executor[t + 1] - r.first_executor[t])]
     if a == b or r.fixed[b] or not r.allowed[r.klass[e], s.node[b]] or (s.size[a] == 1 and r.keep_workers[0]):
         return
+    if s.size[b] >= r.most_executors[t] or not may_join(r, s, e, b, s.node[b], NOBODY):
+        return
     old_node = s.node[a]
     restarts = _restarts(r, s, a) + _restarts(r, s, b)
     note(s.now, e, s.worker, s.node)
@@ -169,6 +133,8 @@ def _swap(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
     if a == b or r.fixed[a] or r.fixed[b]:
         return
     if not r.allowed[r.klass[e], s.node[b]] or not r.allowed[r.klass[o], s.node[a]]:
+        return
+    if not may_join(r, s, e, b, s.node[b], o) or not may_join(r, s, o, a, s.node[a], e):
         return
     restarts = _restarts(r, s, a) + _restarts(r, s, b)
     note(s.now, e, s.worker, s.node)
@@ -190,6 +156,8 @@ def _open(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
     n = _random(s, len(s.used))
     if s.size[b] > 0 or s.size[a] == 1 or s.used[n] >= r.slots[n] or not r.allowed[r.klass[e], n]:
         return
+    if not may_join(r, s, e, b, n, NOBODY):
+        return
     restarts = _restarts(r, s, a)
     note(s.now, e, s.worker, s.node)
     s.node[b] = n
@@ -209,29 +177,35 @@ def _seat(f: Flows, r: Rules, s: State, room: Scratch, e: int, temperature: floa
     old = s.node[a]
     if _random(s, 2) == 0 and a != b and not r.fixed[b]:
         n = s.node[b]
-        if n == old or not _may(r, s, t, a, n) or not _may(r, s, t, b, old):
+        if n == old or not _may(r, s, t, a, n) or not _may(r, s, t, b, old) or not has_room(r, s, t, a, b, old, n):
             return
         restarts = _restarts(r, s, a) + _restarts(r, s, b)
         _note_all(r, s, t, a)
         _note_all(r, s, t, b)
         s.node[a], s.node[b] = n, old
+        carry(r, s, t, a, old, n)
+        carry(r, s, t, b, n, old)
         restarts = _restarts(r, s, a) + _restarts(r, s, b) - restarts
         if not _kept(f, r, s, room, t, restarts, temperature, price):
             s.node[a], s.node[b] = old, n
+            carry(r, s, t, a, n, old)
+            carry(r, s, t, b, old, n)
         return
     n = _random(s, len(s.used))
-    if n == old or s.used[n] >= r.slots[n] or not _may(r, s, t, a, n):
+    if n == old or s.used[n] >= r.slots[n] or not _may(r, s, t, a, n) or not has_room(r, s, t, a, NOBODY, old, n):
         return
     restarts = _restarts(r, s, a)
     _note_all(r, s, t, a)
     s.node[a] = n
     s.used[n] += 1
     s.used[old] -= 1
+    carry(r, s, t, a, old, n)
     restarts = _restarts(r, s, a) - restarts
     if not _kept(f, r, s, room, t, restarts, temperature, price):
         s.node[a] = old
         s.used[n] -= 1
         s.used[old] += 1
+        carry(r, s, t, a, n, old)
 
 
 @jit
@@ -342,6 +316,8 @@ def _note_all(r: Rules, s: State, t: int, w: int) -> None:
 def _put(r: Rules, s: State, e: int, b: int) -> None:
     """Write down worker b for e."""
     a = s.worker[e]
+    book(r, s, e, a, -1)
+    book(r, s, e, b, 1)
     s.worker[e] = b
     back = 1 if r.home[e] == b else 0
     s.changes[a] += 1 if r.home[e] == a else -1

@@ -306,9 +306,13 @@ class _Planning:
         return self._judged(layout_of(self.frame, placement))
 
     def _forbidden(self, layout: Layout) -> bool:
-        """Whether an executor is on a node that a site, a pin or an exclusion keeps it from; fixed ones may be."""
+        """Whether an executor is where a site, a pin, an exclusion or a rule keeps it from; fixed ones may be."""
         c = self.compiled
-        return bool((~c.allowed[c.klass, layout.node_of_executors()] & ~c.fixed).any())
+        node = layout.node_of_executors()
+        bad = ~c.allowed[c.klass, node]
+        if c.sharing.any:
+            bad |= c.sharing.breakers(layout.worker, node, c.topology)
+        return bool((bad & ~c.fixed).any())
 
     def _judged(self, layout: Layout) -> _Candidate:
         violation, cost = self.search.judge(layout)

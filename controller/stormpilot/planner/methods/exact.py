@@ -33,6 +33,7 @@ from stormpilot.planner.placement.problem import (
     no_limits,
 )
 from stormpilot.planner.placement.result import Result
+from stormpilot.planner.repair import wrong
 from stormpilot.planner.search.annealing import (
     Annealer,
 )
@@ -138,7 +139,8 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     annealer = Annealer(frame, objective, limits)
     layouts = [] if hint is None else [hint]
     if status != "unknown":
-        layouts.append(split(frame, problem.nodes(), limits, rng, left_s))
+        found = split(frame, problem.nodes(), limits, rng, left_s)
+        layouts += [] if wrong(frame, found).any() else [found]  # what workers share is no part of the proof
     if not layouts:
         return problem.unknown()
     layout = min(layouts, key=annealer.traffic)

@@ -46,12 +46,13 @@ def executor_cap(executors: int, workers: int, alpha: float) -> int:
 
 
 def caps(compiled: Compiled, alpha: float) -> Ints:
-    """M(alpha) of every topology."""
+    """M(alpha) of every topology, and no more than a worker of it may hold."""
     sizes = np.diff(compiled.first_executor)
-    return np.array(
+    caps = np.array(
         [executor_cap(int(e), int(w), alpha) if e else 1 for e, w in zip(sizes, compiled.workers, strict=True)],
         dtype=np.int64,
     )
+    return np.minimum(caps, compiled.sharing.most_executors)
 
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:

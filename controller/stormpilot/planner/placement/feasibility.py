@@ -56,10 +56,31 @@ def _reasons(frame: Frame, exact_workers: bool) -> Iterator[Infeasible]:
                     "largest supervisor that may run it",
                     big,
                 )
+    yield from _unshared(c)
     for constraint, unit, need, limit in _resources(c):
         for mask in np.vstack([c.allowed, np.ones((1, c.nodes), dtype=np.bool_)]):
             yield from _too_much(c, constraint, unit, need, limit, mask)
         yield from _too_few_workers(c, constraint, unit, need, limit)
+
+
+def _unshared(c: Compiled) -> Iterator[Infeasible]:
+    """Rules on who shares a worker or a node that not all executors of a topology can keep."""
+    s = c.sharing
+    for t, topology in enumerate(c.model.topologies):
+        mine = np.flatnonzero(c.topology == t)
+        w = int(c.workers[t])
+        if len(mine) > w * s.most_executors[t]:
+            text = f"{topology.name}: {len(mine)} executors, at most {s.most_executors[t]} in each of {w} workers"
+            yield proof(c, "workers", text, mine)
+        if s.heap_mb[mine].sum() > w * s.most_heap_mb[t] * SLACK:
+            text = f"{s.heap_mb[mine].sum():.0f} MB of heap in {w} workers of {s.most_heap_mb[t]:.0f} MB each"
+            yield proof(c, "worker-heap", f"{topology.name}: {text}", mine)
+    for r, name in enumerate(s.names):
+        takers = np.flatnonzero((s.kind >= 0) & (s.demand[s.kind, r] > 0)) if len(s.demand) else np.zeros(0, np.int64)
+        asked, have = float(s.demand[s.kind[takers], r].sum()), float(s.room[r].sum())
+        if asked > have * SLACK:
+            text = f"{c.describe(takers)} take {asked:g} of {name}, the supervisors have {have:g}"
+            yield proof(c, "resource", text, takers)
 
 
 def _resources(c: Compiled) -> list[tuple[str, str, Floats, Floats]]:

@@ -35,6 +35,7 @@ class Limits:
 
 
 def no_limits(compiled: Compiled, *, exact_workers: bool = False) -> Limits:
-    """Any number of executors in a worker; at most or exactly min(W, E) workers."""
+    """As many executors in a worker as their topology lets it hold; at most or exactly min(W, E) workers."""
     sizes = np.maximum(np.diff(compiled.first_executor), 1)
-    return Limits(sizes, np.full(compiled.topologies, exact_workers, dtype=np.bool_))
+    most = np.minimum(sizes, compiled.sharing.most_executors)
+    return Limits(most, np.full(compiled.topologies, exact_workers, dtype=np.bool_))

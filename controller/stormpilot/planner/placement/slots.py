@@ -115,6 +115,8 @@ def _may_exchange(frame: Frame, layout: Layout, node: Ints, across_racks: bool) 
         & (workers[:, None] <= c.slots_per_node()[None, :])
         & (has @ (~c.allowed).astype(np.int64) == 0)
     )
+    for taken, room in zip(c.sharing.taken(node), c.sharing.room, strict=True):
+        fits &= taken[:, None] <= room[None, :] * (1 + 1e-9)
     stays = np.bincount(c.node_host, minlength=c.nodes)[c.node_host] > 1
     stays[frame.home_node[frame.fixed]] = True
     fits[stays, :] = False

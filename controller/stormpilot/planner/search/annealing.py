@@ -46,6 +46,7 @@ class Annealer:
         self, frame: Frame, objective: Objective, limits: Limits, *, largest_table: int = LARGEST_TABLE
     ) -> None:
         """`largest_table`: entries of the tables of connections, of all topologies together."""
+        self._frame = frame
         self.template = template(frame, objective, limits, largest_table)
         self._judging = template(frame, objective, limits, 0)  # without tables, which only a search needs
         self.movable = len(self.template.movable)
@@ -128,7 +129,7 @@ class Annealer:
         stuck = 0
         while best.violation > NO_VIOLATION and stuck < PATIENCE and left_s() > 0:
             before = best.violation
-            bad = g._replace(movable=_misplaced(g))
+            bad = g._replace(movable=_misplaced(g, self._frame))
             per_pass = max(4 * len(bad.movable), 64)
             self._run(bad, per_pass, 0.0, price, 0.0, False, best)
             best.see(g)
@@ -187,11 +188,13 @@ class _Best:
         return not feasible
 
 
-def _misplaced(g: Space) -> Ints:
-    """Executors that may move and are on a node that is over a limit or forbidden to them."""
-    node = g.workers["node"][g.executors["worker"][g.movable]]
-    misplaced: Bools = (g.nodes["over"][node] > 0) | ~g.allowed[g.executors["klass"][g.movable], node]
-    return g.movable[misplaced]
+def _misplaced(g: Space, frame: Frame) -> Ints:
+    """Executors that may move and are on a node that is over a limit or forbidden to them, or break a rule."""
+    worker = g.executors["worker"]
+    node = g.workers["node"][worker]
+    misplaced: Bools = (g.nodes["over"][node] > 0) | ~g.allowed[g.executors["klass"], node]
+    misplaced |= frame.compiled.sharing.breakers(worker, node, frame.compiled.topology)
+    return g.movable[misplaced[g.movable]]
 
 
 def _cost(g: Space) -> float:
@@ -245,6 +248,10 @@ def template(frame: Frame, objective: Objective, limits: Limits, largest_table: 
     topologies["end_executor"] = c.first_executor[1:]
     topologies["max_executors"] = limits.max_executors
     topologies["keep_all_workers"] = limits.exact_workers
+    topologies["max_heap"] = c.sharing.most_heap_mb
+    topologies["first_kind"] = c.sharing.first_kind[:-1]
+    topologies["end_kind"] = c.sharing.first_kind[1:]
+    topologies["apart"] = c.sharing.keeps_apart()
     topologies["table"], entries = _tables(c, largest_table)
     by_rack = objective.distance[1] != objective.distance[2]
     racks = int(c.node_rack.max(initial=-1)) + 1
@@ -256,6 +263,7 @@ def template(frame: Frame, objective: Objective, limits: Limits, largest_table: 
     box["mhz_per_mb"] = mean_cpu / mean_memory
     box["mhz_per_forbidden"] = 4.0 * mean_cpu
     box["restricted"] = not c.allowed.all()
+    box["sharing"] = c.sharing.any
     slots = max(int(c.slots_per_node().max(initial=0)), 1)
     return Space(
         executors=executors,
@@ -275,6 +283,15 @@ def template(frame: Frame, objective: Objective, limits: Limits, largest_table: 
         piece=np.zeros(max(c.executors, 1), dtype=np.int64),
         other_piece=np.zeros(max(c.executors, 1), dtype=np.int64),
         changed=np.zeros(max(c.executors, 1), dtype=np.int64),
+        heap=c.sharing.heap_mb,
+        kind=c.sharing.kind,
+        apart=c.sharing.apart,
+        demand=c.sharing.demand,
+        unit=np.where(c.sharing.demand > 0, c.sharing.demand, np.inf).min(axis=0, initial=np.inf),
+        room=c.sharing.room,
+        worker_heap=np.zeros(frame.workers),
+        of_kind=np.zeros((frame.workers, int(np.diff(c.sharing.first_kind).max(initial=0))), dtype=np.int64),
+        taken=np.zeros_like(c.sharing.room),
     )
 
 

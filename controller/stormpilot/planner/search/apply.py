@@ -5,6 +5,8 @@ from __future__ import annotations
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.jit import jit
 from stormpilot.planner.search.connections import reconnect, rerack
+from stormpilot.planner.search.proposals import ONE
+from stormpilot.planner.search.sharing import join, leave, take
 from stormpilot.planner.search.state import Space, add_load, is_restarted, link, seat_worker, unseat_worker
 
 
@@ -17,6 +19,9 @@ def move_executor(g: Space, e: int, b: int) -> None:
     cpu, memory = g.executors[e].cpu, g.executors[e].memory
     restarted = int(is_restarted(g, a)) + int(is_restarted(g, b))
     reconnect(g, e, a, b)
+    if g.box[0].sharing:
+        leave(g, e, a, m)
+        join(g, e, b, n)
     link(g, e, b)
     g.workers[a].cpu -= cpu
     g.workers[a].memory -= memory
@@ -43,6 +48,7 @@ def leave_node(g: Space, w: int) -> None:
     m = g.workers[w].node
     g.box[0].restarted -= int(is_restarted(g, w))
     add_load(g, m, -g.workers[w].cpu, -g.workers[w].memory)
+    take(g, w, m, -ONE)
     unseat_worker(g, w)
 
 
@@ -51,6 +57,7 @@ def come_to_node(g: Space, w: int, m: int, n: int) -> None:
     """Put worker w, which left node m, on node n with all that it holds."""
     seat_worker(g, w, n)
     add_load(g, n, g.workers[w].cpu, g.workers[w].memory)
+    take(g, w, n, ONE)
     g.box[0].restarted += int(is_restarted(g, w))
     p, q = g.nodes[m].rack, g.nodes[n].rack
     if g.box[0].restricted or (g.rack_table.size and p != q):

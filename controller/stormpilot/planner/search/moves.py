@@ -9,6 +9,7 @@ from stormpilot.model.jit import jit
 from stormpilot.planner.search.apply import move_executor, restarts_if
 from stormpilot.planner.search.connections import between, shift_traffic
 from stormpilot.planner.search.proposals import NONE, ONE, ZERO
+from stormpilot.planner.search.sharing import may_join, mends
 from stormpilot.planner.search.state import (
     Space,
     chance,
@@ -55,9 +56,9 @@ def try_shift(g: Space, e: int, n: int, temperature: float, price: float, charge
 def shift_to(g: Space, e: int, b: int, n: int, temperature: float, price: float, charge: float) -> bool:
     """Move executor e to worker b on node n, which can take it; -1: a new one."""
     a = g.executors[e].worker
-    if is_forbidden(g, e, n):
-        return False
     m = g.workers[a].node
+    if is_forbidden(g, e, n) or not may_join(g, e, b, n, m, NONE):
+        return False
     traffic = shift_traffic(g, e, a, b, n)
     delta = traffic
     if m != n:
@@ -65,6 +66,8 @@ def shift_to(g: Space, e: int, b: int, n: int, temperature: float, price: float,
         delta += charge_of(g, n, cpu, memory, price, charge) + charge_of(g, m, -cpu, -memory, price, charge)
         if is_forbidden(g, e, m):
             delta -= price * g.box[0].mhz_per_forbidden
+    if g.box[0].sharing:
+        delta -= price * g.box[0].mhz_per_forbidden * mends(g, e)
     if g.box[0].restart_cost > 0.0:
         home = g.executors[e].home
         c = idle_worker(g, g.executors[e].topology, n) if b == NOWHERE else b
@@ -97,6 +100,8 @@ def try_swap(g: Space, e: int, f: int, temperature: float, price: float, charge:
         to_e, to_f = worker_on(g, t, n, ONE, NONE), worker_on(g, u, m, ONE, NONE)
         if (to_e == NOWHERE and not may_open(g, t, n)) or (to_f == NOWHERE and not may_open(g, u, m)):
             return False
+    if not may_join(g, e, to_e, n, m, f) or not may_join(g, f, to_f, m, n, e):
+        return False
     traffic = shift_traffic(g, e, a, to_e, n) + shift_traffic(g, f, b, to_f, m)
     if t == u:
         traffic += 2.0 * between(g, e, f) * node_distance(g, m, n)
@@ -108,6 +113,8 @@ def try_swap(g: Space, e: int, f: int, temperature: float, price: float, charge:
         if g.box[0].restricted:
             forbidden = int(is_forbidden(g, e, m)) + int(is_forbidden(g, f, n))
             delta -= price * g.box[0].mhz_per_forbidden * forbidden
+    if g.box[0].sharing:
+        delta -= price * g.box[0].mhz_per_forbidden * (mends(g, e) + mends(g, f))
     if g.box[0].restart_cost > 0.0:
         delta += g.box[0].restart_cost * _restarts(g, e, f, a, b, to_e, to_f)
     if not accepts(g, delta, temperature):

@@ -8,6 +8,14 @@ from stormpilot.planner.search.apply import come_to_node, leave_node, move_execu
 from stormpilot.planner.search.connections import distance_of, shift_traffic, with_host, with_rack, with_worker
 from stormpilot.planner.search.moves import accepts, is_forbidden, lets_go
 from stormpilot.planner.search.proposals import NONE, ZERO, fill_around, fill_with_worker, someone_on
+from stormpilot.planner.search.sharing import (
+    alone,
+    heap_of,
+    room_for_exchange,
+    room_for_piece,
+    room_for_worker,
+    takes_heap,
+)
 from stormpilot.planner.search.state import (
     Space,
     chance,
@@ -65,6 +73,8 @@ def try_piece(
     a = g.executors[e].worker
     t = g.executors[e].topology
     m = g.workers[a].node
+    if alone(g, t):
+        return False
     g.box[0].stamp += 1
     k = fill_around(g, g.piece, e, most, 1e300, NONE)
     inner = g.box[0].inner
@@ -74,6 +84,7 @@ def try_piece(
     cpu, memory, forbidden = _contents(g, g.piece, k, m, n)
     if forbidden < 0:
         return False
+    heap, heap_back = heap_of(g, g.piece, k), 0.0
     traffic = _traffic(g, g.piece, k, a, b, n, inner)
     back = ZERO
     v, c = NONE, NONE  # the piece that comes back goes from v to c
@@ -92,6 +103,9 @@ def try_piece(
             return False
         if c == a and g.workers[a].size - k + back > g.topologies[t].max_executors:
             return False
+        heap_back = heap_of(g, g.other_piece, back)
+        if alone(g, u) or not takes_heap(g, u, c, heap_back - (heap if c == a else 0.0)):
+            return False
         cpu_back, memory_back, forbidden_back = _contents(g, g.other_piece, back, n, m)
         if forbidden_back < 0:
             return False
@@ -102,6 +116,10 @@ def try_piece(
         if cross > 0.0:
             there = 0.0 if b == v else node_distance(g, n, n)
             traffic += cross * (2.0 * node_distance(g, m, n) - there)
+    if not takes_heap(g, t, b, heap - (heap_back if v == b and v != NOWHERE else 0.0)):
+        return False
+    if not room_for_piece(g, k, back, m, n):
+        return False
     delta = traffic + charge_of(g, n, cpu, memory, price, charge) + charge_of(g, m, -cpu, -memory, price, charge)
     delta -= price * g.box[0].mhz_per_forbidden * forbidden
     if g.box[0].restart_cost > 0.0:
@@ -154,6 +172,10 @@ def try_merge(g: Space, a: int, b: int, temperature: float, price: float, charge
     m, n = g.workers[a].node, g.workers[b].node
     k = g.workers[a].size
     if not lets_go(g, a, k) or g.workers[b].size + k > g.topologies[t].max_executors:
+        return False
+    if alone(g, t) or not takes_heap(g, t, b, g.worker_heap[a]):
+        return False
+    if m != n and not room_for_worker(g, a, NONE, m, n):
         return False
     g.box[0].stamp += 1
     fill_with_worker(g, a)
@@ -247,6 +269,8 @@ def try_relocate(g: Space, w: int, n: int, exchange: bool, temperature: float, p
         v = g.on_node[n, chance_below(g, g.nodes[n].used)]
         if g.workers[v].fixed:
             return False
+    if not room_for_worker(g, w, v, m, n):
+        return False
     forbidden = _bars(g, w, m, n)
     if forbidden < 0:
         return False
@@ -288,6 +312,8 @@ def try_exchange_nodes(g: Space, m: int, n: int, temperature: float, price: floa
     if g.nodes[m].rack != g.nodes[n].rack and g.distance[1] != g.distance[2]:
         return False
     if g.nodes[m].end_of_host - g.nodes[m].first_of_host > 1 or g.nodes[n].end_of_host - g.nodes[n].first_of_host > 1:
+        return False
+    if not room_for_exchange(g, m, n):
         return False
     forbidden = 0
     restarts = 0

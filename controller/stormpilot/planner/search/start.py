@@ -7,6 +7,7 @@ import numpy as np
 from stormpilot.model.compiled import NOWHERE, Ints
 from stormpilot.model.jit import jit
 from stormpilot.planner.search.connections import connect, distance_of
+from stormpilot.planner.search.sharing import measure_sharing
 from stormpilot.planner.search.state import Space, is_restarted, violation_at
 
 
@@ -25,6 +26,9 @@ def space(template: Space, worker: Ints, node: Ints, seed: int) -> Space:
         piece=np.zeros_like(template.piece),
         other_piece=np.zeros_like(template.other_piece),
         changed=np.zeros_like(template.changed),
+        worker_heap=np.zeros_like(template.worker_heap),
+        of_kind=np.zeros_like(template.of_kind),
+        taken=np.zeros_like(template.taken),
     )
     workers = len(node)
     size = np.bincount(worker, minlength=workers)
@@ -93,4 +97,6 @@ def measure(g: Space) -> None:
         g.box[0].overloaded += int(over > 0.0)
     for w in range(len(g.workers)):
         g.box[0].restarted += int(is_restarted(g, w))
+    if g.box[0].sharing:
+        measure_sharing(g)
     g.box[0].traffic = traffic

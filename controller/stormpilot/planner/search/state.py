@@ -69,6 +69,10 @@ TOPOLOGY = np.dtype(
         ("used_workers", "i8"),
         ("max_executors", "i8"),  # of a worker
         ("keep_all_workers", "i8"),  # none may become empty
+        ("max_heap", "f8"),  # MB, of a worker; may be infinite
+        ("first_kind", "i8"),  # kinds of its executors are first_kind:end_kind
+        ("end_kind", "i8"),
+        ("apart", "i8"),  # 1: some components of it are kept apart; then executors move alone or by two
     ]
 )
 BOX = np.dtype(
@@ -78,12 +82,13 @@ BOX = np.dtype(
         ("traffic", "f8"),  # x distance
         ("violation", "f8"),  # MHz, over all nodes
         ("overloaded", "i8"),  # nodes over a limit
-        ("forbidden", "i8"),  # executors on nodes that are forbidden to them
+        ("forbidden", "i8"),  # executors on nodes that are forbidden to them, and what rules on sharing count
         ("restarted", "f8"),  # workers
         ("restart_cost", "f8"),
         ("mhz_per_mb", "f8"),  # what a MB above a memory limit counts in the violation
         ("mhz_per_forbidden", "f8"),  # what an executor on a forbidden node counts in the violation
         ("restricted", "i8"),  # 1: some executors may not run everywhere
+        ("sharing", "i8"),  # 1: there are rules on who shares a worker or a node
         ("changed", "i8"),  # how many executors stand in `changed`
         ("reseated", "i8"),  # 1: some worker's node is not that in the best layout
         ("inner", "f8"),  # tuples/s inside the piece that was filled last
@@ -112,6 +117,15 @@ class Space(NamedTuple):
     piece: Ints  # executors of the piece at hand
     other_piece: Ints  # executors of the piece that comes back for it
     changed: Ints  # executors whose worker is not the one in the best layout
+    heap: Floats  # MB; from here on `sharing.py`: rules, executors to kinds of components that they name
+    kind: Ints  # of an executor, or -1
+    apart: Bools  # kinds x kinds
+    demand: Floats  # kinds x amounts
+    unit: Floats  # of an amount: the least demand
+    room: Floats  # amounts x nodes
+    worker_heap: Floats  # MB
+    of_kind: Ints  # workers x kinds of their topology: executors
+    taken: Floats  # amounts x nodes
 
 
 @jit

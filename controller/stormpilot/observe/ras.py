@@ -1,0 +1,138 @@
+"""What Storm's ResourceAwareScheduler keeps of a topology's settings, as rules of the model.
+
+Heap of a worker, one executor or one component per worker, components kept apart or counted per node, generic resources
+(`gpu`), and CPU that is declared as a reservation. Only under that scheduler: no other one of Storm's knows them.
+Source: Storm 2.8.3, `RasNode.wouldFit`, `ConstraintSolverConfig`, `NormalizedResources`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stormpilot.messages.core import SupervisorPart, TopologySnapshot
+from stormpilot.model.values import Component, Topology
+from stormpilot.observe.storm_keys import (
+    CONSTRAINTS,
+    DEFAULT_HEAP_MB,
+    HEAP,
+    ONE_COMPONENT,
+    ONE_EXECUTOR,
+    RESOURCES,
+    SPREAD,
+    generic,
+    resource_aware,
+)
+
+if TYPE_CHECKING:
+    from stormpilot.config.sections import CpuPolicy
+
+POINTS = "cpu.pcore.percent"
+"""Of a component and a supervisor: declared CPU as a reservation, in Storm's points (100 = one core)."""
+ON_HEAP = "topology.component.resources.onheap.memory.mb"
+OF_ACKERS, OF_CONSUMERS = (f"topology.{x}.resources.onheap.memory.mb" for x in ("acker", "metrics.consumer"))
+DEFAULT_ON_HEAP_MB = 128.0
+APART, MOST_ON_NODE = "incompatibleComponents", "maxNodeCoLocationCnt"
+
+
+def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: CpuPolicy) -> Topology:
+    """The topology with the rules that its settings make; as it is where Storm's own scheduler knows none of them."""
+    if not resource_aware(fallback):
+        return topology
+    conf = snapshot.config
+    parts = {c.id: c for c in snapshot.components}
+    known = [c.id for c in topology.components]
+    most = dict(_most_on_node(conf))
+    components: list[Component] = []
+    for c in topology.components:
+        part = parts.get(c.id)
+        own = {} if part is None else part.config
+        resources = {name: float(amount) for name, amount in generic(own).items()}
+        if part is not None and cpu in ("auto", "larger") and part.cpu_pcore_percent > 0:
+            resources[POINTS] = part.cpu_pcore_percent
+        heap_mb = _on_heap_mb(c.id, own, conf)
+        components.append(
+            msgspec.structs.replace(c, heap_mb=heap_mb, resources=resources, most_per_node=most.get(c.id))
+        )
+    pairs = {(a, b) for a, b in _apart(conf) if a in known and b in known}
+    if conf.get(ONE_COMPONENT):
+        pairs |= set(itertools.combinations(sorted(known), 2))
+    one = bool(conf.get(ONE_EXECUTOR))
+    limit_mb = _number(conf.get(HEAP)) or DEFAULT_HEAP_MB
+    heap_of = {c.id: c.heap_mb for c in components}
+    needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / limit_mb)
+    if pairs:
+        needed += len({c for pair in pairs for c in pair})
+    return msgspec.structs.replace(
+        topology,
+        workers=len(topology.executors) if one else max(topology.workers, min(needed, len(topology.executors)), 1),
+        components=components,
+        worker_heap_mb=limit_mb,
+        worker_executors=1 if one else None,
+        apart=sorted(pairs),
+    )
+
+
+def offers(s: SupervisorPart, fallback: str, cpu: CpuPolicy) -> dict[str, float]:
+    """What a supervisor has beside CPU and memory, and the points of CPU that may be reserved."""
+    if not resource_aware(fallback):
+        return {}
+    return dict(s.resources) | ({POINTS: s.cpu_pcore_percent} if cpu in ("auto", "larger") else {})
+
+
+def _on_heap_mb(component: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
+    """Heap of an executor of the component: its own, else the topology's, else Storm's default."""
+    if component == "__acker":
+        return _number(conf.get(OF_ACKERS)) or DEFAULT_ON_HEAP_MB
+    if component.startswith("__metrics"):
+        return _number(conf.get(OF_CONSUMERS)) or DEFAULT_ON_HEAP_MB
+    for where in (own, conf):
+        resources = where.get(RESOURCES)
+        told = where.get(ON_HEAP)
+        if told is None and isinstance(resources, Mapping):
+            told = next((resources[k] for k in (ON_HEAP, "onheap.memory.mb") if k in resources), None)
+        number = _number(told)
+        if number is not None:
+            return number
+    return DEFAULT_ON_HEAP_MB
+
+
+def _apart(conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Pairs of components that may not share a worker, each as (lower, higher); Storm knows two forms."""
+    rules = conf.get(CONSTRAINTS)
+    pairs: list[tuple[object, object]] = []
+    if isinstance(rules, list):
+        pairs = [(p[0], p[1]) for p in rules if isinstance(p, list) and len(p) == 2]
+    elif isinstance(rules, Mapping):
+        for a, rule in rules.items():
+            others = rule.get(APART) if isinstance(rule, Mapping) else None
+            pairs += [
+                (a, b) for b in ([others] if isinstance(others, str) else others if isinstance(others, list) else [])
+            ]
+    for a, b in pairs:
+        if isinstance(a, str) and isinstance(b, str) and a != b:
+            yield (a, b) if a < b else (b, a)
+
+
+def _most_on_node(conf: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Components with the most executors of them on a node; the newer form wins over the older."""
+    spread = conf.get(SPREAD)
+    for name in spread if isinstance(spread, list) else []:
+        yield str(name), 1
+    rules = conf.get(CONSTRAINTS)
+    for name, rule in rules.items() if isinstance(rules, Mapping) else []:
+        most = _number(rule.get(MOST_ON_NODE)) if isinstance(rule, Mapping) else None
+        if most is not None and most >= 1:
+            yield str(name), int(most)
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

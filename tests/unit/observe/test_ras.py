@@ -1,0 +1,166 @@
+"""What the ResourceAwareScheduler keeps is a rule of the model, and plans keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles import snapshots
+from stormpilot.config import LoadSection
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.values import Infeasible, Model, Plan, Topology
+from stormpilot.model.violations import violations
+from stormpilot.observe.build import build
+from stormpilot.planner import compute
+
+RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+DEFAULT = "org.apache.storm.scheduler.DefaultScheduler"
+HEAP = "topology.worker.max.heap.size.mb"
+
+
+def cluster(*nodes: str, fallback: str = RAS, **resources: float) -> ClusterSnapshot:
+    """Supervisors of two cores; the last one has the resources."""
+    made = snapshots.cluster(*nodes)
+    last = msgspec.structs.replace(made.supervisors[-1], resources=resources)
+    shim = msgspec.structs.replace(made.shim, fallback=fallback)
+    return msgspec.structs.replace(made, shim=shim, supervisors=[*made.supervisors[:-1], last])
+
+
+def model(job: TopologySnapshot, nodes: ClusterSnapshot | None = None, **load: Any) -> Model:
+    built = build(nodes or cluster("a", "b"), {job.id: job}, {}, LoadSection(**load), 1.0, snapshots.T0_MS)
+    return built.model
+
+
+def topology(job: TopologySnapshot, nodes: ClusterSnapshot | None = None) -> Topology:
+    return model(job, nodes).topologies[0]
+
+
+def asking(job: TopologySnapshot, component: str, **config: Any) -> TopologySnapshot:
+    parts = [
+        msgspec.structs.replace(c, config={**c.config, **config}) if c.id == component else c for c in job.components
+    ]
+    return msgspec.structs.replace(job, components=parts)
+
+
+def planned(m: Model) -> Plan:
+    plan = compute(m, "best", {"iterations": 20_000}, traffic="flow")
+    assert isinstance(plan, Plan), plan
+    assert violations(m, plan) == []
+    return plan
+
+
+def components_of(m: Model, plan: Plan) -> list[list[str]]:
+    of = {e.start: e.component for e in m.topologies[0].executors}
+    return [sorted(of[start] for start, _ in w.executors) for w in plan.topologies[0].workers]
+
+
+def test_the_heap_of_a_worker_is_what_its_executors_declare() -> None:
+    """Six executors of 128 MB, 256 MB a worker: three workers, whatever topology.workers says."""
+    m = model(snapshots.topology(workers=1, config={HEAP: 256.0}))
+    assert (m.topologies[0].worker_heap_mb, m.topologies[0].workers) == (256.0, 3)
+    assert [len(w) for w in components_of(m, planned(m))] == [2, 2, 2]
+    own = asking(
+        snapshots.topology(workers=1, config={HEAP: 256.0}),
+        "parse",
+        **{"topology.component.resources.map": {"onheap.memory.mb": 200.0}},
+    )
+    assert {c.id: c.heap_mb for c in topology(own).components}["parse"] == 200.0
+    alone = asking(
+        snapshots.topology(config={"topology.acker.resources.onheap.memory.mb": 64.0}),
+        "parse",
+        **{"topology.component.resources.onheap.memory.mb": 300.0},
+    )
+    assert {c.id: c.heap_mb for c in topology(alone).components} == {
+        "source": 128.0,
+        "parse": 300.0,
+        "sink": 128.0,
+        "__acker": 64.0,
+        "collector": 128.0,
+    }
+
+
+def test_a_heap_that_an_executor_does_not_fit_into_is_told() -> None:
+    m = model(snapshots.topology(config={HEAP: 100.0}))
+    answer = compute(m, "best", {"iterations": 100})
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert "128 MB" in answer.text or "768 MB of heap" in answer.text
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"parse": {"incompatibleComponents": ["sink"]}},
+        {"sink": {"incompatibleComponents": "parse"}},
+        [["sink", "parse"]],
+    ],
+)
+def test_components_are_kept_apart(rules: Any) -> None:
+    m = model(snapshots.topology(workers=3, config={"topology.ras.constraints": rules}))
+    assert m.topologies[0].apart == [("parse", "sink")]
+    assert all(not {"parse", "sink"} <= set(w) for w in components_of(m, planned(m)))
+
+
+def test_at_most_so_many_of_a_component_on_a_node() -> None:
+    config = {"topology.ras.constraints": {"parse": {"maxNodeCoLocationCnt": 1}}}
+    m = model(snapshots.topology(workers=3, config=config))
+    on = {s: w.supervisor for w in planned(m).topologies[0].workers for s, _ in w.executors}
+    assert on[2] != on[3]
+    spread = topology(snapshots.topology(config={"topology.spread.components": ["parse", "none"]}))
+    assert {c.id: c.most_per_node for c in spread.components}["parse"] == 1
+
+
+def test_one_executor_and_one_component_per_worker() -> None:
+    single = model(snapshots.topology(workers=1, config={"topology.ras.one.executor.per.worker": True}))
+    assert [len(w) for w in components_of(single, planned(single))] == [1] * 6
+    kind = model(snapshots.topology(workers=1, config={"topology.ras.one.component.per.worker": True}))
+    assert all(len(set(w)) == 1 for w in components_of(kind, planned(kind)))
+
+
+def test_a_generic_resource_is_where_a_supervisor_has_it() -> None:
+    gpu = asking(snapshots.topology(), "parse", **{"topology.component.resources.map": {"gpu": 1.0}})
+    m = model(gpu, cluster("a", "b", "c", gpu=2.0))
+    on = {s: w.supervisor for w in planned(m).topologies[0].workers for s, _ in w.executors}
+    assert (on[2], on[3]) == ("c", "c")
+    short = compute(model(gpu, cluster("a", "b", "c", gpu=1.0)), "best", {"iterations": 100})
+    assert isinstance(short, Infeasible)
+    assert (short.constraint, short.proved) == ("resource", True)
+    assert "take 2 of gpu, the supervisors have 1" in short.text
+
+
+def test_declared_cpu_is_a_reservation() -> None:
+    """Six executors of 100 points on supervisors of 200: two on each, however little they use."""
+    job = snapshots.topology(workers=6)
+    parts = [msgspec.structs.replace(c, cpu_pcore_percent=100.0) for c in job.components]
+    job = msgspec.structs.replace(job, components=parts)
+    m = model(job, cluster("a", "b", "c"))
+    plan = planned(msgspec.structs.replace(m, topologies=[without_cpu(m.topologies[0])]))
+    on = [w.supervisor for w in plan.topologies[0].workers for _ in w.executors]
+    assert {n: on.count(n) for n in "abc"} == dict.fromkeys("abc", 2)
+    measured = model(job, cluster("a", "b", "c"), cpu="measured")
+    assert all(not s.resources for s in measured.supervisors)
+    declared = model(job, cluster("a", "b", "c"), cpu="declared").topologies[0]
+    assert {(e.cpu_mhz, e.measured) for e in declared.executors} == {(1000.0, True)}
+
+
+def without_cpu(t: Topology) -> Topology:
+    return msgspec.structs.replace(t, executors=[msgspec.structs.replace(e, cpu_mhz=1.0) for e in t.executors])
+
+
+def test_another_scheduler_knows_none_of_these() -> None:
+    config = {"topology.ras.one.executor.per.worker": True, HEAP: 100.0}
+    t = topology(snapshots.topology(config=config), cluster("a", fallback=DEFAULT))
+    assert (t.worker_heap_mb, t.worker_executors, t.apart) == (None, None, [])
+
+
+def test_what_is_no_number_is_left_to_storm() -> None:
+    config = {
+        HEAP: "much",
+        "topology.ras.constraints": {"parse": {"maxNodeCoLocationCnt": "x", "incompatibleComponents": 3}, "sink": 1},
+        "topology.spread.components": 7,
+    }
+    t = topology(snapshots.topology(config=config))
+    assert (t.worker_heap_mb, t.apart) == (768.0, [])
+    assert {c.most_per_node for c in t.components} == {None}
