@@ -74,6 +74,11 @@ public final class Fallback {
     return COUNT_SLOTS_ONLY.contains(scheduler.getClass());
   }
 
+  /** Whether it keeps heap, constraints and generic resources of topologies. */
+  boolean isResourceAware() {
+    return scheduler instanceof ResourceAwareScheduler;
+  }
+
   public Map<String, Map<String, Double>> config() {
     Map<String, Map<String, Double>> config = scheduler.config();
     return config == null ? Map.of() : config;
@@ -153,7 +158,7 @@ public final class Fallback {
       return change;
     }
     waiting.put(change.topologyId(), new Rejection(Reason.NO_SLOT_IN_SITE, sites.waiting(outside)));
-    return scheduler instanceof ResourceAwareScheduler
+    return isResourceAware()
         ? new Change(change.topologyId(), change.freed(), started)
         : new Change(change.topologyId(), List.of(), Map.of());
   }

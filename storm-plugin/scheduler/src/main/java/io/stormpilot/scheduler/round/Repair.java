@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -32,6 +33,9 @@ import org.apache.storm.scheduler.WorkerSlot;
  *
  * <p>Executors whose component requires a site go to supervisors of that site, or nowhere. Those
  * that were with them and may run anywhere then go on without them.
+ *
+ * <p>Where there are rules on who shares a worker or a supervisor, a lost worker that finds no place
+ * is divided, down to single executors; who finds none waits.
  */
 public final class Repair {
 
@@ -40,6 +44,9 @@ public final class Repair {
   private final ToDoubleFunction<String> freeCpu;
   private final ToDoubleFunction<ExecutorDetails> declaredCpu;
   private final Function<ExecutorDetails, String> requiredSite;
+  private final SharingRules rules;
+  private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
+  private final Map<String, Set<ExecutorDetails>> coming = new HashMap<>();
 
   /**
    * What was found.
@@ -58,18 +65,21 @@ public final class Repair {
    *     core)
    * @param declaredCpu declared CPU of an executor, same unit
    * @param requiredSite the site where an executor has to run, or null
+   * @param rules on who shares a worker or a supervisor, or null
    */
   public Repair(
       Slots slots,
       Set<String> silent,
       ToDoubleFunction<String> freeCpu,
       ToDoubleFunction<ExecutorDetails> declaredCpu,
-      Function<ExecutorDetails, String> requiredSite) {
+      Function<ExecutorDetails, String> requiredSite,
+      SharingRules rules) {
     this.slots = slots;
     this.silent = silent;
     this.freeCpu = freeCpu;
     this.declaredCpu = declaredCpu;
     this.requiredSite = requiredSite;
+    this.rules = rules;
   }
 
   /**
@@ -87,6 +97,7 @@ public final class Repair {
       Map<WorkerSlot, Set<ExecutorDetails>> before,
       Placement current,
       int newWorkers) {
+    current.workers().forEach((slot, executors) -> add(there, slot, executors));
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
     Map<String, Double> cpuTaken = new HashMap<>();
     List<Group> left = new ArrayList<>();
@@ -98,7 +109,10 @@ public final class Repair {
       if (slot != null) {
         slots.take(slot, topologyId);
         cpuTaken.merge(slot.getNodeId(), cpu(group.executors()), Double::sum);
+        add(coming, slot, group.executors());
         started.put(slot, group.executors());
+      } else if (free.isEmpty() && rules != null && group.executors().size() > 1) {
+        pending.addAll(halves(group));
       } else if (free.isEmpty()) {
         left.add(group);
       } else {
@@ -109,6 +123,30 @@ public final class Repair {
       }
     }
     return join(topologyId, left, started, current);
+  }
+
+  private static void add(
+      Map<String, Set<ExecutorDetails>> to, WorkerSlot slot, Set<ExecutorDetails> executors) {
+    to.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors);
+  }
+
+  private static List<Group> halves(Group group) {
+    List<ExecutorDetails> members =
+        group.executors().stream()
+            .sorted(Comparator.comparingInt(ExecutorDetails::getStartTask))
+            .toList();
+    return deal(members, 2).stream()
+        .map(half -> new Group(group.supervisor(), group.site(), half))
+        .toList();
+  }
+
+  private boolean mayHold(String supervisor, Set<ExecutorDetails> more) {
+    if (rules == null) {
+      return true;
+    }
+    Set<ExecutorDetails> all = new HashSet<>(coming.getOrDefault(supervisor, Set.of()));
+    all.addAll(more);
+    return rules.mayHold(supervisor, there.getOrDefault(supervisor, Set.of()), all);
   }
 
   /** Those of a group for a site that may run anywhere. */
@@ -130,16 +168,18 @@ public final class Repair {
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
     Set<ExecutorDetails> homeless = new HashSet<>();
     for (Group group : left) {
-      WorkerSlot host = smallest(started, group.site());
+      WorkerSlot host = smallest(started, group);
       if (host != null) {
         started.put(host, together(started.get(host), group));
+        add(coming, host, group.executors());
         continue;
       }
-      host = smallest(living, group.site());
+      host = smallest(living, group);
       if (host == null) {
         homeless.addAll(group.executors());
         continue;
       }
+      add(coming, host, group.executors());
       living.put(host, together(living.get(host), group));
       restarted.put(host, living.get(host));
     }
@@ -156,9 +196,12 @@ public final class Repair {
     return together;
   }
 
-  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, String site) {
+  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, Group group) {
     return workers.entrySet().stream()
-        .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), site))
+        .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
+        .filter(worker -> mayHold(worker.getKey().getNodeId(), group.executors()))
+        .filter(
+            worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
         .min(
             Comparator.comparingInt(
                     (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) -> w.getValue().size())
@@ -240,7 +283,12 @@ public final class Repair {
 
   private WorkerSlot chooseSlot(Group group, Map<String, Double> cpuTaken) {
     boolean stays = group.supervisor() != null && !silent.contains(group.supervisor());
-    if (stays && slots.isOfSite(group.supervisor(), group.site())) {
+    if (rules != null && !rules.mayShareWorker(group.executors())) {
+      return null;
+    }
+    if (stays
+        && slots.isOfSite(group.supervisor(), group.site())
+        && mayHold(group.supervisor(), group.executors())) {
       List<WorkerSlot> own = slots.available(group.supervisor());
       if (!own.isEmpty()) {
         return own.get(0);
@@ -252,7 +300,9 @@ public final class Repair {
     for (SupervisorDetails supervisor : slots.supervisors()) {
       String id = supervisor.getId();
       int free = slots.available(id).size();
-      if (free == 0 || !slots.isOfSite(id, group.site())) {
+      if (free == 0
+          || !slots.isOfSite(id, group.site())
+          || !mayHold(id, group.executors())) {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);

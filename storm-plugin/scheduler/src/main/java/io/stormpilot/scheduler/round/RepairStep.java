@@ -4,6 +4,7 @@ import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.SharingRules;
 import io.stormpilot.scheduler.state.Sites;
 import java.util.Collection;
 import java.util.HashMap;
@@ -13,7 +14,9 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.resource.normalization.NormalizedResourceOffer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -25,6 +28,7 @@ final class RepairStep {
   private final Slots slots;
   private final Cluster cluster;
   private final boolean justLeads;
+  private final boolean resourceAware;
   private final Set<String> silent;
 
   /**
@@ -32,12 +36,18 @@ final class RepairStep {
    *
    * @param justLeads this Nimbus began to lead a moment ago: executors that it takes for dead may
    *     live, their heartbeats have not arrived yet
+   * @param resourceAware Storm's own scheduler keeps rules on who shares a worker or a supervisor
    */
   RepairStep(
-      Collection<TopologyContext> topologies, Slots slots, Cluster cluster, boolean justLeads) {
+      Collection<TopologyContext> topologies,
+      Slots slots,
+      Cluster cluster,
+      boolean justLeads,
+      boolean resourceAware) {
     this.slots = slots;
     this.cluster = cluster;
     this.justLeads = justLeads;
+    this.resourceAware = resourceAware;
     this.silent = silent(topologies, cluster);
   }
 
@@ -93,7 +103,13 @@ final class RepairStep {
         silent,
         id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
         e -> orZero(topology.details().getTotalCpuReqTask(e)),
-        topology.sites()::required);
+        topology.sites()::required,
+        resourceAware ? SharingRules.of(topology.details(), this::available) : null);
+  }
+
+  private NormalizedResourceOffer available(String supervisor) {
+    SupervisorDetails details = cluster.getSupervisorById(supervisor);
+    return details == null ? null : cluster.getAvailableResources(details);
   }
 
   /**
@@ -124,12 +140,13 @@ final class RepairStep {
     m.waits(outcome.homeless().isEmpty() ? null : noSlot(topology.sites(), outcome.homeless()));
   }
 
-  private static Rejection noSlot(Sites sites, Set<ExecutorDetails> homeless) {
+  private Rejection noSlot(Sites sites, Set<ExecutorDetails> homeless) {
     String waiting = sites.waiting(homeless);
     if (!waiting.isEmpty()) {
       return new Rejection(Reason.NO_SLOT_IN_SITE, waiting);
     }
-    return new Rejection(Reason.NO_FREE_SLOT, homeless.size() + " executors have no free slot");
+    String slot = resourceAware ? "slot with room by the topology's own rules" : "free slot";
+    return new Rejection(Reason.NO_FREE_SLOT, homeless.size() + " executors have no " + slot);
   }
 
   /**

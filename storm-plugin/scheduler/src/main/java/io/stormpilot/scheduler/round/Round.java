@@ -97,7 +97,9 @@ public final class Round {
             .run(with(Intent.MOVE, topologies, intents));
     intents.putAll(moved.intents());
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
-    RepairStep repair = new RepairStep(topologies.values(), slots, cluster, justLeads);
+    RepairStep repair =
+        new RepairStep(
+            topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
     String failure = delegate(with(Intent.FALLBACK, topologies, intents), repair);
     topologies.values().forEach(this::remember);

@@ -72,6 +72,7 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<P
               new TreeSet<>(ports.of(id)),
               supervisor.getTotalCpu(),
               supervisor.getTotalMemory(),
+              new TreeMap<>(supervisor.getTotalGenericResources()),
               cluster.isBlackListed(id)));
     }
     rows.sort(Comparator.comparing(SupervisorRow::id));

@@ -5,7 +5,10 @@ import com.google.gson.JsonObject;
 import java.util.Map;
 import java.util.SortedSet;
 
-/** A supervisor in the cluster snapshot; CPU in Storm's points (100 = one core), memory in MB. */
+/**
+ * A supervisor in the cluster snapshot; CPU in Storm's points (100 = one core), memory in MB,
+ * {@code resources} what it has of others.
+ */
 public record SupervisorRow(
     String id,
     String host,
@@ -14,6 +17,7 @@ public record SupervisorRow(
     SortedSet<Integer> ports,
     double cpuPcorePercent,
     double memoryMb,
+    Map<String, Double> resources,
     boolean blacklisted) {
 
   JsonObject json() {
@@ -29,6 +33,9 @@ public record SupervisorRow(
     o.add("ports", list);
     o.addProperty("cpuPcorePercent", cpuPcorePercent);
     o.addProperty("memoryMb", memoryMb);
+    JsonObject others = new JsonObject();
+    resources.forEach(others::addProperty);
+    o.add("resources", others);
     o.addProperty("blacklisted", blacklisted);
     return o;
   }

@@ -1,0 +1,107 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.Config;
+import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.junit.jupiter.api.Test;
+
+/** Lost executors break no rule of the ResourceAwareScheduler on who shares a worker or a node. */
+class SharingTest {
+
+  private static final double HEAP_MB = 128; // of an executor, Storm's default
+
+  /** Executors 1-2, 3-4 and 5-6 on three supervisors with so many ports. */
+  private static Story running(int ports, String key, Object value) {
+    Story story =
+        new Story(3, ports)
+            .fallback(new ResourceAwareScheduler())
+            .topology("t", 3, 6)
+            .topologyConf("t", key, value);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-2:6700=5-6"};
+    for (String worker : workers) {
+      story.running("t", worker.split("=")[0], worker.split("=")[1]);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    return story;
+  }
+
+  private static void lose(Story story, String supervisor) {
+    story.removeSupervisor(supervisor);
+    story.round();
+    story.loseExecutorsOn(supervisor);
+    story.round();
+  }
+
+  @Test
+  void aWorkerWhoseHeapIsFullTakesNobody() {
+    Story story = running(1, Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 2 * HEAP_MB);
+
+    lose(story, "sup-2");
+
+    assertEquals(Set.of(1, 2), story.placement("t").get("sup-0:6700"));
+    assertEquals(Set.of(3, 4), story.placement("t").get("sup-1:6700"));
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"), "5 and 6 wait");
+
+    story.supervisor("sup-3", 1);
+    story.round();
+
+    assertEquals("sup-3:6700", story.slotOf("t", "5-6"));
+  }
+
+  @Test
+  void aWorkerWithRoomInItsHeapTakesThem() {
+    Story story = running(1, Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 4 * HEAP_MB);
+
+    lose(story, "sup-2");
+
+    assertEquals(2, story.placement("t").size());
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void noSupervisorGetsMoreExecutorsOfAComponentThanItMayHave() {
+    Map<String, Object> most = Map.of("count", Map.of("maxNodeCoLocationCnt", 2));
+    Story story = running(4, Config.TOPOLOGY_RAS_CONSTRAINTS, most);
+
+    lose(story, "sup-2");
+
+    assertEquals(2, counts(story, "sup-0"), "one of 5 and 6, which were a worker");
+    assertEquals(2, counts(story, "sup-1"));
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+  }
+
+  private static int counts(Story story, String supervisor) {
+    return story.placement("t").entrySet().stream()
+        .filter(worker -> worker.getKey().startsWith(supervisor))
+        .mapToInt(w -> (int) w.getValue().stream().filter(task -> task > 1).count())
+        .sum();
+  }
+
+  @Test
+  void componentsThatAreKeptApartStartInWorkersOfTheirOwn() {
+    Map<String, Object> apart = Map.of("source", Map.of("incompatibleComponents", List.of("count")));
+    Story story =
+        new Story(3, 2)
+            .fallback(new ResourceAwareScheduler())
+            .topology("t", 3, 3)
+            .topologyConf("t", Config.TOPOLOGY_RAS_CONSTRAINTS, apart)
+            .running("t", "sup-0:6700", "1")
+            .running("t", "sup-1:6700", "2")
+            .running("t", "sup-2:6700", "3");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1", "sup-1:6700=2", "sup-2:6700=3"));
+    story.round();
+    story.hidePort("sup-0", 6701);
+    story.hidePort("sup-1", 6701);
+
+    lose(story, "sup-2");
+
+    assertEquals(Set.of(1), story.placement("t").get("sup-0:6700"), "no count beside the source");
+    assertEquals(Set.of(2, 3), story.placement("t").get("sup-1:6700"));
+  }
+}
