@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 
 import pytest
-from kazoo.exceptions import KazooException
 
 from benchmarks.control.live import lose_host
 from java_topologies import java_jar, submit_java
-from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, scene_on, until
+from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, Slot, never, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.core import TopologySnapshot
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -49,41 +45,19 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield scene
 
 
-def components(scene: Scene) -> dict[int, str]:
-    snapshot: TopologySnapshot = scene.message(PATHS.topology(scene.topology_id), TopologySnapshot)
-    return {e.start: e.component for e in snapshot.executors}
-
-
 def waiting(scene: Scene) -> set[str]:
     """Components with executors that are nowhere."""
     placed = scene.placed()
-    return {c for start, c in components(scene).items() if start not in placed}
+    return {c for start, c in scene.components().items() if start not in placed}
 
 
-@contextmanager
-def nothing_leaves_its_site(scene: Scene) -> Iterator[None]:
-    """Whatever Nimbus writes meanwhile, looked at every half second."""
-    outside: set[tuple[str, str]] = set()
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.wait(0.5):
-            try:
-                known, placed = components(scene), scene.placed()
-            except (KazooException, AttributeError):
-                continue
-            for start, (supervisor, _) in placed.items():
-                if supervisor not in SITE_OF.get(known[start], (supervisor,)):
-                    outside.add((known[start], supervisor))
-
-    watch = threading.Thread(target=look, daemon=True)
-    watch.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watch.join(30)
-    assert outside == set()
+def outside(components: Mapping[int, str], placed: Mapping[int, Slot]) -> set[str]:
+    """Components with an executor outside the site that they need."""
+    return {
+        f"{components[start]} on {supervisor}"
+        for start, (supervisor, _) in placed.items()
+        if supervisor not in SITE_OF.get(components[start], (supervisor,))
+    }
 
 
 def status_text(scene: Scene) -> str:
@@ -106,7 +80,7 @@ def test_nothing_leaves_its_site_and_the_other_components_run(
 
     # No controller: the plug-in places it by its sites.
     scene.topology_id = submit_java(scene.cluster, jar, "two_sites", "alone", **options)
-    with nothing_leaves_its_site(scene):
+    with never(scene, outside):
         until(lambda: scene.exists(PATHS.topology(scene.topology_id)) and scene.placed(), "the plug-in to place it")
         until(lambda: not waiting(scene) and len(scene.workers()) == 3, "its workers to run")
     scene.kill_topology(scene.topology_id)
@@ -114,7 +88,7 @@ def test_nothing_leaves_its_site_and_the_other_components_run(
     scene.start_controller()
     until(scene.leads, "the controller to lead")
     scene.topology_id = submit_java(scene.cluster, jar, "two_sites", "planned", **options)
-    with nothing_leaves_its_site(scene):
+    with never(scene, outside):
         until(scene.applied, "the first plan to be applied")
         until(lambda: set(scene.workers()) == set(scene.placed().values()), "its workers to run")
         scene.stop_controller()

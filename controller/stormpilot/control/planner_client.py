@@ -54,12 +54,12 @@ class PlannerClient:
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
         """A plan of every topology of the model that breaks no constraint, or why there is none.
 
-        By `choice` where one is given, but for first plans.
+        By `choice` where one is given; a first plan only where that is of the planner of first plans.
         """
         current = self.current
         settings, planner = current.config.planner, current.first_planner if first else current.planner
         params = {} if first else settings.params
-        if choice is not None and not first:
+        if choice is not None and (not first or choice.planner == planner):
             planner, params = choice.planner, dict(choice.params)
         deadline_s = time.monotonic() + settings.budget_s
         try:

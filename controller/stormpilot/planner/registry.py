@@ -115,7 +115,7 @@ def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
             if option in options:
                 try:
                     converted = option(value)
-                except ValueError:
+                except (TypeError, ValueError):
                     continue
                 if isinstance(value, str) or converted == value:
                     return converted

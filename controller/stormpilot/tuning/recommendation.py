@@ -1,7 +1,11 @@
-"""What replay recommends for a topology: whether the controller may plan by it, and what that changes.
+"""What a topology is planned by instead of as configured: what its owner asks for, else what replay recommends.
 
-An operator has to say so (`history.use_recommendation`), and it must have beaten the default on days that it was not
-chosen by. A recommendation comes through ZooKeeper: what it says is checked like every other setting.
+An owner names a planner, with parameters, in the topology's configuration; the operator says which ones owners may name
+(`planner.owner_planners`).
+
+For a recommendation an operator has to say so (`history.use_recommendation`), and it must have beaten the default on
+days that it was not chosen by. A recommendation comes through ZooKeeper: what it says is checked like every other
+setting.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ RULES = ("cpu_limit_ratio", "fill_ratio", "gain_threshold_ratio", "consecutive_h
 """Settings of `decide` that a recommendation may change for its topology: those that replay tries."""
 OVERRULED_BY = ("operator", "owner")
 DAY_MS = 86_400_000
+PLANNER_KEY, PARAMS_KEY = "stormpilot.planner", "stormpilot.planner.params"
+"""Keys of a topology's configuration: the planner that its owner asks for, and its parameters by name."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,29 @@ class Choices:
         return "" if choice is None else choice.name
 
 
-def choices(config: Config, mined: Mapping[str, Thresholds], now_ms: int) -> Choices:
-    """What holds now; `mined` is by topology id."""
+def choices(
+    config: Config, mined: Mapping[str, Thresholds], now_ms: int, owners: Mapping[str, Mapping[str, Any]]
+) -> Choices:
+    """What holds now; `mined`, and `owners`, the topologies' own configurations, are by topology id."""
     found = {t: recommended(config, m, now_ms) for t, m in sorted(mined.items())}
+    found |= {t: asked_for(config, own) for t, own in sorted(owners.items()) if PLANNER_KEY in own or PARAMS_KEY in own}
     used = {t: choice for t, (choice, _) in found.items() if choice is not None}
     return Choices(used, {t: text for t, (_, text) in found.items() if text})
+
+
+def asked_for(config: Config, own: Mapping[str, Any]) -> tuple[Choice | None, str]:
+    """What the owner of a topology asks for as it is used (None: it is not), and a sentence for people."""
+    planner, params = own.get(PLANNER_KEY), own.get(PARAMS_KEY, {})
+    try:
+        if not isinstance(planner, str) or not isinstance(params, Mapping):
+            raise UsageError(f"expected {PLANNER_KEY} as text and {PARAMS_KEY} as a map")
+        name = " ".join([planner, ", ".join(f"{k}={v}" for k, v in sorted(params.items()))]).rstrip()
+        if planner not in config.planner.owner_planners:
+            raise UsageError(f"{planner!r} is not in planner.owner_planners")
+        params_of(planner_named(planner), params)
+    except UsageError as e:
+        return None, f"its owner asks for a planner; not used: {e}"
+    return Choice(f"owner: {name}", planner, dict(params)), f"planned as its owner asks, {name}"
 
 
 def recommended(config: Config, mined: Thresholds | None, now_ms: int) -> tuple[Choice | None, str]:

@@ -10,7 +10,7 @@ import pytest
 import builders
 from stormpilot.config import Config, parse
 from stormpilot.messages.thresholds import Recommendation, Thresholds
-from stormpilot.tuning.recommendation import recommended
+from stormpilot.tuning.recommendation import asked_for, choices, recommended
 
 DAY_MS = 86_400_000
 NOW_MS = 100 * DAY_MS
@@ -87,3 +87,38 @@ def test_recommended_limit_only_ever_lowers_what_nodes_may_carry() -> None:
     )
     limited = choice.limited(msgspec.structs.replace(model, supervisors=[low, high]))
     assert [s.limit_mhz for s in limited.supervisors] == [2000.0, pytest.approx(2400.0)]
+
+
+def test_an_owner_names_a_planner_with_its_parameters() -> None:
+    own = {"stormpilot.planner": "online", "stormpilot.planner.params": {"alpha": 0.5}}
+    choice, said = asked_for(Config(), own)
+    assert choice is not None
+    assert (choice.planner, choice.params) == ("online", {"alpha": 0.5})
+    assert said == "planned as its owner asks, online alpha=0.5"
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ({"stormpilot.planner": "exact"}, "'exact' is not in planner.owner_planners"),
+        ({"stormpilot.planner": "online", "stormpilot.planner.params": {"alpha": 7}}, "alpha is 7"),
+        ({"stormpilot.planner": "online", "stormpilot.planner.params": {"beta": 1}}, "has no parameter 'beta'"),
+        ({"stormpilot.planner": "online", "stormpilot.planner.params": {"alpha": [1]}}, "alpha"),
+        ({"stormpilot.planner": ["online"]}, "expected stormpilot.planner as text"),
+        ({"stormpilot.planner.params": {"alpha": 1}}, "expected stormpilot.planner as text"),
+    ],
+)
+def test_what_an_owner_may_not_have_is_told(own: dict[str, Any], why: str) -> None:
+    choice, said = asked_for(Config(), own)
+    assert choice is None
+    assert said.startswith("its owner asks for a planner; not used: ")
+    assert why in said
+
+
+def test_operators_say_what_owners_may_name_and_owners_come_before_replay() -> None:
+    config = parse("planner: {owner_planners: [exact]}", "controller.yaml")
+    assert asked_for(config, {"stormpilot.planner": "exact"})[0] is not None
+    assert asked_for(config, {"stormpilot.planner": "online"})[0] is None
+    both = choices(config, {}, 0, {"t": {"stormpilot.planner": "exact"}, "u": {"topology.workers": 2}})
+    assert both.name("t") == "owner: exact"
+    assert both.name("u") == ""

@@ -1,0 +1,129 @@
+"""What RAS users declared holds in every assignment: before, during and after a plan, and after a loss."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from benchmarks.control.live import lose_host
+from java_topologies import java_jar, submit_java
+from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, Slot, never, scene_on, until
+from stormpilot.local.spec import ClusterSpec
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
+
+RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+CONSTRAINTS = "org.apache.storm.scheduler.resource.strategies.scheduling.ConstraintSolverStrategy"
+WITH_GPU = "supervisor-03"
+HEAP_MB, EXECUTOR_MB = 384, 128
+RULES = {"source": {"incompatibleComponents": ["relay"]}, "relay": {"maxNodeCoLocationCnt": 1}}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    spec = ClusterSpec(
+        name=f"ras-{os.getpid()}",
+        supervisors=3,
+        declares=False,
+        hook=True,
+        conf=MISSED_SOON | {"stormpilot.fallback.scheduler": RESOURCE_AWARE},
+        supervisor_conf={WITH_GPU: {"supervisor.resources.map": {"gpu": 2.0}}},
+    )
+    with scene_on(spec, tmp_path_factory.mktemp("ras"), Scene) as scene:
+        scene.config.write_text(
+            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
+            "cycle: {period_s: 2, poll_s: 1}\n"
+            "load: {window_s: 10, settle_s: 5}\n"
+            "planner: {budget_s: 2}\n"
+            "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
+            "new_supervisors: {enabled: false}\n"
+            "api: {enabled: false}\n"
+        )
+        yield scene
+
+
+def broken(components: Mapping[int, str], placed: Mapping[int, Slot]) -> set[str]:
+    """What an assignment breaks of the rules, of the heap of workers and of the resources of supervisors."""
+    found = set()
+    workers: dict[Slot, list[str]] = {}
+    for start, slot in placed.items():
+        workers.setdefault(slot, []).append(components[start])
+    for slot, inside in workers.items():
+        if {"source", "relay"} <= set(inside):
+            found.add(f"source beside relay in {slot}")
+        if len(inside) * EXECUTOR_MB > HEAP_MB:
+            found.add(f"{len(inside)} executors in {slot}")
+    on = Counter((components[start], supervisor) for start, (supervisor, _) in placed.items())
+    found |= {f"{n} relays on {s}" for (c, s), n in on.items() if c == "relay" and n > 1}
+    return found | {f"sink on {s}" for c, s in on if c == "sink" and s != WITH_GPU}
+
+
+def host_of(scene: Scene, supervisor: str) -> str:
+    return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
+
+
+def operate(scene: Scene, *words: str) -> None:
+    """An operator's command that succeeds."""
+    command = [STORMPILOT, *words, "--zookeeper", scene.cluster.zookeeper_hosts]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_what_ras_keeps_holds_before_during_and_after_a_plan_and_a_loss(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    jar = java_jar(tmp_path_factory.mktemp("jar"))
+    options = {
+        "topology.acker.executors": 1,
+        "bench.phases": [[36000, 20]],
+        "topology.scheduler.strategy": CONSTRAINTS,
+        "topology.ras.constraints": RULES,
+        "topology.worker.max.heap.size.mb": HEAP_MB,
+    }
+    scene.start_controller()
+    until(scene.leads, "the controller to lead")
+    scene.topology_id = submit_java(scene.cluster, jar, "apart", **options)
+
+    def all_run() -> bool:
+        placed = scene.placed()
+        return set(placed) == set(scene.components()) and set(scene.workers()) == set(placed.values())
+
+    def hosts() -> set[str]:
+        return {supervisor for supervisor, _ in scene.placed().values()}
+
+    with never(scene, broken):
+        until(lambda: scene.exists(PATHS.topology(scene.topology_id)) and all_run(), "it to run")
+        before = len(scene.workers())
+
+        # A plan that has to move: a supervisor without the resource is drained.
+        drained = next(s for s in sorted(hosts()) if s != WITH_GPU)
+        operate(scene, "drain", host_of(scene, drained), "--yes", "--wait", "--timeout", "240")
+        until(lambda: drained not in hosts() and all_run() and scene.applied(), "nobody to run on the drained host")
+        assert len(scene.workers()) <= before + 1
+        operate(scene, "undrain", host_of(scene, drained))
+        scene.cycles(5)
+
+        # A host is lost, with the controller and without it.
+        lost = next(s for s in sorted(hosts()) if s != WITH_GPU)
+        scene.stop_controller()
+        lose_host(scene.cluster, lost)
+        until(lambda: lost not in hosts(), "the lost host to be missed")
+        until(all_run, "all executors to run again")
+        scene.start_controller()
+        until(scene.leads, "the controller to lead")
+        scene.cycles(5)
+        assert set(scene.placed()) == set(scene.components())
+
+        # So does the one with the resource: the sinks wait, and the others run.
+        lose_host(scene.cluster, WITH_GPU)
+        until(lambda: WITH_GPU not in hosts(), "the lost host to be missed")
+        scene.cycles(5)
+        waiting = {c for start, c in scene.components().items() if start not in scene.placed()}
+        assert "sink" in waiting
+        scene.cluster.start_daemon(WITH_GPU)
+        scene.cluster.start_daemon(lost)
+        until(all_run, "all executors to run again")
