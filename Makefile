@@ -51,8 +51,8 @@ test: setup ## everything: checks, unit, contract, functional, Java, integration
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
 	$(BIN)/pytest -q --durations=12 -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
 
-fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, SECONDS=120 at most); what breaks something is kept in tests/data/fuzz
-	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),120) --seed $(or $(SEED),0)
+fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, at most SECONDS=1800 for one); what breaks something is kept in tests/data/fuzz
+	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0)
 	$(MVN) test -pl scheduler -Dtest=DecoderFuzzTest -Dfuzz.tries=$(or $(COUNT),10000)
 
 test-java: setup ## the plug-in's own tests

@@ -8,7 +8,11 @@ import pytest
 
 from doubles.hostile import bombs
 from doubles.world import World
-from fuzzing import BETTER, GOOD, OTHER, controller, of_topology
+from fuzzing import BETTER, GOOD, OTHER, controller, of_topology, steered_controller
+from stormpilot.messages.core import encode
+from stormpilot.messages.routes import ComponentRoute, Routes
+
+NOBODY = ComponentRoute(component="nobody", active=[1])
 
 
 def two_topologies() -> tuple[World, str, str]:
@@ -37,3 +41,14 @@ def test_a_bomb_in_every_znode_of_a_topology_costs_that_topology_alone(what: str
 @pytest.mark.parametrize("seed", range(2))
 def test_messages_that_are_nearly_honest_cost_the_topology_alone_that_they_are_of(seed: int) -> None:
     controller(random.Random(seed))
+    steered_controller(random.Random(seed))
+
+
+def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> None:
+    """The table routes a component that the topology does not have; the rollout beside it cannot be read."""
+    world, _, other = two_topologies()
+    world.tell(20)
+    world.zookeeper.put(world.paths.routes(other), encode(Routes(topology_id=other, components=[NOBODY])))
+    world.zookeeper.put(world.paths.rollout(other), b"{nonsense")
+    world.cycle.advance_rollouts(world.cycle.observer.look(world.now_ms))
+    assert world.rollout(other) is None
