@@ -10,13 +10,13 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.exceptions import KazooException
-from kazoo.recipe.lock import Lock
 
 from doubles.models import plan_message
 from ensemble import Ensemble, ensemble
@@ -27,11 +27,14 @@ from soak.history import History
 from soak.operators import Pen
 from soak.watcher import Watcher
 from stormpilot import operate
+from stormpilot.config import ApiSection, Config, ZooKeeperSection
+from stormpilot.control.daemon import Daemon
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import setting_key
-from stormpilot.publish.epoch import Epoch, raise_epoch
-from stormpilot.publish.publisher import DeposedError, Publisher
+from stormpilot.model.values import Infeasible
+from stormpilot.observe.reader import Reader
+from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import ZooKeeper
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
@@ -60,13 +63,13 @@ class Client(threading.Thread):
     def run(self) -> None:
         while not self.stopping.is_set():
             if self.zookeeper.wait_connected(0.5):
-                with suppress(KazooException, UnreachableError, DeposedError, RefusedError):
+                with suppress(KazooException, UnreachableError, RefusedError):
                     self.work()
 
     def work(self) -> None:
         raise NotImplementedError
 
-    def stop(self) -> None:
+    def end(self) -> None:
         self.stopping.set()
         self.join(60)
         self.zookeeper.stop()
@@ -74,34 +77,57 @@ class Client(threading.Thread):
             proxy.close()
 
 
-class Candidate(Client):
-    """Leads when elected, as `control/daemon.py` does, and publishes plans until it leads no more."""
+class Publishing:
+    """A leadership in which a plan is published every 50 ms, as long as the session stands."""
 
-    def work(self) -> None:
-        self.zookeeper.ensure([PATHS.leader, PATHS.plan_history(TOPOLOGY)])
-        lock = Lock(self.zookeeper.client, PATHS.leader, self.name)
-        if not lock.acquire(timeout=2):
-            return
-        sessions_lost = self.zookeeper.sessions_lost
-        try:
-            epoch = raise_epoch(self.zookeeper, PATHS).bound_to(f"{PATHS.leader}/{lock.node}")
-            self.log.add("claim", controller=self.name, epoch=epoch.number, source="candidate")
-            self._publish(epoch, sessions_lost)
-        finally:
-            with suppress(KazooException):
-                lock.release()
+    def __init__(self, candidate: Candidate, publisher: Publisher, sessions_lost: int) -> None:
+        self._candidate = candidate
+        self._publisher = publisher
+        self._sessions_lost = sessions_lost
 
-    def _publish(self, epoch: Epoch, sessions_lost: int) -> None:
-        publisher = Publisher(self.zookeeper, PATHS, epoch)
-        for _ in range(self.chance.randint(5, 60)):  # then another one may lead
-            if self.stopping.is_set() or self.zookeeper.sessions_lost != sessions_lost:
+    def run(self, *, once: bool) -> None:
+        daemon, zookeeper = self._candidate, self._candidate.zookeeper
+        epoch = self._publisher.epoch.number
+        daemon.log.add("claim", controller=daemon.name, epoch=epoch, source="candidate")
+        for _ in range(daemon.chance.randint(5, 60)):  # then another one may lead
+            if daemon.stopping.is_set() or zookeeper.sessions_lost != self._sessions_lost:
                 return
-            (node,) = self.zookeeper.read([PATHS.plan(TOPOLOGY)])
-            self.done += 1
-            plan = plan_message(plan_id=f"{self.name}-{self.done}", topology_id=TOPOLOGY, epoch=epoch.number)
+            (node,) = zookeeper.read([PATHS.plan(TOPOLOGY)])
+            daemon.done += 1
+            plan = plan_message(plan_id=f"{daemon.name}-{daemon.done}", topology_id=TOPOLOGY, epoch=epoch)
             versions = {} if node is None else {TOPOLOGY: node.version}
-            publisher.publish([HistoryEntry(plan=plan, reason="GAIN", published_by=self.name)], versions)
-            time.sleep(0.05)  # a plan every cycle, not one after the other
+            self._publisher.publish([HistoryEntry(plan=plan, reason="GAIN", published_by=daemon.name)], versions)
+            daemon.stopping.wait(0.05)
+
+
+class Candidate(Daemon):
+    """A controller process without cycles: its election is the real one."""
+
+    def __init__(self, name: str, servers: Ensemble, log: History, seed: int) -> None:
+        self.proxies = servers.proxies(seed)
+        hosts = ",".join(p.address for p in self.proxies)
+        section = ZooKeeperSection(hosts=hosts, session_timeout_s=SESSION_S)
+        super().__init__(Config(zookeeper=section, api=ApiSection(enabled=False)), nothing, "default", "default")
+        self.name, self.log, self.chance, self.done = name, log, random.Random(f"{name} {seed}"), 0
+        self.stopping, self.zookeeper = self._stopping, self._zookeeper
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.start = self._thread.start
+
+    def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int) -> Any:
+        return Publishing(self, publisher, sessions_lost)
+
+    def end(self) -> None:
+        self.stop()
+        self._thread.join(5)
+        self.cut()
+        self._thread.join(60)
+        for proxy in self.proxies:
+            proxy.close()
+
+
+def nothing(*_: Any, **__: Any) -> Infeasible:
+    """A planner that is never needed."""
+    return Infeasible(planner="default", constraint="none", text="nothing is planned here")
 
 
 class Steering(Client):
@@ -123,7 +149,9 @@ class Steering(Client):
 
 
 @contextmanager
-def fault(servers: Ensemble, clients: list[Client], chance: random.Random, log: History) -> Iterator[None]:
+def fault(
+    servers: Ensemble, clients: Sequence[Client | Candidate], chance: random.Random, log: History
+) -> Iterator[None]:
     """One fault from chance: servers killed or frozen, one or (no majority) two; or a client cut off."""
     kind = chance.choice(("killed", "frozen", "frozen", "majority killed", "majority frozen", "client cut off"))
     hit = chance.sample(servers.numbers, 2 if "majority" in kind else 1)
@@ -155,9 +183,11 @@ def test_no_setting_is_lost_and_no_epoch_has_two_leaders_while_zookeepers_are_ki
         watcher = Watcher(servers.hosts, log)
         candidates = [Candidate(f"candidate-{n}", servers, log, seed * 100 + n) for n in range(3)]
         operators = [Steering(f"operator-{n}", servers, log, seed * 100 + 10 + n) for n in range(2)]
-        clients: list[Client] = [*candidates, *operators]
+        clients: list[Client | Candidate] = [*candidates, *operators]
         for thread in (watcher, *clients):
             thread.start()
+        until(lambda: all(c.done for c in operators), "operators to begin")
+        operators[0].zookeeper.put(PATHS.topology(TOPOLOGY), b"{}")  # the watcher looks at what runs
         for _ in range(FAULTS):
             with fault(servers, clients, chance, log):
                 time.sleep(chance.uniform(*STILL_S))  # the fault itself
@@ -166,9 +196,9 @@ def test_no_setting_is_lost_and_no_epoch_has_two_leaders_while_zookeepers_are_ki
         before = [c.done for c in operators]
         until(lambda: all(c.done > n for c, n in zip(operators, before, strict=True)), "operators to write again")
         published = sum(c.done for c in candidates)
-        until(lambda: sum(c.done for c in candidates) > published, "a leader to publish again")
+        until(lambda: sum(c.done for c in candidates) > published, "a leader to publish again", 60)
         for client in clients:
-            client.stop()
+            client.end()
         watcher.stop()
 
     records = history.read(log.path)

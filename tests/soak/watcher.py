@@ -98,7 +98,7 @@ class Watcher(threading.Thread):
         nodes = self._get([f"{BASE}/topologies/{i}" for i in ids] + [f"{BASE}/status/{i}" for i in ids])
         for topology, node, status in zip(ids, nodes[: len(ids)], nodes[len(ids) :], strict=True):
             found, said = _json(node), _json(status)
-            if isinstance(found, dict):
+            if isinstance(found, dict) and "executors" in found:
                 executors = [
                     [e["start"], e["end"], e["component"], f"{e['supervisor']}:{e['port']}" if _placed(e) else None]
                     for e in found["executors"]
