@@ -261,8 +261,9 @@ def resubmit(scene: SoakScene, chance: random.Random) -> Fault | None:
             nimbus.kill(job.name, wait_s=0)
 
     def end() -> None:
-        until(lambda: job.name not in scene.ids(), f"{job.name} to be gone")
-        scene.submit_job(job)
+        until(lambda: scene.ids().get(job.name) != topology, f"{job.name} to be gone")
+        if job.name not in scene.ids():
+            scene.submit_job(job)
         until(lambda: job.name in scene.ids(), f"{job.name} to be there")
 
     return Fault("killed and submitted again", begin, end, 1.0, topologies=[topology], touches="nimbus")

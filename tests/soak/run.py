@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from soak.watcher import Watcher, read_logs
 from soak.world import SoakScene, world
 from stormpilot.errors import StormpilotError
 
-SETTLE_S = 300.0
+SETTLE_S = 180.0
 """How long the system may take until it works again when all faults are over."""
 TOGETHER = 0.3
 """How often a second fault begins while the first one lasts."""
@@ -54,9 +55,10 @@ class Soak:
         if first is None:
             return
         second = self._begin((first[1].touches,)) if self._chance.random() < TOGETHER else None
-        for one in filter(None, (first, second)):
-            time.sleep(one[1].lasts_s)  # the fault itself
-            self._end(*one)
+        began_s = time.monotonic()
+        for number, fault in sorted((one for one in (first, second) if one), key=lambda one: one[1].lasts_s):
+            time.sleep(max(0.0, began_s + fault.lasts_s - time.monotonic()))  # the fault itself
+            self._end(number, fault)
 
     def _begin(self, taken: tuple[str, ...]) -> tuple[int, faults.Fault] | None:
         draws = list(faults.FAULTS)
@@ -135,6 +137,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="decides faults, their order and length, and verbs")
     parser.add_argument("--out", type=Path, default=Path("build/soak"), help="folder for the history and the logs")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster ends with us
     folder = asked.out / f"seed-{asked.seed}"
     path = folder / "history.jsonl"
     with world(folder, f"soak-{asked.seed}") as scene, History(path) as log:

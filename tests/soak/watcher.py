@@ -43,8 +43,15 @@ class Watcher(threading.Thread):
         self._settings_s = float("-inf")
         self._kept: set[str] = set()
         self.lost_looks = 0
+        self._failure: Exception | None = None
 
     def run(self) -> None:
+        try:
+            self._watch()
+        except Exception as e:  # noqa: BLE001 (a history with a hole is none: `stop` raises it)
+            self._failure = e
+
+    def _watch(self) -> None:
         self._client.start(timeout=120)
         while not self._stopping.wait(LOOK_S):
             self._processes()
@@ -57,6 +64,8 @@ class Watcher(threading.Thread):
         """One last look, at everything."""
         self._stopping.set()
         self.join(60)
+        if self._failure is not None:
+            raise self._failure
         self._settings_s = float("-inf")
         self._processes()
         self._znodes()
