@@ -26,6 +26,7 @@ AGAIN_S = 5.0
 """Settings are written down so often, also where they did not change."""
 CALL_S = 10.0
 BASE = "/stormpilot/v1"
+BARRIER = "/soak"
 LEADING = re.compile(r"leading: .*controller=(\S+) epoch=(\d+)")
 OWN_ERROR = re.compile(r" ERROR |Traceback \(most recent call last\)")
 
@@ -53,6 +54,7 @@ class Watcher(threading.Thread):
 
     def _watch(self) -> None:
         self._client.start(timeout=120)
+        self._client.ensure_path_async(BARRIER).get(timeout=60)
         while not self._stopping.wait(LOOK_S):
             self._processes()
             try:
@@ -86,7 +88,9 @@ class Watcher(threading.Thread):
 
     def _znodes(self) -> None:
         began = self._history.now_s()
-        self._client.sync_async(BASE).get(timeout=CALL_S)  # a server may be behind the others
+        # A server may be behind the others, and a leader that was frozen answers even `sync` until it learns that it
+        # leads no more. After a write, which a majority confirms, its answers are as new as that.
+        self._client.set_async(BARRIER, b"").get(timeout=CALL_S)
         self._settings(began)
         (epoch, controller, cluster) = self._get([f"{BASE}/epoch", f"{BASE}/controller", f"{BASE}/cluster"])
         if epoch is not None and epoch[0].strip().isdigit():
