@@ -12,6 +12,7 @@ import pytest
 from soak import history
 from soak.checker import RULES, check, summary
 from soak.history import History, Record
+from soak.watcher import read_logs
 
 T = "words-1-1763690000"
 MODE, PIN = "/stormpilot/v1/settings/mode/words", "/stormpilot/v1/settings/pin/words,count,"
@@ -225,6 +226,23 @@ def test_histories_are_read_as_they_were_written_and_a_cut_line_is_left_out(tmp_
         {"t": 1.5, "kind": "start", "seed": 1},
         {"t": 2.5, "kind": "claim", "controller": "h:1", "epoch": 1, "source": "state"},
     ]
+
+
+def test_leaders_and_errors_are_taken_from_logs_but_not_planners_that_got_no_cpu(tmp_path: Path) -> None:
+    file = tmp_path / "one.log"
+    file.write_text(
+        "2026-01-01T00:00:00Z INFO leading: controller=h:1 epoch=4 planner=best\n"
+        "2026-01-01T00:00:01Z ERROR planner failed: planner=best\nTraceback (most recent call last):\n  File\n"
+        "stormpilot.planner_process.PlannerLostError: no answer 20 s after it began: its process was ended\n"
+        "2026-01-01T00:00:02Z ERROR cycle failed; retrying next period: why=x\nTraceback (most recent call last):\n"
+        "KeyError: 'x'\n"
+    )
+    with History(tmp_path / "h.jsonl") as log:
+        read_logs(log, [file])
+    claim, error = history.read(log.path)
+    assert (claim["kind"], claim["controller"], claim["epoch"]) == ("claim", "h:1", 4)
+    assert error["kind"] == "log"
+    assert error["line"].endswith("why=x ... KeyError: 'x'")
 
 
 def test_the_summary_counts_what_was_done() -> None:

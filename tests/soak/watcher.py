@@ -28,6 +28,7 @@ CALL_S = 10.0
 BASE = "/stormpilot/v1"
 BARRIER = "/soak"
 LEADING = re.compile(r"leading: .*controller=(\S+) epoch=(\d+)")
+STARVED = "PlannerLostError: no answer"
 OWN_ERROR = re.compile(r" ERROR |Traceback \(most recent call last\)")
 
 
@@ -195,14 +196,18 @@ class Watcher(threading.Thread):
 
 
 def read_logs(history: History, logs: Iterable[Path]) -> None:
-    """Take from the controllers' logs who led when, and the errors that are no answer to a fault."""
+    """Take from the controllers' logs who led when, and their errors, the first and the last line of each.
+
+    A planner that gets no CPU for long is ended, and told as an error: that says something of the machine.
+    """
     for log in logs:
-        for line in log.read_text(errors="replace").splitlines():
-            leading = LEADING.search(line)
+        for entry in re.split(r"\n(?=\d{4}-\d\d-\d\dT)", log.read_text(errors="replace")):
+            leading = LEADING.search(entry)
             if leading:
                 history.add("claim", controller=leading[1], epoch=int(leading[2]), source=log.name)
-            elif OWN_ERROR.search(line):
-                history.add("log", source=log.name, line=line)
+            elif OWN_ERROR.search(entry) and STARVED not in entry:
+                first, *more = entry.strip().splitlines()
+                history.add("log", source=log.name, line=" ... ".join([first, *more[-1:]]))
 
 
 def _json(node: Any) -> Any:

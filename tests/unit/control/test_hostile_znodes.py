@@ -11,7 +11,9 @@ from doubles.world import World
 from fuzzing import BETTER, GOOD, OTHER, controller, of_topology, steered_controller
 from stormpilot.messages.core import encode
 from stormpilot.messages.routes import ComponentRoute, Routes
+from stormpilot.observe import listing
 
+FEW = 50
 NOBODY = ComponentRoute(component="nobody", active=[1])
 
 
@@ -52,3 +54,33 @@ def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> No
     world.zookeeper.put(world.paths.rollout(other), b"{nonsense")
     world.cycle.advance_rollouts(world.cycle.observer.look(world.now_ms))
     assert world.rollout(other) is None
+
+
+@pytest.mark.parametrize("folder", ["plan", "status", "mode", "pause", "hold", "pin"])
+def test_a_folder_with_more_children_than_a_packet_holds_is_named_and_stops_nobody(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    world, good, _ = two_topologies()
+    world.tell(20)
+    path = getattr(world.paths, folder)
+    for n in range(FEW + 1):
+        world.zookeeper.put(path(f"nobody-{n}"), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+    assert "children, more than" in "\n".join(world.state().problems)
+
+
+def test_topologies_that_ran_before_somebody_filled_their_folder_are_looked_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    world, good, _ = two_topologies()
+    world.tell(20)
+    for n in range(FEW + 1):
+        world.zookeeper.put(world.paths.topology(f"nobody-{n}-1-1"), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+    assert "2 are still read" in "\n".join(world.state().problems)
