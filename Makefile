@@ -69,7 +69,7 @@ test-spark: build
 	$(BIN)/pytest -q --durations=10 -m spark tests/integration/history
 
 test-clusters: build
-	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster" tests
+	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
 	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 

@@ -37,7 +37,7 @@ from stormpilot.observe.reader import Reader
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import ZooKeeper
 
-pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.faults, pytest.mark.timeout(600)]
 
 TOPOLOGY = "flights-1-1763690000"
 NAMES = ("a", "b", "c")
