@@ -58,7 +58,7 @@ def _unexplained(
     moved = {e for e in after if before.get(e) is not None and after[e] is not None and before[e] != after[e]}
     if not moved:
         return
-    planned = [p for p in _plans(records, topology, t) if all(p.get(e) == after[e] for e in moved)]
+    planned = [p for p in _plans(records, topology, t) if all(p.get(e) == _node(after[e]) for e in moved)]
     if planned or not {e for e in moved if not _taken(records, topology, before[e], t)}:
         return
     who = sorted(moved)[0]
@@ -67,13 +67,17 @@ def _unexplained(
 
 
 def _plans(records: Sequence[Record], topology: str, t: float) -> list[Executors]:
-    """Placements of the plans of a topology that were written not long before; the newest is valid as long as it is."""
+    """Nodes in the plans of a topology that were written not long before; the newest is valid as long as it is.
+
+    Only nodes: a worker whose executors change starts on a fresh port of its node where one is free.
+    """
     written = [r for r in of_kind(records, "plan") if r["topology"] == topology and r["t"] <= t + 5]
     recent = [r for i, r in enumerate(written) if r["t"] >= t - EXPLAINED_S or i == len(written) - 1]
-    return [
-        {(start, end): f"{w['supervisor']}:{w['port']}" for w in r["workers"] for start, end in w["executors"]}
-        for r in recent
-    ]
+    return [{(start, end): w["supervisor"] for w in r["workers"] for start, end in w["executors"]} for r in recent]
+
+
+def _node(slot: str | None) -> str:
+    return (slot or "").partition(":")[0]
 
 
 def _taken(records: Sequence[Record], topology: str, slot: str | None, t: float) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import sys
 import time
@@ -139,6 +140,7 @@ def main() -> int:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster ends with us
     folder = asked.out / f"seed-{asked.seed}"
+    shutil.rmtree(folder, ignore_errors=True)  # logs of an earlier run are none of this history
     path = folder / "history.jsonl"
     with world(folder, f"soak-{asked.seed}") as scene, History(path) as log:
         log.add("start", seed=asked.seed, minutes=asked.minutes)

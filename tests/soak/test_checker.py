@@ -204,6 +204,14 @@ def test_a_plan_that_was_made_just_after_a_pin_may_not_know_of_it() -> None:
     assert check(with_records(*LOST_PIN, plan(110.0, "p-5", 2, 50, second="s1:6701"))(good()[:-1])) == []
 
 
+def test_a_worker_may_start_on_a_fresh_port_of_the_node_that_the_plan_names_and_on_no_other_node() -> None:
+    moved = placement(320.0, HERE, "s2:6700")
+    history_with_a_plan = [plan(319.0, "p-6", 2, 60, second="s2:6701"), status(319.5, "p-6"), moved]
+    assert check(with_records(*history_with_a_plan)(good())) == []
+    elsewhere = [plan(319.0, "p-6", 2, 60, second="s2:6701"), placement(320.0, HERE, "s1:6701")]
+    assert {v.rule for v in check(with_records(*elsewhere)(good()))} == {"placements stand"}
+
+
 def test_a_nimbus_that_a_fault_kills_may_be_another_process_afterwards() -> None:
     told = [
         fault(50.0, "begin", "Nimbus killed", ends=["nimbus"], blocks=True),
