@@ -10,7 +10,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz test test-unit test-java test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-java test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,9 +51,13 @@ test: setup ## everything: checks, unit, contract, functional, Java, integration
 test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
 	$(BIN)/pytest -q --durations=12 -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
 
-fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, SECONDS=120 at most); what breaks something is kept in tests/data/fuzz
-	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),120) --seed $(or $(SEED),0)
-	$(MVN) test -pl scheduler -Dtest=DecoderFuzzTest -Dfuzz.tries=$(or $(COUNT),10000)
+fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, at most SECONDS=1800 for one); what breaks something is kept in tests/data/fuzz
+	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0)
+	API_EXAMPLES=300 $(BIN)/pytest -q -s tests/functional/api/test_schema.py
+	$(MVN) -q test -pl scheduler -Dtest=DecoderFuzzTest -Dfuzz.tries=$(or $(COUNT),10000)
+
+soak: build ## faults from a seed on a real cluster, and a checker of the history (ARGS="--minutes 90 --seed 1"); history and logs in build/soak
+	PYTHONPATH=.:tests:tests/support $(BIN)/python -m soak.run $(ARGS)
 
 test-java: setup ## the plug-in's own tests
 	$(MVN) test
@@ -65,7 +69,7 @@ test-spark: build
 	$(BIN)/pytest -q --durations=10 -m spark tests/integration/history
 
 test-clusters: build
-	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster" tests
+	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
 	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 

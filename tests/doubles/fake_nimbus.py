@@ -42,6 +42,7 @@ class FakeNimbus:
     uploads: dict[str, bytes] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
     polls_until_killed: int = 2
+    polls_until_listed: int = 0
     hangs_up: bool = False
 
     def getLeader(self) -> Any:  # noqa: N802
@@ -58,6 +59,10 @@ class FakeNimbus:
                 self.polls_until_killed -= 1
                 if self.polls_until_killed <= 0:
                     del self.running[name]
+        listed = dict(self.running)
+        if self.submitted and self.polls_until_listed > 0:
+            self.polls_until_listed -= 1
+            listed.pop(self.submitted[-1].name, None)
         return storm.ClusterSummary(
             supervisors=[
                 storm.SupervisorSummary(
@@ -69,7 +74,7 @@ class FakeNimbus:
                 storm.TopologySummary(
                     id=f"{name}-1-1", name=name, num_tasks=1, num_executors=1, num_workers=1, uptime_secs=1, status=s
                 )
-                for name, s in self.running.items()
+                for name, s in listed.items()
             ],
             nimbuses=[],
         )

@@ -117,12 +117,17 @@ class World:
     def supervisors(self, *supervisors: str) -> None:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
 
-    def submit(self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0) -> str:
+    def submit(
+        self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0, launch: int = 1
+    ) -> str:
         """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more.
+
+        `launch` numbers the submissions of a name, and is in the topology's id.
 
         `standby`: so many tasks of `parse` wait for a route.
         """
         topology = snapshots.topology(snapshots.everywhere(slots), name=name)
+        topology = msgspec.structs.replace(topology, id=topology.id.replace("-1-", f"-{launch}-"))
         topology = msgspec.structs.replace(topology, assigned_since_ms=self.now_ms - 3_600_000)
         if routed:
             waiting = {"parse": {STANDBY_KEY: standby}} if standby else {}
@@ -133,6 +138,13 @@ class World:
             self._start(topology.id, task, self.now_ms - 600_000)
         self._write(self.paths.topology(topology.id), topology)
         return topology.id
+
+    def kill(self, topology_id: str) -> None:
+        """A user kills a topology; the plug-in removes its own znodes of it, the plan and the load reports."""
+        del self._topologies[topology_id]
+        p = self.paths
+        for path in (p.topology(topology_id), p.status(topology_id), p.plan(topology_id), p.load(topology_id)):
+            self.zookeeper.delete(path)
 
     def configure(self, topology_id: str, config: dict[str, Any]) -> None:
         """The configuration of a topology, as the plug-in tells it."""

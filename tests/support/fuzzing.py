@@ -1,6 +1,6 @@
 """Hostile input for everything that reads what others write: `make fuzz` runs each kind, the unit tests a little.
 
-    python tests/support/fuzzing.py --count 10000 --seconds 120
+    python tests/support/fuzzing.py --count 10000 --seconds 1800
 
 A target takes a source of chance and raises when something breaks that must not. What broke is kept as a case (target
 and seed) in `tests/data/fuzz/`, which `tests/unit/test_fuzz_cases.py` runs for ever after.
@@ -9,16 +9,20 @@ and seed) in `tests/data/fuzz/`, which `tests/unit/test_fuzz_cases.py` runs for 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import logging
 import random
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from contract.test_messages import KINDS
 from doubles.hostile import hostile, mangled, mutated
@@ -28,11 +32,13 @@ from stormpilot.config import LoadSection, parse
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import Message, PlanMessage, decode, encode
 from stormpilot.messages.routes import Routes
+from stormpilot.messages.settings import pin_key
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.validate import validate
 from stormpilot.observe.build import build
 from stormpilot.observe.plausible import read_message
 from stormpilot.zookeeper.client import Node
+from stormpilot.zookeeper.paths import Paths
 
 TESTS = Path(__file__).resolve().parents[1]
 CASES = TESTS / "data" / "fuzz"
@@ -46,6 +52,11 @@ GOOD = {("a", 6700): (1, 2), ("b", 6700): (3, 4, 5, 6)}
 OTHER = {("a", 6701): (1, 2), ("b", 6701): (3, 4, 5, 6)}
 BETTER = {("a", 6702): (1, 2, 3, 4, 5, 6)}
 ELSEWHERE = {("b", 6702): (1, 2, 3, 4, 5, 6)}
+ROUNDS = 6
+WRITE_RATIO = 0.4
+"""The controller's target: rounds of an input, and how many of the znodes are written over in each."""
+WRITTEN: Counter[str] = Counter()
+"""How many hostile znodes the controllers of this process have met, by folder."""
 Target = Callable[[random.Random], object]
 
 
@@ -118,27 +129,58 @@ class HostileWorld(World):
             return None
 
 
-def of_topology(world: World, topology_id: str) -> list[str]:
-    """The znodes that hold something of a topology, and its history not."""
-    nodes: dict[str, Node] = world.zookeeper._nodes
-    named = [p for p in nodes if topology_id in p.split("/") and "plan-history" not in p]
-    return sorted(p for p in named if nodes[p].data)
-
-
 def controller(chance: random.Random) -> None:
     """Cycles while somebody writes into every znode of one topology; the other one is planned as if it did not."""
+    cycles_under_fire(chance, of_topology)
+
+
+def steered_controller(chance: random.Random) -> None:
+    """The same for what operators and jobs write: settings, requests, holds, rollouts, tables, mined numbers."""
+    cycles_under_fire(chance, of_others)
+
+
+def cycles_under_fire(chance: random.Random, places: Callable[[World, str], Mapping[str, bytes]]) -> None:
+    """Cycles of a controller with two topologies; before each, some of these places of one are written over."""
     world = HostileWorld("a", "b", "c")
     good, other = world.submit(GOOD), world.submit(OTHER, "other")
     world.tell(20)
     world.wanted = {other: ELSEWHERE}
-    for _ in range(6):
-        for path in of_topology(world, other):
-            if chance.random() < 0.4:
-                world.zookeeper.put(path, hostile(world.zookeeper._nodes[path].data, chance))
+    for _ in range(ROUNDS):
+        for path, honest in places(world, other).items():
+            if chance.random() < WRITE_RATIO:
+                WRITTEN["/".join(path.split("/")[3:5] if "/settings/" in path else path.split("/")[3:4])] += 1
+                world.zookeeper.put(path, hostile(honest, chance))
         world.tell(10)
     world.wanted = {good: BETTER}
     world.tell(60)
     assert world.slots(good) == BETTER
+    assert not world.cycle.rollout_runner._failures  # an error of ours, though it stopped nobody
+
+
+def of_topology(world: World, topology_id: str) -> dict[str, bytes]:
+    """The znodes that hold something of a topology, and its history not."""
+    nodes: dict[str, Node] = world.zookeeper._nodes
+    named = [p for p in nodes if topology_id in p.split("/") and "plan-history" not in p]
+    return {p: nodes[p].data for p in sorted(named) if nodes[p].data}
+
+
+def of_others(_: World, topology_id: str) -> dict[str, bytes]:
+    """Znodes that people and other programs write for this topology, with an honest message for each."""
+    name, p = topology_id.rsplit("-", 2)[0], Paths()
+    places = {
+        **{p.mode(name): "mode", p.pause(name): "pause", p.pin(pin_key(name, "count")): "pin"},
+        **{p.request(topology_id): "request", p.hold(topology_id): "hold", p.rollout(topology_id): "rollout"},
+        **{p.routes(topology_id): "routes", p.thresholds(topology_id): "thresholds", p.profile(topology_id): "profile"},
+    }
+    return {path: _about(topology_id, name, kind) for path, kind in places.items()}
+
+
+@functools.cache
+def _about(topology_id: str, name: str, kind: str) -> bytes:
+    """The example of a message, said of this topology."""
+    fields: dict[str, Any] = json.loads((TESTS / "contract" / f"{kind}.json").read_bytes())
+    ours: dict[str, Any] = {"topologyId": topology_id, "topology": name}
+    return json.dumps(fields | {key: value for key, value in ours.items() if key in fields}).encode()
 
 
 TARGETS: dict[str, Target] = {
@@ -147,7 +189,10 @@ TARGETS: dict[str, Target] = {
     "model file": model_file,
     "snapshots": snapshots,
     "controller": controller,
+    "steered controller": steered_controller,
 }
+OF_CYCLES = ("controller", "steered controller")
+"""Targets of which an input is several cycles and many znodes."""
 
 
 def run(target: str, seed: int) -> None:
@@ -155,7 +200,7 @@ def run(target: str, seed: int) -> None:
     began_s = time.process_time()
     TARGETS[target](random.Random(seed))
     took_s = time.process_time() - began_s
-    assert target == "controller" or took_s < SLOWEST_S, f"one input took {took_s:.1f} s"
+    assert target in OF_CYCLES or took_s < SLOWEST_S, f"one input took {took_s:.1f} s"
 
 
 def keep(target: str, seed: int) -> Path:
@@ -198,16 +243,19 @@ def fuzz(target: str, first_seed: int, count: int, seconds: float) -> int:
 def main() -> int:
     """Run every target; print how many inputs of each took how long, and what broke."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--count", type=int, default=10_000, help="inputs of each target (the controller has a tenth)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="at most so long for each target")
+    parser.add_argument("--count", type=int, default=10_000, help="inputs of each target; for cycles: znodes of a kind")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="at most so long for each target")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--only", default="", help="targets whose name contains this")
     asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     print(f"{'target':<24}{'inputs':>9}{'seconds':>10}{'slowest ms':>12}  broken", flush=True)
     broken = []
     for target in (t for t in TARGETS if asked.only in t):
-        count = asked.count // 10 if target == "controller" else asked.count
+        count = round(asked.count / ROUNDS / WRITE_RATIO) if target in OF_CYCLES else asked.count
         broken.append(fuzz(target, asked.seed, count, asked.seconds))
+    if WRITTEN:
+        print("hostile znodes in those cycles: " + ", ".join(f"{n:,} of {kind}" for kind, n in sorted(WRITTEN.items())))
     return 1 if sum(broken) else 0
 
 

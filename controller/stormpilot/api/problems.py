@@ -8,6 +8,8 @@ import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.operate.topology_ref import UnknownTopologyError
@@ -48,6 +50,9 @@ TITLES = {
     500: "An error of ours",
     503: "Not now",
 }
+READING = (400, 401, 403, 404, 409, 500, 503)
+"""What a route that only reads may answer instead."""
+WRITING = (*READING, 413, 415)
 CODES = {400: "INVALID", 401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 405: "METHOD", 413: "TOO_LARGE"}
 _OURS: tuple[tuple[type[StormpilotError], int, str], ...] = (
     (UnknownTopologyError, 404, "UNKNOWN_TOPOLOGY"),
@@ -56,6 +61,16 @@ _OURS: tuple[tuple[type[StormpilotError], int, str], ...] = (
     (UsageError, 400, "INVALID"),
     (UnreachableError, 503, "UNREACHABLE"),
 )
+
+
+def described(handler: HTTPRouteHandler, *statuses: int) -> HTTPRouteHandler:
+    """The route, whose description lists these problems beside its answer."""
+    problems = {
+        status: ResponseSpec(Problem, generate_examples=False, description=TITLES[status], media_type=MEDIA_TYPE)
+        for status in statuses
+    }
+    handler.responses = {**(handler.responses or {}), **problems}
+    return handler
 
 
 def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:

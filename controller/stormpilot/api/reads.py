@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
 from stormpilot.api.guard import needs
-from stormpilot.api.problems import ProblemError
+from stormpilot.api.problems import READING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.config import describe
@@ -256,7 +256,8 @@ def router() -> Router:
         *(status, topologies, topology, plan, plan_diff, explain, topology_history, topology_rollout),
         *(audit_records, request_outcome, remaining, planners, config, model),
     ]
-    return Router("/api/v1", route_handlers=handlers, guards=list(READS), tags=["reading"], security=[{"token": []}])
+    known = [described(h, *READING) for h in handlers]
+    return Router("/api/v1", route_handlers=known, guards=list(READS), tags=["reading"], security=[{"token": []}])
 
 
 def _row(source: Source, topology: str) -> dict[str, Any]:

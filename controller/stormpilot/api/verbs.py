@@ -6,6 +6,7 @@ An unknown field is refused: a `dryrun` that is ignored would do what was only t
 
 from __future__ import annotations
 
+import functools
 import typing
 from typing import Annotated, Any
 
@@ -13,10 +14,11 @@ import msgspec
 from litestar import Request, Response, Router, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from stormpilot.api.guard import caller_of, needs, require
-from stormpilot.api.problems import ProblemError
+from stormpilot.api.problems import WRITING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.operate import Change
@@ -36,6 +38,12 @@ Answer = Response[Change]
 Asked = Request[Any, Any, Any]
 
 
+def bodies() -> list[type[Body]]:
+    """The bodies of all routes."""
+    return [Body, *(body_of(v) for v in VERBS if v.over_http)]
+
+
+@functools.cache
 def body_of(verb: Verb) -> type[Body]:
     """The body of a verb's request: a field for each of its parameters, and those that all verbs take."""
     name = "".join(word.capitalize() for word in verb.name.split()) + "Body"
@@ -63,7 +71,10 @@ def route_of(verb: Verb) -> HTTPRouteHandler:
     handle.__name__ = verb.name.replace(" ", "_")
     handle.__doc__ = verb.help
     handle.__annotations__ = {"request": Asked, "source": From, "data": JSONBody[body_of(verb)], "return": Answer}  # type: ignore[misc]
-    return post(f"/{verb.name.replace(' ', '/')}", sync_to_thread=True)(handle)
+    later = {202: ResponseSpec(Change, generate_examples=False, description="Asked of the leading controller")}
+    path = f"/{verb.name.replace(' ', '/')}"
+    responses = later if verb.request else None
+    return post(path, sync_to_thread=True, status_code=200, responses=responses)(handle)
 
 
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
@@ -78,9 +89,10 @@ def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
 
 def router() -> Router:
     """All of them."""
+    handlers = [*(route_of(v) for v in VERBS if v.over_http), config_reload]
     return Router(
         "/api/v1",
-        route_handlers=[*(route_of(v) for v in VERBS if v.over_http), config_reload],
+        route_handlers=[described(h, *WRITING) for h in handlers],
         guards=[needs(Role.operator)],
         tags=["changing"],
         security=[{"token": []}],

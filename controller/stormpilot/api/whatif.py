@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from stormpilot.api.guard import needs
-from stormpilot.api.problems import ProblemError
+from stormpilot.api.problems import WRITING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.model.values import Infeasible, Model, Plan
@@ -70,7 +70,7 @@ def router() -> Router:
     """The route; it changes nothing, but it costs CPU: for operators."""
     return Router(
         "/api/v1",
-        route_handlers=[what_if],
+        route_handlers=[described(what_if, *WRITING)],
         guards=[needs(Role.operator)],
         request_max_body_size=BODY_BYTES,
         tags=["reading"],

@@ -61,6 +61,7 @@ class Daemon:
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._lock: Lock | None = None
+        self._left_locks: list[str] = []
         self._disconnect_logged = False
         self._recorder = Recorder(self._current, self.name, started_at_ms=clock.now_ms())
         self._zookeeper = ZooKeeper(
@@ -178,6 +179,7 @@ class Daemon:
                 *(p.thresholds(), p.profile(), p.threshold_setting()),
             ]
         )
+        self._remove_left_locks()
         lock = self._lock = Lock(self._zookeeper.client, p.leader, self.name)
         reader = Reader(self._zookeeper, p, self._changed)
         others = reader.read().contenders
@@ -192,6 +194,7 @@ class Daemon:
         except CancelledError:
             return
         except KazooException as e:
+            self._left_locks.append(lock.prefix)
             raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
         sessions_lost = self._zookeeper.sessions_lost
         try:
@@ -231,14 +234,25 @@ class Daemon:
         )
 
     def _release(self, lock: Lock) -> None:
-        """Let the next one lead, if we still can; the end of the session does it otherwise."""
+        """Let the next one lead, if we can; else the end of the session does, or we do when it goes on."""
         self.service.stepped_down()
         self._lock = None
-        if self._zookeeper.connected:
-            try:
-                lock.release()
-            except KazooException as e:
-                log.warning("leadership could not be given up, it ends with the session", why=type(e).__name__)
+        if not self._zookeeper.connected:
+            self._left_locks.append(lock.prefix)
+            return
+        try:
+            lock.release()
+        except KazooException as e:
+            self._left_locks.append(lock.prefix)
+            log.warning("leadership could not be given up, it ends with the session", why=type(e).__name__)
+
+    def _remove_left_locks(self) -> None:
+        """Give up what could not be given up without a connection: where the session goes on, it stands in our way."""
+        (names,) = self._zookeeper.children([self._paths.leader])
+        for name in names:
+            if name.startswith(tuple(self._left_locks)):
+                self._zookeeper.delete(f"{self._paths.leader}/{name}")
+        self._left_locks.clear()
 
     # --- what others call ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ can do, so at most one topology at a time is in the middle of one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -22,7 +22,7 @@ from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.errors import RefusedError
+from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.moves import MoveState
@@ -34,7 +34,7 @@ from stormpilot.model.subset import subset, with_plans
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.observe.reader import StoreSnapshot
-from stormpilot.publish.publisher import Publisher
+from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable, routable
@@ -63,6 +63,7 @@ class RolloutRunner:
     outbox: Outbox
     _watches: dict[str, IdleTracker] = field(default_factory=dict)
     _begun: bool = False
+    _failures: dict[str, str] = field(default_factory=dict)
 
     # --- for the cycle ------------------------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class RolloutRunner:
             state = situation.topologies.get(t)
             if state is None:
                 continue
-            try:
+            with self._contained(t):
                 if t in running:
                     held = self._held(state, situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
@@ -187,11 +188,30 @@ class RolloutRunner:
                         busy.append(t)
                 elif observation.seen.tables[t].message is not None:
                     self._finish_interrupted(t, observation)
-            except ConflictError as e:
-                log.debug("somebody else was faster, look again", path=e.path)
         for t, kept in observation.seen.rollouts.items():
             if kept.message is None:
-                self._drop_unreadable(t, kept.version, observation)
+                with self._contained(t):
+                    self._drop_unreadable(t, kept.version, observation)
+
+    @contextlib.contextmanager
+    def _contained(self, t: str) -> Iterator[None]:
+        """What fails for one topology, whose rollout and table others may write, does not stop the rollouts of others.
+
+        It is logged when it begins.
+        """
+        try:
+            yield
+        except ConflictError as e:
+            log.debug("somebody else was faster, look again", path=e.path)
+        except (UnreachableError, DeposedError):
+            raise
+        except Exception as e:
+            text = f"{type(e).__name__}: {e}"
+            if self._failures.get(t) != text:
+                log.exception("rollout cannot go on; those of other topologies do", topology=t, why=text)
+            self._failures[t] = text
+        else:
+            self._failures.pop(t, None)
 
     def _held(self, state: TopologyState, lost: LostSupervisors) -> str:
         closed = forbidden(state, *lost, self.current.config.decide) or blacked_out(state)
@@ -328,7 +348,8 @@ class RolloutRunner:
             return
         table = observation.seen.tables.get(t)
         after = None if table is None else table.message
-        for route in [] if after is None else after.components:
+        known = {c.id for c in snapshot.components}
+        for route in [] if after is None else [r for r in after.components if r.component in known]:
             for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
                 with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
                     route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901

@@ -21,6 +21,8 @@ MAX_SLOTS = 10_000
 """Of one supervisor."""
 MAX_PORT = 65_535
 MAX_CPU_POINTS = 100 * MOST_CORES
+LEAST_CPU_POINTS = 1e-6
+"""Above 0. What is smaller may become 0 on its way into a model, where a node without CPU is none."""
 
 
 def read_message(node: Node, kind: type[M], path: str) -> M:
@@ -79,7 +81,7 @@ def _cluster(cluster: ClusterSnapshot) -> Iterator[str]:
 
 
 def _amounts(place: str, cpu_points: float, memory_mb: float) -> Iterator[str]:
-    if not 0 <= cpu_points <= MAX_CPU_POINTS:
-        yield f"{place}: CPU {cpu_points:g}, expected 0 to {MAX_CPU_POINTS:g} points"
+    if not (cpu_points == 0 or LEAST_CPU_POINTS <= cpu_points <= MAX_CPU_POINTS):
+        yield f"{place}: CPU {cpu_points:g}, expected 0 or {LEAST_CPU_POINTS:g} to {MAX_CPU_POINTS:g} points"
     if not 0 <= memory_mb <= MOST:
         yield f"{place}: memory {memory_mb:g}, expected 0 to {MOST:g} MB"

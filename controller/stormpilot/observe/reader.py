@@ -26,6 +26,7 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.observe.last_good import LastGood
+from stormpilot.observe.listing import Listing
 from stormpilot.observe.plausible import read_message
 from stormpilot.observe.reports import Reports
 from stormpilot.observe.settings import Settings, SettingsReader
@@ -102,6 +103,7 @@ class Reader:
         self._zookeeper = zookeeper
         self._paths = paths
         self._watch = watch
+        self._listing = Listing(zookeeper, watch)
         self._last_good = LastGood()
         self._decode = self._last_good.decode
         self._reports = Reports(zookeeper, paths)
@@ -111,8 +113,9 @@ class Reader:
     def read(self) -> StoreSnapshot:
         """Read everything but load reports, leaving watches; `UnreachableError` when ZooKeeper is away."""
         p = self._paths
-        ids, plan_ids, status_ids, paused, mode_names, locks, mined_ids = self._zookeeper.children(
-            [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader, p.thresholds()], self._watch
+        problems: dict[str, str] = {}
+        ids, plan_ids, status_ids, paused, mode_names, locks, mined_ids = self._listing.children(
+            [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader, p.thresholds()], problems
         )
         names = [
             p.cluster,
@@ -131,7 +134,6 @@ class Reader:
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched), keep_denied=True), strict=True))
         lock_nodes = self._zookeeper.read([f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])])
 
-        problems: dict[str, str] = {}
         topologies = {
             i: s for i in ids if (s := self._decode(nodes[p.topology(i)], TopologySnapshot, p.topology(i), problems))
         }

@@ -29,6 +29,7 @@ from stormpilot.messages.settings import (
     topology_of_key,
 )
 from stormpilot.observe.last_good import LastGood
+from stormpilot.observe.listing import Listing
 from stormpilot.zookeeper.client import Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -79,6 +80,7 @@ class SettingsReader:
         self._zookeeper = zookeeper
         self._paths = paths
         self._watch = watch
+        self._listing = Listing(zookeeper, watch)
         self._last_good = LastGood()
         self._decode = self._last_good.decode
 
@@ -86,7 +88,7 @@ class SettingsReader:
         """Read all; `problems` is given what cannot be read, by path."""
         p = self._paths
         parents = [p.drain(), p.pin(), p.exclusion(), p.hold(), p.request(), p.threshold_setting()]
-        found = self._zookeeper.children(parents, self._watch)
+        found = self._listing.children(parents, problems)
         paths = [f"{parent}/{n}" for parent, names in zip(parents, found, strict=True) for n in names]
         nodes = dict(zip(paths, self._zookeeper.read(paths, self._watch, keep_denied=True), strict=True))
         drain, pin, exclude, hold, request, threshold = (

@@ -19,6 +19,7 @@ from stormpilot.submit.project import Environment, Project
 from stormpilot.submit.routable import add_standby, make_routable, mark_handovers
 
 _KILL_DEADLINE_S = 120.0
+_LISTED_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def send(
         _check_name(nimbus, submission.name)
         location = submission.remote_jar or _upload(nimbus, submission, on_upload)
         nimbus.submit(submission.name, location, submission.conf, submission.topology, active)
-        return nimbus.topology_id(submission.name)
+        return _id_of_submitted(nimbus, submission.name)
 
 
 def submit_topology(
@@ -221,6 +222,14 @@ def _kill_and_wait(nimbus: Nimbus, name: str, wait_s: int) -> None:
         if time.monotonic() > deadline:
             raise UnreachableError(f"topology {name!r} was killed and is still there after {_KILL_DEADLINE_S:.0f} s")
         time.sleep(0.5)
+
+
+def _id_of_submitted(nimbus: Nimbus, name: str) -> str:
+    """The id of a topology that Nimbus has taken; it may list it a moment later."""
+    deadline = time.monotonic() + _LISTED_S
+    while nimbus.find(name) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return nimbus.topology_id(name)
 
 
 def _upload(nimbus: Nimbus, submission: Submission, on_upload: Callable[[int, int], None] | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,8 @@ class LogPlace:
         folder, _, name = self.full(path).rpartition("/")
         self.fs.create_dir(folder, recursive=True)
         renames = self.fs.type_name in RENAMES
-        written = f"{folder}/.{name}{HIDDEN}" if renames else f"{folder}/{name}"
+        unique = uuid.uuid4().hex[:8]  # another process may write the same file at the same time
+        written = f"{folder}/.{name}.{unique}{HIDDEN}" if renames else f"{folder}/{name}"
         try:
             if renames:
                 with self.fs.open_output_stream(written) as out:

@@ -115,6 +115,8 @@ def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.Recor
         with place.read(path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
                 yield from to_newest(pa.Table.from_batches([batch]), table).to_batches()
+    for path in paths:  # where another controller has merged them meanwhile, its file may hold more
+        place.read(path).close()
 
 
 def _held(place: LogPlace, merged: str) -> list[str]:

@@ -203,6 +203,15 @@ def test_the_library_call_returns_the_id(project: Path, nimbus: FakeNimbus, monk
     assert submit_topology(project, options={"topology.workers": 1}) == "flights-1-1"
 
 
+def test_a_topology_that_nimbus_lists_a_moment_later_is_waited_for(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    nimbus.polls_until_listed = 3
+    done = stormpilot(project)
+    assert done.returncode == 0, done.stderr
+    assert nimbus.polls_until_listed == 0
+
+
 def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(
     project: Path, nimbus: FakeNimbus, stormpilot: Run
 ) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from doubles.snapshots import cluster, topology
 from stormpilot.config import Config, ZooKeeperSection
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
-from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.epoch import Epoch, raise_epoch
 from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
 from stormpilot.zookeeper.client import ConflictError, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -133,6 +134,37 @@ def test_epoch_that_was_written_over_goes_on_above_the_newest_plan(
 
 
 # --- several controllers ----------------------------------------------------------------------------------------------
+
+
+def test_a_leader_whose_connection_breaks_right_after_its_election_leads_when_it_is_back(
+    tmp_path: Path, settings: Settings, start: Start, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session goes on, and with it its place in the election, behind which it must not wait for ever."""
+    server = LocalZooKeeper(tmp_path / "zookeeper")
+    (tmp_path / "zookeeper").mkdir()
+    calls: list[int] = []
+
+    def breaks_once(*given: Any) -> Epoch:
+        calls.append(1)
+        if len(calls) == 1:
+            server.stop()
+            try:
+                return raise_epoch(*given)
+            finally:
+                server.start()
+        return raise_epoch(*given)
+
+    monkeypatch.setattr("stormpilot.control.daemon.raise_epoch", breaks_once)
+    try:
+        server.start()
+        config = settings(server.hosts)
+        lasting = msgspec.structs.replace(config.zookeeper, session_timeout_s=40.0)
+        controller = start(msgspec.structs.replace(config, zookeeper=lasting))
+        until(lambda: controller.said("leading"), "it to lead", timeout_s=30)
+        assert len(calls) == 2
+        controller.stop()
+    finally:
+        server.close()
 
 
 def test_of_two_controllers_one_leads_and_the_other_takes_over_with_a_higher_epoch(

@@ -8,7 +8,13 @@ import pytest
 
 from doubles.hostile import bombs
 from doubles.world import World
-from fuzzing import BETTER, GOOD, OTHER, controller, of_topology
+from fuzzing import BETTER, GOOD, OTHER, controller, of_topology, steered_controller
+from stormpilot.messages.core import encode
+from stormpilot.messages.routes import ComponentRoute, Routes
+from stormpilot.observe import listing
+
+FEW = 50
+NOBODY = ComponentRoute(component="nobody", active=[1])
 
 
 def two_topologies() -> tuple[World, str, str]:
@@ -37,3 +43,44 @@ def test_a_bomb_in_every_znode_of_a_topology_costs_that_topology_alone(what: str
 @pytest.mark.parametrize("seed", range(2))
 def test_messages_that_are_nearly_honest_cost_the_topology_alone_that_they_are_of(seed: int) -> None:
     controller(random.Random(seed))
+    steered_controller(random.Random(seed))
+
+
+def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> None:
+    """The table routes a component that the topology does not have; the rollout beside it cannot be read."""
+    world, _, other = two_topologies()
+    world.tell(20)
+    world.zookeeper.put(world.paths.routes(other), encode(Routes(topology_id=other, components=[NOBODY])))
+    world.zookeeper.put(world.paths.rollout(other), b"{nonsense")
+    world.cycle.advance_rollouts(world.cycle.observer.look(world.now_ms))
+    assert world.rollout(other) is None
+
+
+@pytest.mark.parametrize("folder", ["plan", "status", "mode", "pause", "hold", "pin"])
+def test_a_folder_with_more_children_than_a_packet_holds_is_named_and_stops_nobody(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    world, good, _ = two_topologies()
+    world.tell(20)
+    path = getattr(world.paths, folder)
+    for n in range(FEW + 1):
+        world.zookeeper.put(path(f"nobody-{n}"), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+    assert "children, more than" in "\n".join(world.state().problems)
+
+
+def test_topologies_that_ran_before_somebody_filled_their_folder_are_looked_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    world, good, _ = two_topologies()
+    world.tell(20)
+    for n in range(FEW + 1):
+        world.zookeeper.put(world.paths.topology(f"nobody-{n}-1-1"), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+    assert "2 are still read" in "\n".join(world.state().problems)

@@ -161,6 +161,41 @@ def test_file_that_comes_late_joins_the_merged_one(tmp_path: Path) -> None:
     assert rates(tmp_path) == [0, 1, 2, 7]
 
 
+def test_a_folder_that_two_controllers_share_has_the_rows_of_both_once(tmp_path: Path) -> None:
+    """They flush at the same times, and both keep the folder in order; the second finds what the first merged."""
+    for i in range(3):
+        write(tmp_path, T0_MS + i, rate=i, writer="one")
+        write(tmp_path, T0_MS + i, rate=10 + i, writer="two")
+    for _ in range(2):
+        retention.remove_leftovers(place_of(tmp_path))
+        retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+        write(tmp_path, T0_MS + 5, rate=20, writer="two")
+    retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    assert sorted(set(rates(tmp_path))) == [0, 1, 2, 10, 11, 12, 20]
+    assert rates(tmp_path)[:6] == [0, 1, 2, 10, 11, 12]
+
+
+def test_a_file_that_another_controller_merged_meanwhile_ends_the_merge_and_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one removes a file between the list and the reading of it: the folder is looked at again later."""
+    for i in range(3):
+        write(tmp_path, T0_MS + i, rate=i)
+    read, others_turn = LogPlace.read, [True]
+
+    def after_the_other(self: LogPlace, path: str) -> Any:
+        if others_turn and others_turn.pop():
+            retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+        return read(self, path)
+
+    with monkeypatch.context() as m:
+        m.setattr(LogPlace, "read", after_the_other)
+        with pytest.raises(FileNotFoundError):
+            retention.merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+    retention.remove_leftovers(place_of(tmp_path))
+    assert rates(tmp_path) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("deleted", [0, 1, 2])
 def test_crash_after_merging_leaves_no_row_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int) -> None:
     """The process ends while it removes the small files; the next one finishes that first."""

@@ -16,10 +16,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Random;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.ShrinkingMode;
+import net.jqwik.api.lifecycle.AfterContainer;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -53,6 +55,15 @@ class DecoderFuzzTest {
     PlanEntry entry = PlanEntry.read("flights-1-1763690000", data);
     assertTrue((entry.plan() == null) != (entry.rejection() == null));
     return entry;
+  }
+
+  /** By kind: how many inputs were read, and the time that took in nanoseconds. */
+  private static final Map<String, long[]> READ = new TreeMap<>();
+
+  @AfterContainer
+  static void tellHowManyWereRead() {
+    READ.forEach(
+        (kind, n) -> System.out.printf("%-24s%9d%10.1f s%n", "Nimbus: " + kind, n[0], n[1] / 1e9));
   }
 
   private static Object placement(byte[] data) throws MessageException {
@@ -113,11 +124,16 @@ class DecoderFuzzTest {
   /** What breaks the decoder is kept as a case. */
   private static void fuzz(String kind, long seed) throws IOException {
     byte[] data = Hostile.next(new Random(seed), Contract.bytes(kind + ".json"));
+    long began = System.nanoTime();
     try {
       check(DECODERS.get(kind), data);
     } catch (RuntimeException | Error broken) {
       Files.write(CASES.resolve(kind + "-" + Long.toUnsignedString(seed)), data);
       throw broken;
+    } finally {
+      long[] read = READ.computeIfAbsent(kind, k -> new long[2]);
+      read[0]++;
+      read[1] += System.nanoTime() - began;
     }
   }
 }

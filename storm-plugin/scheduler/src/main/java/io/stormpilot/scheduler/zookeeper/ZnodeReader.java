@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.api.CuratorWatcher;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
@@ -40,6 +41,10 @@ final class ZnodeReader {
   private final Map<String, List<String>> listed = new HashMap<>();
   private final Map<String, Integer> losses = new HashMap<>();
   private final Map<String, Problem> problems = new TreeMap<>();
+
+  /** Of folders that cannot be listed: told first, however many nodes cannot be read. */
+  private final Map<String, Problem> folders = new TreeMap<>();
+
   private final Map<String, Problem> logged = new HashMap<>();
 
   /** Nodes that are read once, at a refresh, and could not be: with their last change. */
@@ -56,7 +61,9 @@ final class ZnodeReader {
 
   /** What is wrong, by path: at most so many. */
   List<Problem> problems(int most) {
-    return problems.values().stream().limit(most).toList();
+    return Stream.concat(folders.values().stream(), problems.values().stream())
+        .limit(most)
+        .toList();
   }
 
   /** Makes a value of what a znode holds. */
@@ -166,6 +173,7 @@ final class ZnodeReader {
   /** The children of a node; those of the last time and a problem where they are too many. */
   List<String> children(String path) throws Exception {
     problems.remove(path);
+    folders.remove(path);
     Stat stat = zk.checkExists().usingWatcher(watcher).forPath(path);
     if (stat == null) {
       listed.remove(path);
@@ -175,14 +183,15 @@ final class ZnodeReader {
     try {
       if (stat.getNumChildren() > ZnodeStore.MAX_CHILDREN) {
         String text = "it has " + stat.getNumChildren() + " children, more than ";
-        setProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
+        setFolderProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
       } else {
         children = answerOf(path, () -> zk.getChildren().usingWatcher(watcher).forPath(path));
       }
     } catch (KeeperException.NoNodeException e) {
       children = List.of();
     } catch (KeeperException.NoAuthException e) {
-      setProblem(path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
+      setFolderProblem(
+          path, new Rejection(Reason.MALFORMED, "it cannot be read: " + e.getMessage()));
     }
     if (children == null) {
       return listed.getOrDefault(path, List.of());
@@ -217,6 +226,16 @@ final class ZnodeReader {
     if (problems.size() < MAX_KEPT || problems.containsKey(path)) {
       problems.put(path, problem);
     }
+    log(path, problem);
+  }
+
+  private void setFolderProblem(String path, Rejection why) {
+    Problem problem = new Problem(paths.relative(path), why.reason(), why.text());
+    folders.put(path, problem);
+    log(path, problem);
+  }
+
+  private void log(String path, Problem problem) {
     if (!problem.equals(logged.put(path, problem))) {
       LOG.warn("cannot use znode {}: {} {}", path, problem.reason(), problem.text());
     }

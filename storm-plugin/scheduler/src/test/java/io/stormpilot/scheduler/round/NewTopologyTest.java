@@ -63,6 +63,29 @@ class NewTopologyTest {
   }
 
   @Test
+  void aSubmissionOfThreeThousandExecutorsIsPlacedByTheFallbackAndThenByItsPlan() {
+    Story story = new Story(60, 10).topology("t", 300, 3_000);
+    story.round();
+    story.round();
+    assertEquals("fallback/NO_PLAN", story.state("t"));
+    story.assertNobodyLost();
+
+    String[] workers = new String[300];
+    for (int w = 0; w < workers.length; w++) {
+      int first = 10 * w + 1;
+      workers[w] = "sup-%d:%d=%d-%d".formatted(w % 60, 6700 + w / 60, first, first + 9);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    int rounds = 0;
+    while (!story.state("t").equals("applied/OK") && rounds++ < 1_000) {
+      story.round();
+    }
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals(300, story.placement("t").size());
+    story.assertNobodyLost();
+  }
+
+  @Test
   void aNewTopologyDoesNotWaitAfterItsPlanWasRejected() {
     Story story = new Story(1, 4).topology("t", 1, 2);
     story.publish("t", new PlanEntry("p-1", null, null, new Rejection(Reason.MALFORMED, "?")));

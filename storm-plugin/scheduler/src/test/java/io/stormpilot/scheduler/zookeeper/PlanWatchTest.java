@@ -13,10 +13,12 @@ import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.state.View;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Id;
@@ -29,6 +31,8 @@ class PlanWatchTest {
 
   private static final Duration SOON = Duration.ofSeconds(60);
   private static final String ID = "flights-1-1763690000";
+  private static final int JUTE_BYTES = 0xFFFFF;
+  private static final int BATCH = 1_000;
   private static final Paths PATHS = new Paths("/stormpilot");
 
   private TestZookeeper zookeeper;
@@ -90,6 +94,31 @@ class PlanWatchTest {
     other.delete().forPath(PATHS.plan(ID));
     sees("no plan", () -> watch.view().plans().isEmpty());
     assertEquals(7, watch.view().epoch(), "the newest epoch is not forgotten");
+  }
+
+  /** The list of children is larger than a packet may be ({@code jute.maxbuffer}). */
+  @Test
+  void aFolderWithTooManyChildrenKeepsWhatItHadAndIsNamed() throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    sees("the plan", () -> watch.view().plans().containsKey(ID));
+    String name = "nobody-with-a-name-as-long-as-those-of-topologies-often-are-";
+    int children = 1 + JUTE_BYTES / name.length();
+    for (int first = 0; first < children; first += BATCH) {
+      List<CuratorOp> batch = new ArrayList<>();
+      for (int n = first; n < first + BATCH; n++) {
+        batch.add(other.transactionOp().create().forPath(PATHS.plan(name + n)));
+      }
+      other.transaction().forOperations(batch);
+    }
+    sees(
+        "the folder",
+        () -> watch.view().problems().stream().anyMatch(p -> p.path().equals("plans")));
+    put(PATHS.modes() + "/words", text("{\"schema\": 1, \"mode\": \"off\"}"));
+    sees("what is elsewhere", () -> watch.view().off("words"));
+    assertNotNull(watch.view().plans().get(ID).plan());
+    put(PATHS.plan(ID), text("{}"));
+    sees("a change of a plan that was there", () -> watch.view().plans().get(ID).plan() == null);
+    assertTrue(watch.refresh(60_000), "a new leader reads over it");
   }
 
   @Test
