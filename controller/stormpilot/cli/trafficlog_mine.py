@@ -1,4 +1,4 @@
-"""`stormpilot trafficlog mine`: thresholds, costs and profiles from the traffic log, with Spark."""
+"""`stormpilot trafficlog mine`: thresholds, costs and profiles from the traffic log, with DuckDB or Spark."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.output import console_err, note, print_table, say
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
+from stormpilot.history.engines import Asked, chosen
+from stormpilot.history.frames import Name
 
 if TYPE_CHECKING:
     from stormpilot.history.mine.findings import Mined
@@ -41,6 +43,9 @@ def mine(
             metavar="DIR", help="Write what `stormpilot size` reads to this folder: TOPOLOGY.json, one for each."
         ),
     ] = None,
+    engine: Annotated[
+        Asked, typer.Option(help="duckdb: on this machine, no Java; spark: clusters, object stores; auto: as it fits.")
+    ] = Asked.auto,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log of which a file cannot be used.")] = False,
     publish: PublishOption = None,
 ) -> None:
@@ -49,6 +54,8 @@ def mine(
     What the log is too short for keeps its default. A file that cannot be used is named and left
     out.
     """
+    from stormpilot.history.mine.findings import MinedLog
+
     source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", source.until, now)
@@ -56,8 +63,10 @@ def mine(
         files.make_folder(output.parent, "--output")
     if sizing is not None:
         files.make_folder(sizing, "--sizing")
-    mined, skipped = _mined(source, times, with_sizing=sizing is not None, strict=strict)
-    document = {"topologies": mined, "skipped": [{"path": s.path, "text": s.text} for s in skipped]}
+    choice = chosen(engine, source.path, source.master, source.conf)
+    note(f"mining with {choice.name}: {choice.why}")
+    mined, skipped = _mined(source, choice.name, times, with_sizing=sizing is not None, strict=strict)
+    document = MinedLog(engine=choice.name, topologies=mined, skipped=list(skipped))
     source.answer(document, lambda: _print_all(mined))
     if output is not None:
         files.write(output, document, "mined thresholds")
@@ -70,18 +79,32 @@ def mine(
 
 
 def _mined(
-    source: TrafficLog, times: Times, *, with_sizing: bool, strict: bool
+    source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool, strict: bool
 ) -> tuple[list[Mined], Sequence[Skipped]]:
-    from stormpilot.history.mine.findings import Terms
+    from stormpilot.history.mine import job
+    from stormpilot.history.mine.entries import Terms
+    from stormpilot.history.mine.log import Selection
+    from stormpilot.history.mine.progress import progress
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     terms = Terms(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
-    with source.spark() as session:
-        from stormpilot.history.mine import job
-        from stormpilot.history.mine.progress import progress
-        from stormpilot.history.mine.reading import Selection, open_log
+    selection = Selection(source.topologies, *times)
+    if engine == "duckdb":
+        from stormpilot.history.mine import on_duckdb
 
-        found = open_log(session, source.path, Selection(source.topologies, *times))
+        with progress(None, job.STEPS, console_err) as step:
+            return on_duckdb.mine(
+                source.path,
+                selection,
+                terms,
+                step,
+                with_sizing=with_sizing,
+                look=lambda log: tell_skipped(log.skipped, strict=strict),
+            )
+    with source.spark() as session:
+        from stormpilot.history.mine.reading import open_log
+
+        found = open_log(session, source.path, selection)
         tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
             return job.mine(found, terms, step, with_sizing=with_sizing), found.skipped
@@ -118,8 +141,11 @@ def _print(m: Mined) -> None:
         say(f"and {len(shown) - MOST_ROWS} more; all are in the output of -f json")
     if t.performance:
         print_table(
-            ["performance of", "threads in a worker", "tuples/s", "CPU MHz", "memory MB", "rows"],
-            [[p.component, p.threads, p.rate_tps, p.cpu_mhz, p.memory_mb, p.rows] for p in t.performance[:MOST_ROWS]],
+            ["performance of", "threads in a worker", "tuples/s", "CPU MHz", "memory MB", "by B(n)", "rows"],
+            [
+                [p.component, p.threads, p.rate_tps, p.cpu_mhz, p.memory_mb, p.by, p.rows]
+                for p in t.performance[:MOST_ROWS]
+            ],
         )
     if m.profile is None:
         say("no profile of its week: the log is shorter than one")

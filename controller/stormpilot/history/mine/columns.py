@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as fn
+from stormpilot.history.frames import Column, fn
 
 MAD_TO_SIGMA = 1.4826
 """Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
@@ -13,7 +12,12 @@ _MONDAY_AFTER_EPOCH_H = 72  # 1970-01-01 was a Thursday
 
 def evidence() -> list[Column]:
     """Aggregates of what every condensed frame carries: rows of the log and the time that they cover."""
-    return [fn.sum("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
+    return [count("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
+
+
+def count(column: str) -> Column:
+    """The sum of a column of counts."""
+    return fn.sum(column).cast("bigint")
 
 
 def quantile(column: str | Column, part: float) -> Column:
@@ -28,7 +32,12 @@ def quantile(column: str | Column, part: float) -> Column:
 
 def hour() -> Column:
     """Hours since the epoch, of the end of a window."""
-    return fn.expr("unix_millis(window_to) div 3600000")
+    return fn.floor(fn.unix_millis(fn.col("window_to")) / 3_600_000).cast("bigint")
+
+
+def day() -> Column:
+    """Days since the epoch, of the end of a window: the day of its folder."""
+    return fn.floor(fn.unix_millis(fn.col("window_to")) / 86_400_000).cast("bigint")
 
 
 def hour_of_week(hour: str = "hour") -> Column:

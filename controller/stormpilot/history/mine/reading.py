@@ -1,10 +1,10 @@
-"""The traffic log as frames, from any path that Spark reads (file:, s3a:, hdfs:)."""
+"""The traffic log as frames of Spark, from any path that Spark reads (file:, s3a:, hdfs:)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
@@ -12,35 +12,18 @@ from urllib.request import url2pathname
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
+from stormpilot.history.frames import fn
+from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
 from stormpilot.history.mine.quality import Skipped, files_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
-TIME = {"decisions": "at", "outcomes": "at"}
-"""The column that tells a row's time, where it is not `window_to`."""
-
 
 @dataclass(frozen=True)
-class Selection:
-    """Which part of the log: topologies by name or id (empty: all), from `since` until before `until`."""
-
-    topologies: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def __str__(self) -> str:
-        parts = [f"of {', '.join(self.topologies)}"] if self.topologies else []
-        parts += [f"since {self.since:%Y-%m-%dT%H:%M:%SZ}"] if self.since else []
-        parts += [f"until {self.until:%Y-%m-%dT%H:%M:%SZ}"] if self.until else []
-        return " ".join(parts)
-
-
-@dataclass(frozen=True)
-class Log:
+class SparkLog:
     """A traffic log; `tables` are those that it has.
 
     `skipped` are files that cannot be used; `usable` are the others, of the tables that have such files.
@@ -49,7 +32,7 @@ class Log:
     spark: SparkSession
     path: str
     tables: frozenset[str]
-    selection: Selection = Selection()
+    selection: Selection = field(default_factory=Selection)
     skipped: tuple[Skipped, ...] = ()
     usable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -67,6 +50,22 @@ class Log:
         rows = reader.parquet(*self.usable.get(name, (folder,)))
         return self._selected(rows, name).drop(*folders)
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same frame, in memory from its first use on."""
+        return frame.persist()
+
+    def drop(self, frame: DataFrame) -> None:
+        """Free what was kept."""
+        frame.unpersist()
+
+    def rows(self, frame: DataFrame) -> list[Row]:
+        """The rows of a small frame."""
+        return [row.asDict() for row in frame.collect()]
+
+    def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
+        """B(n) as a frame: supervisor, cpu_limit_ratio."""
+        return self.spark.createDataFrame(list(by_supervisor.items()), "supervisor string, cpu_limit_ratio double")
+
     def _selected(self, rows: DataFrame, name: str) -> DataFrame:
         """By folder where folders tell, then by column."""
         at, want = fn.col(TIME.get(name, "window_to")), self.selection
@@ -83,7 +82,7 @@ class Log:
         return rows
 
 
-def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> Log:
+def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> SparkLog:
     """Look at what is there.
 
     Raises
@@ -104,15 +103,11 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         raise UsageError(f"{path}: there is no such folder")
     found = folders & set(TABLES)
     if not found:
-        inside = f"it holds {', '.join(sorted(folders)[:5])}" if folders else "it is empty"
-        raise UsageError(
-            f"{path} is not a traffic log: expected folders such as edges/ and executors/ (traffic_log.dir of the "
-            f"controller), {inside}"
-        )
+        raise UsageError(not_a_log(path, sorted(folders)))
     for name in sorted(found):
         _check(spark, where, name)
     skipped, usable = _looked_through(where, found)
-    return Log(spark, where, frozenset(found), selection or Selection(), skipped, usable)
+    return SparkLog(spark, where, frozenset(found), selection or Selection(), skipped, usable)
 
 
 def _looked_through(where: str, tables: Iterable[str]) -> tuple[tuple[Skipped, ...], dict[str, tuple[str, ...]]]:
@@ -161,9 +156,8 @@ def _check(spark: SparkSession, path: str, table: str) -> None:
     inside = _folders(spark, folder) or set()
     if not inside:
         return
-    if not all(name.startswith("date=") for name in inside):
-        other = sorted(n for n in inside if not n.startswith("date="))[0]
-        raise UsageError(f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other}/")
+    if why := not_a_table(folder, sorted(inside)):
+        raise UsageError(why)
     if _is_local(path):
         return
     day = f"{folder}/{max(inside)}"

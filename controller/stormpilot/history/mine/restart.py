@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+from stormpilot.history.frames import DataFrame, fn
 
 
 def restart_s(outcomes: DataFrame) -> DataFrame:
