@@ -18,6 +18,7 @@ from stormpilot.history.mine.reading_duckdb import open_log
 
 LOGS = 24
 NEAR, LOW = 0.03, 0.05
+CAP = Terms().config.decide.cpu_limit_ratio
 
 
 def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
         "high": sum(o > LOW for o in off),
         "in_force_low": sum(k["value"] - k["planted"] < -LOW for k in mined if k["source"] == "mined"),
         "intervals": len(held),
-        "covered": sum(k["low"] - 0.01 <= k["planted"] <= k["high"] + 0.01 for k in held),
+        "covered": sum(k["low"] <= min(k["planted"], CAP) <= k["high"] for k in held),
         "each": found,
     }
 
@@ -61,5 +62,4 @@ def _of_log(folder: Path, days: float, seed: int) -> Iterator[dict[str, Any]]:
             "value": entry.value,
             "low": entry.low,
             "high": entry.high,
-            "text": entry.text,
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +15,12 @@ from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.output import console_err, note, print_table, say
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
+from stormpilot.errors import UsageError
 from stormpilot.history.engines import Asked, chosen
 from stormpilot.history.frames import Name
 
 if TYPE_CHECKING:
-    from stormpilot.history.mine.findings import Mined
-    from stormpilot.history.mine.quality import Skipped
+    from stormpilot.history.mine.findings import Mined, MinedLog
     from stormpilot.messages.thresholds import ThresholdEntry
 
 Times = tuple[datetime | None, datetime | None]
@@ -46,7 +45,7 @@ def mine(
     engine: Annotated[
         Asked, typer.Option(help="duckdb: on this machine, no Java; spark: clusters, object stores; auto: as it fits.")
     ] = Asked.auto,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a log of which a file cannot be used.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse bad files, duplicates, rows of version 1.")] = False,
     publish: PublishOption = None,
 ) -> None:
     """Mine thresholds, costs and profiles from a traffic log.
@@ -54,8 +53,6 @@ def mine(
     What the log is too short for keeps its default. A file that cannot be used is named and left
     out.
     """
-    from stormpilot.history.mine.findings import MinedLog
-
     source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", source.until, now)
@@ -65,8 +62,9 @@ def mine(
         files.make_folder(sizing, "--sizing")
     choice = chosen(engine, source.path, source.master, source.conf)
     note(f"mining with {choice.name}: {choice.why}")
-    mined, skipped = _mined(source, choice.name, times, with_sizing=sizing is not None, strict=strict)
-    document = MinedLog(engine=choice.name, topologies=mined, skipped=list(skipped))
+    document = _mined(source, choice.name, times, with_sizing=sizing is not None, strict=strict)
+    mined = document.topologies
+    _tell(document, strict=strict)
     source.answer(document, lambda: _print_all(mined))
     if output is not None:
         files.write(output, document, "mined thresholds")
@@ -78,9 +76,7 @@ def mine(
         source.publish(lambda store, paths: publish_to(mined, store, paths))
 
 
-def _mined(
-    source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool, strict: bool
-) -> tuple[list[Mined], Sequence[Skipped]]:
+def _mined(source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool, strict: bool) -> MinedLog:
     from stormpilot.history.mine import job
     from stormpilot.history.mine.entries import Terms
     from stormpilot.history.mine.log import Selection
@@ -107,7 +103,16 @@ def _mined(
         found = open_log(session, source.path, selection)
         tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, terms, step, with_sizing=with_sizing), found.skipped
+            return job.mine(found, terms, step, with_sizing=with_sizing)
+
+
+def _tell(document: MinedLog, *, strict: bool) -> None:
+    """Say what is wrong with the data; `UsageError` instead where `strict`."""
+    lines = document.health.warnings + [f"{f.name} cannot be mined: {f.text}" for f in document.failed]
+    for line in lines:
+        note(line)
+    if lines and strict:
+        raise UsageError(f"the traffic log is not whole (--strict): {lines[0]}")
 
 
 def _write_sizing(folder: Path, mined: list[Mined]) -> None:

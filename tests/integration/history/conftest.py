@@ -82,8 +82,7 @@ def collected(frame: DataFrame) -> list[Any]:
     """The rows of a frame, with its columns as attributes."""
     if frames.current() == "spark":
         return [SimpleNamespace(**r.asDict()) for r in frame.collect()]
-    connection = frame.sparkSession._conn  # type: ignore[attr-defined]
-    return [SimpleNamespace(**r) for r in connection.sql(frames.sql(frame)).to_arrow_table().to_pylist()]
+    return [SimpleNamespace(**r) for r in duck.rows_of(frame)]
 
 
 def at(minute: float) -> datetime:

@@ -39,7 +39,7 @@ def leaves(at: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tmp_path: Path) -> None:
-    """Gaps, silent executors, lost nodes; a day of version 1, a day of copies, a truncated file, a lost hour."""
+    """Gaps, silent executors, lost nodes; a day of version 1, a day of copies, a truncated file, rows twice."""
     log = tmp_path / "log"
     generate(log, SPEC, seed=8)
     days = sorted({f.parent for f in log.rglob("date=*/topology=*/*.parquet")} | {*log.glob("nodes/date=*")})
@@ -53,14 +53,19 @@ def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tm
             if table in ("executors", "nodes"):
                 old = data.select(data.column_names[: -1 if table == "nodes" else -2]).replace_schema_metadata(None)
                 pq.write_table(old, first)
+        if "date=2025-01-05" in str(day):
+            pq.write_table(pq.ParquetFile(first).read().slice(3), day / "z-merged.parquet")
         if "date=2025-01-04" in str(day):
             (day / "z-truncated.parquet").write_bytes(first.read_bytes()[:100])
     selection, terms = Selection(), Terms(now_ms=1, by="me", log="here")
-    by_duckdb, skipped = on_duckdb.mine(str(log), selection, terms, with_sizing=True)
-    found = open_log(spark, str(log), selection)
-    by_spark = mine(found, terms, with_sizing=True)
-    assert {s.path for s in found.skipped} == {s.path for s in skipped} and len(skipped) > 4
+    by_duckdb = on_duckdb.mine(str(log), selection, terms, with_sizing=True)
+    by_spark = mine(open_log(spark, str(log), selection), terms, with_sizing=True)
+    assert (by_duckdb.engine, by_spark.engine) == ("duckdb", "spark")
+    health = {t.name: t for t in by_duckdb.health.tables}
+    assert len(by_duckdb.health.skipped) > 4 and set(health["executors"].rows_by_version) == {"1", "2"}
+    assert health["edges"].duplicates > 0
     left, right = (dict(leaves("", msgspec.to_builtins(m))) for m in (by_duckdb, by_spark))
+    left.pop(".engine"), right.pop(".engine")
     assert left.keys() == right.keys() and len(left) > 2000
     names = {v for k, v in left.items() if k.endswith(".name")}
     assert {"decide.cpu_limit_ratio", "decide.overload_s", "noise_ratio", "otd.queue_high_tuples"} <= names

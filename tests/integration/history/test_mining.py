@@ -100,13 +100,13 @@ def test_a_bad_file_costs_itself_and_is_named(command: Command, hour: Path, tmp_
     whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
     result = command("--log", str(broken), "-f", "json")
     found = json.loads(result.stdout)
-    assert {Path(s["path"]).name: s["text"] for s in found["skipped"]} == {
+    assert {Path(s["path"]).name: s["text"] for s in found["health"]["skipped"]} == {
         "empty.parquet": "it is empty",
         "foreign.parquet": "it has no column window_to: not of table edges",
         "truncated.parquet": "it is no Parquet, or truncated",
     }
     assert "truncated.parquet: it is no Parquet" in " ".join(result.stderr.split())
-    assert whole["skipped"] == []
+    assert whole["health"]["skipped"] == []
     assert numbers(found) == numbers(whole)
     with pytest.raises(UsageError, match=r"3 files of the traffic log cannot be used \(--strict\)"):
         command("--log", str(broken), "--strict")
@@ -135,7 +135,7 @@ def test_a_day_of_version_1_and_an_hour_that_is_there_twice_change_no_number(
             pq.write_table(old, file.with_name("version-1.parquet"))
     whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
     found = json.loads(command("--log", str(mixed), "-f", "json").stdout)
-    assert {s["text"].partition(" of ")[0] for s in found["skipped"]} == {"it is a copy"}
+    assert {s["text"].partition(" of ")[0] for s in found["health"]["skipped"]} == {"it is a copy"}
     assert numbers(found) == numbers(whole)
 
 
@@ -251,7 +251,7 @@ def _file(path: Path, name: str) -> Path:
 
 def test_a_month_gives_back_what_was_planted(tmp_path: Path) -> None:
     truth = generate(tmp_path / "month", MONTH, seed=5).topologies[0]
-    ((mined,), _) = on_duckdb.mine(str(tmp_path / "month"), Selection(("made1",)), Terms(), with_sizing=True)
+    (mined,) = on_duckdb.mine(str(tmp_path / "month"), Selection(("made1",)), Terms(), with_sizing=True).topologies
     found = {(e.name, *e.of): e for e in mined.thresholds.entries}
     for key, planted in _planted(truth).items():
         entry = found[key]

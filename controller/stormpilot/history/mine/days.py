@@ -30,10 +30,10 @@ def resampled(days: int) -> Floats:
     return np.vstack([as_it_is, drawn])
 
 
-def interval(drawn: Floats) -> tuple[float | None, float | None]:
-    """Between which values `PART` of the draws lie; None where less than half of them have a value."""
+def interval(drawn: Floats, resolution: float = 0.0) -> tuple[float | None, float | None]:
+    """Between which values `PART` of the draws lie, and `resolution` more on both sides; None: few have a value."""
     known = drawn[np.isfinite(drawn)]
     if len(known) == 0 or len(known) * 2 < len(drawn):
         return None, None
     low, high = np.quantile(known, [(1 - PART) / 2, (1 + PART) / 2])
-    return round(float(low), 6), round(float(high), 6)
+    return round(float(low) - resolution, 6), round(float(high) + resolution, 6)

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
+from stormpilot.errors import NothingFoundError
 from stormpilot.history.mine.entries import Terms, entry, lacking, ms
+from stormpilot.history.mine.health import Health
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.history.mine.log import Row
 from stormpilot.history.mine.overload import LOGGED, MINED
-from stormpilot.history.mine.quality import Skipped
 from stormpilot.history.mine.sizing import Sizing, sizing
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import (
@@ -39,12 +40,20 @@ class Mined(msgspec.Struct, frozen=True, kw_only=True):
     sizing: Sizing | None = None
 
 
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A topology whose rows make no numbers, and why."""
+
+    name: str
+    text: str
+
+
 class MinedLog(msgspec.Struct, frozen=True, kw_only=True):
     """What `trafficlog mine -o` writes: all topologies, by which engine, and what was left out of the log."""
 
     topologies: list[Mined]
     engine: str = ""
-    skipped: list[Skipped] = []
+    failed: list[Failed] = []
+    health: Health = Health()
 
 
 @dataclass
@@ -74,9 +83,23 @@ def limits(knees: Sequence[Row], terms: Terms) -> dict[str, float]:
     return {s: e.value for s, e in entries.items() if e.source != "default" and e.value is not None}
 
 
-def findings(rows: Rows, terms: Terms) -> list[Mined]:
-    """One entry per topology, by name."""
-    return [_Topology(row, rows, terms).mined() for row in sorted(rows.topologies, key=lambda r: r["topology_name"])]
+def findings(rows: Rows, terms: Terms) -> tuple[list[Mined], list[Failed]]:
+    """One entry per topology, by name. A bad topology costs itself.
+
+    Raises
+    ------
+    NothingFoundError
+        There are topologies, and numbers of none can be worked out.
+    """
+    found, failed = list[Mined](), list[Failed]()
+    for row in sorted(rows.topologies, key=lambda r: r["topology_name"]):
+        try:
+            found.append(_Topology(row, rows, terms).mined())
+        except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
+            failed.append(Failed(name=row["topology_name"], text=f"{type(e).__name__}: {e}"))
+    if failed and not found:
+        raise NothingFoundError(f"no topology can be mined: {failed[0].name}: {failed[0].text}")
+    return found, failed
 
 
 class _Topology:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from stormpilot.errors import NothingFoundError
-from stormpilot.history.frames import DataFrame, fn
-from stormpilot.history.mine import knee, noise, otd, overload, surroundings
+from stormpilot.history.frames import DataFrame, current, fn
+from stormpilot.history.mine import health, knee, noise, otd, overload, surroundings
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.entries import Terms
-from stormpilot.history.mine.findings import Mined, Rows, findings, limits
+from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
+from stormpilot.history.mine.health import Health, topologies_of
 from stormpilot.history.mine.log import Log
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
@@ -22,13 +23,13 @@ Step = Callable[[str], AbstractContextManager[object]]
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
 
 
-def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> list[Mined]:
+def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> MinedLog:
     """Mine a log; `step` is entered with each of `STEPS`. `with_sizing`: what `stormpilot size` reads, too.
 
     Raises
     ------
     NothingFoundError
-        No windows in the selected part of the log.
+        No windows in the selected part of the log, or numbers of no topology can be worked out.
     """
     rows, kept = Rows(), []
     # rows of version 1 have neither, and know too little
@@ -45,6 +46,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.noise = log.rows(noise.noise(windows))
             rows.knees = knee.knees(log.rows(knee.latency_bins(windows)))
             rows.restart_s = log.rows(restart_s(log.table("outcomes")))
+            in_time = topologies_of(log.rows(health.in_time(windows)))
         with step("executors"):
             measured = keep(whole(windows))
             hours = keep(executor_hours(executors, measured))
@@ -54,8 +56,8 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.executor_noise = log.rows(noise.executor_noise(hours))
             rows.cpu = log.rows(cpu(cpu_bins(hours)))
         with step("overloads"):
-            mined = limits(rows.knees, terms)
-            loads = keep(overload.loads(nodes, log.limits(mined) if mined else None))
+            b = limits(rows.knees, terms)
+            loads = keep(overload.loads(nodes, log.limits(b) if b else None))
             episodes = overload.episodes(loads, overload.changes(hours))
             rows.overload_s = log.rows(overload.overload_s(episodes, overload.presence(hours)))
         with step("workers"):
@@ -79,7 +81,9 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
     finally:
         for frame in kept:
             log.drop(frame)
-    return findings(rows, terms)
+    mined, failed = findings(rows, terms)
+    found = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped))
+    return MinedLog(engine=current(), topologies=mined, failed=failed, health=found)
 
 
 def _why_empty(log: Log) -> str:

@@ -17,15 +17,17 @@ from stormpilot.history.mine.log import Row
 
 BIN = 0.01
 """Width of a bin of utilisation."""
-LEAST_WINDOWS_OF_BIN = 5
+LEAST_WINDOWS = 10
+"""Windows above a knee; one with fewer is rejected, instead of sliding down to have them."""
 LOWEST, STEP, CANDIDATES = 0.30, 0.005, 140
 """Knees that are tried: from 0.30 in steps of 0.005 to 0.995."""
 LEAST_BINS = 3
 """Bins below and above a candidate. A knee with only this many bins above it is rejected: it slid down to keep them."""
-BEND = 0.08
-"""So far above the knee the slope may change: latency over utilisation is no straight line, also as a logarithm."""
-RIDGE = 0.01
-"""Keeps the change of slope at nothing where no bin is above the bend."""
+BENDS = (0.0, 0.05)
+"""So far above the knee the slope may change: a queue's latency is no straight line above it, also as a logarithm."""
+RIDGE = 0.001
+"""Keeps the slope where too few bins are above a bend to tell another one."""
+TINY = 1e-12
 FLAT = 1e-9
 """A slope (usual latencies per utilisation) that is nothing but rounding, which differs with the order of rows."""
 
@@ -59,8 +61,7 @@ def latency_bins(windows: DataFrame) -> DataFrame:
 class Bins:
     """The bins of a supervisor, by utilisation: `load_ratio` (bins), and by day and bin `windows` and `log_latency`.
 
-    A bin with too few windows in all days together is not in it. `log_latency` is ln(latency / usual latency), nan
-    where a day has no window in the bin.
+    `log_latency` is ln(latency / usual latency), nan where a day has no window in the bin.
     """
 
     load_ratio: Floats
@@ -90,8 +91,6 @@ def bins_of(rows: Sequence[Row]) -> Bins:
     for r in rows:
         at = days.index(r["day"]), columns.index(r["bin"])
         windows[at], load[at], latency[at] = r["rows"], r["load_ratio"], np.log(r["latency_ratio"])
-    enough = windows.sum(axis=0) >= LEAST_WINDOWS_OF_BIN
-    windows, load, latency = windows[:, enough], load[:, enough], latency[:, enough]
     return Bins((windows * load).sum(axis=0) / windows.sum(axis=0), windows, latency)
 
 
@@ -136,10 +135,10 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
     if np.isnan(knee):
         return none
     below = bins.load_ratio <= knee
+    rise = float((fit.slopes[0] * _above(np.array(highest), np.array(knee))).sum())
     off = np.abs(bins.middle(times[:1])[0][below] - fit.level[0])
-    rise = fit.slope[0] * (highest - knee) + fit.change[0] * max(0.0, highest - knee - BEND)
     drawn = fit.knee_ratio[1:]
-    low, high = interval(drawn)
+    low, high = interval(drawn, BIN)
     return {
         "knee_ratio": round(float(knee), 4),
         "low": low,
@@ -155,32 +154,38 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Fit:
-    """By draw: the knee (nan: none), and the line that belongs to it."""
+    """By draw: the knee (nan: none), the level below it, and the slopes above it (draws, bends)."""
 
     knee_ratio: Floats
     level: Floats
-    slope: Floats
-    change: Floats
+    slopes: Floats
+
+
+def _above(load_ratio: Floats, knee_ratio: Floats) -> Floats:
+    """How far a utilisation is above a knee and above each bend after it; the last axis is that of the bends."""
+    over: Floats = np.maximum(0.0, (load_ratio - knee_ratio)[..., None] - np.array(BENDS))
+    return over
 
 
 def _fit(load_ratio: Floats, w: Floats, y: Floats) -> _Fit:
     """Least squares of all candidates at once: `w` and `y` (windows and ln(latency)) have shape (draws, bins)."""
-    tried = LOWEST + STEP * np.arange(CANDIDATES)
-    x = np.maximum(0.0, load_ratio[:, None] - tried)  # (bins, candidates)
-    z = np.maximum(0.0, x - BEND)
-    sw, sy = w.sum(axis=1, keepdims=True), (w * y).sum(axis=1, keepdims=True)
-    sx, sz, sxy, szy = w @ x, w @ z, (w * y) @ x, (w * y) @ z
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cxx, cxz, czz = w @ (x * x) - sx * sx / sw, w @ (x * z) - sx * sz / sw, w @ (z * z) - sz * sz / sw + RIDGE
-        cxy, czy, cyy = sxy - sx * sy / sw, szy - sz * sy / sw, (w * y * y).sum(axis=1, keepdims=True) - sy * sy / sw
-        whole = cxx * czz - cxz * cxz
-        slope, change = (cxy * czz - czy * cxz) / whole, (czy * cxx - cxy * cxz) / whole
-        level = (sy - slope * sx - change * sz) / sw
-        left = cyy - slope * cxy - change * czy
-    above = (w > 0).astype(float) @ (x > 0)
-    below = (w > 0).astype(float) @ (x == 0)
-    usable: npt.NDArray[np.bool_] = (above >= LEAST_BINS) & (below >= LEAST_BINS) & (slope > FLAT)
-    best = np.argmin(np.where(usable, left, np.inf), axis=1)
-    draw = np.arange(len(w))
-    known = usable[draw, best] & (above[draw, best] > LEAST_BINS)
-    return _Fit(np.where(known, tried[best], np.nan), level[draw, best], slope[draw, best], change[draw, best])
+    tried: Floats = LOWEST + STEP * np.arange(CANDIDATES, dtype=np.float64)
+    x = _above(load_ratio[:, None], tried)  # (bins, candidates, bends)
+    bends, draws = len(BENDS), len(w)
+    sw, sy = np.maximum(w.sum(axis=1), TINY), (w * y).sum(axis=1)
+    sx = np.einsum("db,bck->dck", w, x, optimize=True)
+    sxx = np.einsum("db,bckl->dckl", w, x[..., None] * x[..., None, :], optimize=True)
+    sxy = np.einsum("db,bck->dck", w * y, x, optimize=True) - sx * (sy / sw)[:, None, None]
+    sxx = sxx - sx[..., None] * sx[..., None, :] / sw[:, None, None, None]
+    sxx = sxx + np.diag([TINY] + [RIDGE] * (bends - 1))
+    slopes = np.linalg.solve(sxx, sxy[..., None])[..., 0]
+    # what is left, and what the ridge costs: with it the solution is the least of both
+    left = ((w * y * y).sum(axis=1) - sy * sy / sw)[:, None] - (slopes * sxy).sum(axis=-1)
+    windows = w @ (x[..., 0] > 0)
+    above, below = ((w > 0).astype(float) @ side for side in (x[..., 0] > 0, x[..., 0] == 0))
+    usable: npt.NDArray[np.bool_] = (above >= LEAST_BINS) & (below >= LEAST_BINS) & (slopes[..., 0] > FLAT)
+    best, draw = np.argmin(np.where(usable, left, np.inf), axis=1), np.arange(draws)
+    known = usable[draw, best] & (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
+    found = slopes[draw, best]
+    level = (sy - (found * sx[draw, best]).sum(axis=-1)) / sw
+    return _Fit(np.where(known, tried[best], np.nan), level, found)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from stormpilot.history.frames import DataFrame
-from stormpilot.history.mine.quality import Skipped
+from stormpilot.history.mine.quality import Skipped, TableHealth
 
 TIME = {"decisions": "at", "outcomes": "at"}
 """The column that tells a row's time, where it is not `window_to`."""
@@ -63,6 +63,9 @@ class Log(Protocol):
 
     def rows(self, frame: DataFrame) -> list[Row]:
         """The rows of a small frame."""
+
+    def tables_health(self) -> list[TableHealth]:
+        """What was read of each table, where files were looked at."""
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""

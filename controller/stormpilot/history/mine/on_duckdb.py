@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import duckdb
@@ -11,9 +11,8 @@ from stormpilot.errors import UnreachableError
 from stormpilot.history import frames
 from stormpilot.history.mine import job
 from stormpilot.history.mine.entries import Terms
-from stormpilot.history.mine.findings import Mined
+from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Log, Selection
-from stormpilot.history.mine.quality import Skipped
 from stormpilot.history.mine.reading_duckdb import open_log
 
 ATTEMPTS = 3
@@ -27,7 +26,7 @@ def mine(
     *,
     with_sizing: bool = False,
     look: Callable[[Log], None] = lambda _: None,
-) -> tuple[list[Mined], Sequence[Skipped]]:
+) -> MinedLog:
     """Mine a local log; `look` sees it before. A file that was merged into another meanwhile begins it anew.
 
     Raises
@@ -40,7 +39,7 @@ def mine(
             if attempt == 0:
                 look(log)
             try:
-                return job.mine(log, terms, step, with_sizing=with_sizing), log.skipped
+                return job.mine(log, terms, step, with_sizing=with_sizing)
             except duckdb.IOException as e:
                 last = e
     raise UnreachableError(f"{path} cannot be read: {str(last).strip().splitlines()[0]}") from last

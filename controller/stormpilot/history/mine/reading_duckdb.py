@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,10 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from stormpilot.errors import NothingFoundError, UsageError
-from stormpilot.history.duck import session
+from stormpilot.history.duck import rows_of, session
 from stormpilot.history.frames import DataFrame, sql
 from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
-from stormpilot.history.mine.quality import Skipped, files_of
+from stormpilot.history.mine.quality import KEYS, Files, Skipped, TableHealth, files_of, tables_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 _TYPES = {
@@ -35,14 +35,14 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class DuckDBLog:
-    """A traffic log; `usable` are the files of each table."""
+    """A traffic log; `files` are those of each table."""
 
     session: Any
     path: str
     tables: frozenset[str]
     selection: Selection
     skipped: tuple[Skipped, ...]
-    usable: Mapping[str, tuple[Path, ...]]
+    files: Mapping[str, Files]
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _kept: dict[int, tuple[str, DataFrame]] = field(default_factory=dict)
 
@@ -53,10 +53,14 @@ class DuckDBLog:
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        schema, files = TABLES[name], [str(f) for f in self.usable.get(name, ()) if self._in_selection(f, name)]
+        schema, files = TABLES[name], self._selected(name)
         source, known = "", set[str]()
         if files:
-            source = f"read_parquet([{', '.join(map(_text, files))}], union_by_name=true, hive_partitioning=false)"
+            twice = set(self.files[name].overlapping)
+            once, doubled = ([f for f in files if (f in twice) is which] for which in (False, True))
+            parts = [f"SELECT * FROM {_read(once)}"] if once else []
+            parts += [f"SELECT DISTINCT ON ({_keys(name)}) * FROM {_read(doubled)}"] if doubled else []
+            source = f"({' UNION ALL BY NAME '.join(parts)})"
             known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         columns = ", ".join(
             f"CAST({_quoted(f.name) if f.name in known else 'NULL'} AS {_TYPES[f.type]}) AS {_quoted(f.name)}"
@@ -67,6 +71,20 @@ class DuckDBLog:
         text = f"SELECT {columns} {f'FROM {source}' if files else ''} WHERE {where}"
         self._connection.execute(f"CREATE VIEW {view} AS {text}")
         return self._named(view)
+
+    def tables_health(self) -> list[TableHealth]:
+        """What was read of each table."""
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files})
+
+    def _duplicates(self, name: str) -> int:
+        """Rows that are left out because another one has their key."""
+        twice = [f for f in self._selected(name) if f in self.files[name].overlapping]
+        if not twice:
+            return 0
+        where = f"FROM {_read(twice)} WHERE {self._where(name)}"
+        keys = f"SELECT DISTINCT {_keys(name)} {where}"
+        asked = f"SELECT (SELECT count(*) {where}) - (SELECT count(*) FROM ({keys}))"
+        return int(self._connection.execute(asked).fetchall()[0][0])
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame as a table in memory."""
@@ -82,8 +100,7 @@ class DuckDBLog:
 
     def rows(self, frame: DataFrame) -> list[Row]:
         """The rows of a small frame."""
-        found: list[Row] = self._connection.sql(sql(frame)).to_arrow_table().to_pylist()
-        return found
+        return [*rows_of(frame)]
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""
@@ -96,6 +113,10 @@ class DuckDBLog:
     def _named(self, table: str) -> DataFrame:
         found: DataFrame = self.session.table(table)
         return found
+
+    def _selected(self, name: str) -> list[Path]:
+        found = self.files.get(name)
+        return [] if found is None else [f for f in found.usable if self._in_selection(f, name)]
 
     def _in_selection(self, file: Path, name: str) -> bool:
         """Whether the folders of a file say that selected rows may be in it."""
@@ -111,7 +132,7 @@ class DuckDBLog:
         return any(unquote(folders.get("topology", "")).startswith(t) for t in want.topologies)
 
     def _where(self, name: str) -> str:
-        want, at = self.selection, TIME.get(name, "window_to")
+        want, at = self.selection, _quoted(TIME.get(name, "window_to"))
         parts = ["true"]
         if want.since is not None:
             parts.append(f"{at} >= {_time(want.since)}")
@@ -143,17 +164,16 @@ def open_log(path: str, selection: Selection | None = None) -> Iterator[DuckDBLo
     tables = folders & set(TABLES)
     if not tables:
         raise UsageError(not_a_log(path, sorted(folders)))
-    usable, skipped = {}, list[Skipped]()
+    found, skipped = dict[str, Files](), list[Skipped]()
     for name in sorted(tables):
         if why := not_a_table(str(folder / name), _folders_in(folder / name)):
             raise UsageError(why)
-        files = files_of(folder / name, name)
-        usable[name] = files.usable
-        skipped += files.skipped
-    if skipped and not any(usable.values()):
+        found[name] = files_of(folder / name, name)
+        skipped += found[name].skipped
+    if skipped and not any(f.usable for f in found.values()):
         raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
     with session() as opened:
-        yield DuckDBLog(opened, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), usable)
+        yield DuckDBLog(opened, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found)
 
 
 def local_folder(path: str) -> Path:
@@ -167,6 +187,15 @@ def _folders_in(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     except OSError:
         return []  # told by `files_of`
+
+
+def _read(files: Sequence[Path]) -> str:
+    names = ", ".join(_text(str(f)) for f in files)
+    return f"read_parquet([{names}], union_by_name=true, hive_partitioning=false)"
+
+
+def _keys(table: str) -> str:
+    return ", ".join(map(_quoted, KEYS[table]))
 
 
 def _text(value: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from stormpilot.config import Config, parse
+from stormpilot.errors import NothingFoundError
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import Mined, Rows, findings, limits
 from stormpilot.messages import thresholds as th
@@ -28,8 +29,19 @@ def topology(hours: float = MONTH_H) -> dict[str, Any]:
 
 
 def mined(terms: Terms | None = None, *, hours: float = MONTH_H, **rows: list[dict[str, Any]]) -> Mined:
-    (one,) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+    ((one,), failed) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+    assert not failed
     return one
+
+
+def test_a_topology_that_makes_no_numbers_costs_itself_alone() -> None:
+    both = [topology(), topology() | {"topology_name": "broken"}]
+    bad = noise(0.05) | {"topology_name": "broken", "noise_ratio": "many"}
+    found, failed = findings(Rows(topologies=both, noise=[noise(0.05), bad]), Terms())
+    assert [m.thresholds.topology_name for m in found] == ["flights"]
+    assert [(f.name, f.text) for f in failed] == [("broken", "ValueError: could not convert string to float: 'many'")]
+    with pytest.raises(NothingFoundError, match="no topology can be mined: broken: ValueError"):
+        findings(Rows(topologies=both[1:], noise=[bad]), Terms())
 
 
 def found(m: Mined, name: str, *of: str) -> ThresholdEntry:
