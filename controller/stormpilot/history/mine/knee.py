@@ -101,7 +101,7 @@ def knees(rows: Sequence[Row]) -> list[dict[str, Any]]:
     bins_above, windows_above, highest_ratio, days, rows, first, last. ln(latency) = level + slope x max(0, utilisation
     - knee), bins weighted by their windows; the candidate with the least squares is the knee. The logarithm keeps the
     bins far above the knee, where latency grows without bound, from ruling the fit, so that none has to be left out.
-    `rise_ratio` is the part by which latency rises from the knee to the highest utilisation, `band_ratio` three times
+    `rise_ratio` is the part by which latency at the highest utilisation is above the level, `band_ratio` three times
     the scatter below the knee. There is no knee for a supervisor that was not seen on both sides of one, or in no more
     than `LEAST_BINS` bins above it. The interval is that of `days.py`.
     """
@@ -135,8 +135,10 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
     if np.isnan(knee):
         return none
     below = bins.load_ratio <= knee
-    rise = float((fit.slopes[0] * _above(np.array(highest), np.array(knee))).sum())
-    off = np.abs(bins.middle(times[:1])[0][below] - fit.level[0])
+    latency, windows = bins.middle(times[:1])[0], bins.windows.sum(axis=0)
+    top = np.cumsum(windows[::-1])[::-1] - windows < LEAST_WINDOWS  # the highest bins, until they have so many windows
+    rise = float(np.average(latency[top], weights=windows[top]) - fit.level[0])
+    off = np.abs(latency[below] - fit.level[0])
     drawn = fit.knee_ratio[1:]
     low, high = interval(drawn, BIN)
     return {
