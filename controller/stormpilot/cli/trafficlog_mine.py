@@ -140,7 +140,7 @@ def _print(m: Mined) -> None:
     t = m.thresholds
     say(f"{t.topology_name} ({t.topology_id}): {_day(t.from_ms)} to {_day(t.to_ms)}, {_span(t.from_ms, t.to_ms)}")
     shown = [_row(e) for e in sorted(t.entries, key=lambda e: e.source == "default")]
-    columns = ["number", "of", "value", "unit", "source", "rows", "over", "why"]
+    columns = ["number", "of", "value", "90% of draws", "unit", "source", "rows", "over", "why"]
     print_table(columns, shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
         say(f"and {len(shown) - MOST_ROWS} more; all are in the output of -f json")
@@ -164,7 +164,8 @@ def _print(m: Mined) -> None:
 def _row(e: ThresholdEntry) -> list[object]:
     value = None if e.value is None else f"{e.value:.4g}"
     over = _span(e.from_ms, e.to_ms) if e.rows else None
-    return [e.name, " ".join(e.of), value, e.unit, e.source, e.rows, over, e.text]
+    sure = None if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"
+    return [e.name, " ".join(e.of), value, sure, e.unit, e.source, e.rows, over, e.text]
 
 
 def _day(at_ms: int) -> str:

@@ -40,6 +40,12 @@ def day() -> Column:
     return fn.floor(fn.unix_millis(fn.col("window_to")) / 86_400_000).cast("bigint")
 
 
+def samples(value: Column, at: str) -> Column:
+    """The values of a group, each with its day: [day, value]; a null value is none. For few rows, such as episodes."""
+    on = fn.floor(fn.unix_millis(fn.col(at)) / 86_400_000).cast("double")
+    return fn.collect_list(fn.when(value.isNotNull(), fn.array(on, value.cast("double")))).alias("samples")
+
+
 def hour_of_week(hour: str = "hour") -> Column:
     """0 to 167 from hours since the epoch: since Monday 00:00 UTC, as `model/thresholds.py` counts."""
     return ((fn.col(hour) + _MONDAY_AFTER_EPOCH_H) % HOURS_OF_WEEK).cast("int")

@@ -6,6 +6,8 @@ the method: Kuensch, The jackknife and the bootstrap for general stationary obse
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +30,17 @@ def resampled(days: int) -> Floats:
         return as_it_is
     drawn = np.random.default_rng(SEED).multinomial(days, np.full(days, 1 / days), size=DRAWS)
     return np.vstack([as_it_is, drawn])
+
+
+def of_quantile(samples: Sequence[Sequence[float] | None], part: float) -> tuple[float | None, float | None]:
+    """The interval of a quantile of samples, each of which is a day (since the epoch) and a value."""
+    known = np.array(sorted((s[0], s[1]) for s in samples if s is not None), dtype=np.float64).reshape(-1, 2)
+    if len(known) == 0:
+        return None, None
+    day = (known[:, 0] - known[0, 0]).astype(np.int64)
+    times = resampled(int(day[-1]) + 1)[1:, day].astype(np.int64)  # (draws, samples)
+    drawn = [np.quantile(np.repeat(known[:, 1], often), part) if often.any() else np.nan for often in times]
+    return interval(np.array(drawn))
 
 
 def interval(drawn: Floats, resolution: float = 0.0) -> tuple[float | None, float | None]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.errors import NothingFoundError
+from stormpilot.history.mine.days import of_quantile
 from stormpilot.history.mine.entries import Terms, entry, lacking, ms
 from stormpilot.history.mine.health import Health
 from stormpilot.history.mine.limit import cpu_limit
@@ -155,7 +156,9 @@ class _Topology:
         why = lacking(row, None, ("moves", self.enough.moves, "moves with a known outcome"))
         text = "" if why or row is None else f"the median of {row['moves']} moves"
         value = None if why or row is None else round(float(row["restart_s"]), 3)
-        return [entry(th.RESTART_S, row, value, text, why, default=self.terms.config.decide.restart_s)]
+        sure = (None, None) if row is None else of_quantile(row["samples"], 0.5)
+        default = self.terms.config.decide.restart_s
+        return [entry(th.RESTART_S, row, value, text, why, default=default, interval=sure)]
 
     def _limits(self) -> list[ThresholdEntry]:
         knees = {r["supervisor"]: r for r in self.rows.knees}
@@ -180,7 +183,10 @@ class _Topology:
                 other_s = None if other is None or other["episodes"] < enough.episodes else float(other["overload_s"])
                 text += _also(value, other_s, "s")
             where: dict[str, Any] = {} if supervisor is None else {"scope": "supervisor", "of": [supervisor]}
-            found.append(entry(th.OVERLOAD_S, row, value, text, why, default=default, by=LOGGED, **where))
+            sure = (None, None) if row is None or why else of_quantile(row["samples"], 0.95)
+            found.append(
+                entry(th.OVERLOAD_S, row, value, text, why, default=default, by=LOGGED, interval=sure, **where)
+            )
         return found
 
     def _otd(self) -> list[ThresholdEntry]:

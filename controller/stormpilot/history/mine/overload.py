@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
-from stormpilot.history.mine.columns import evidence, quantile, seconds
+from stormpilot.history.mine.columns import evidence, quantile, samples, seconds
 
 PERIODS_OF_A_GAP = 3
 """Windows further apart than so many usual ones: the controller was away, and what happened then is not known."""
@@ -115,7 +115,8 @@ def overload_s(episodes: DataFrame, presence: DataFrame) -> DataFrame:
     """The 95th percentile length of a topology's episodes that ended by themselves.
 
     Columns: topology_name, by, supervisor (null: all that it was on), overload_s, episodes, moved (episodes that a
-    change ended), evidence. An episode counts for every topology that was on the node when it began.
+    change ended), samples (by itself), evidence. An episode counts for every topology that was on the node when it
+    began.
     """
     alone = fn.col("by_itself")
     on_node = presence.select("topology_name", "supervisor", "began", "ended")
@@ -133,6 +134,7 @@ def overload_s(episodes: DataFrame, presence: DataFrame) -> DataFrame:
             quantile(fn.when(alone, fn.col("lasted_s")), 0.95).alias("overload_s"),
             fn.count_if(alone).alias("episodes"),
             fn.count_if(~alone).alias("moved"),
+            samples(fn.when(alone, fn.col("lasted_s")), "last"),
             *evidence(),
         )
     )

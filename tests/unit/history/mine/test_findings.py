@@ -87,9 +87,9 @@ def test_an_hour_of_data_keeps_every_default_and_says_why() -> None:
         noise=[noise(0.05, windows=60, **short)],
         executor_noise=[row(executor_noise_tps=3.0, executor_hours=20, **short)],
         knees=[knee(**short)],
-        overload_s=[row(by="logged", supervisor=None, overload_s=300.0, episodes=3, moved=0, **short)],
+        overload_s=[row(by="logged", supervisor=None, overload_s=300.0, episodes=3, moved=0, samples=[], **short)],
         otd=[row(by="logged", soon=10, others=50, **OTD, **short)],
-        restart_s=[row(restart_s=8.0, moves=1, **short)],
+        restart_s=[row(restart_s=8.0, moves=1, samples=[], **short)],
         selectivity=[
             row(from_component="a", stream="default", to_component="b", selectivity=2.0, hours_seen=1, **short)
             | {"hours": 1}
@@ -169,7 +169,7 @@ def test_limit_has_its_interval_and_what_decided_it() -> None:
 
 
 def test_overloads_are_those_by_the_limit_in_the_log_and_the_mined_one_is_told_where_it_differs() -> None:
-    by_log = row(by="logged", supervisor=None, overload_s=399.0, episodes=40, moved=1)
+    by_log = row(by="logged", supervisor=None, overload_s=399.0, episodes=40, moved=1, samples=[])
     by_knee = by_log | {"by": "mined", "overload_s": 1560.0}
     entry = found(mined(overload_s=[by_knee, by_log]), th.OVERLOAD_S)
     assert (entry.value, entry.by) == (399.0, "logged")
@@ -194,8 +194,8 @@ def test_overloads_are_measured_against_mined_limits_only() -> None:
 
 
 def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes() -> None:
-    all_ = row(by="logged", supervisor=None, overload_s=600.0, episodes=25, moved=4)
-    few, many = row(by="logged", supervisor="sup-a", overload_s=400.0, episodes=19, moved=0), None
+    all_ = row(by="logged", supervisor=None, overload_s=600.0, episodes=25, moved=4, samples=[])
+    few, many = row(by="logged", supervisor="sup-a", overload_s=400.0, episodes=19, moved=0, samples=[]), None
     assert [e.value for e in mined(overload_s=[all_, few]).thresholds.entries if e.name == th.OVERLOAD_S] == [600.0]
     many = few | {"episodes": 20}
     m = mined(overload_s=[all_, many])
