@@ -282,3 +282,21 @@ def _planted(t: TopologyTruth) -> dict[tuple[str, ...], float]:
     planted |= {(th.CPU_MHZ_PER_TPS, c.component): c.mhz_per_tps for c in t.cpu if not c.component.startswith("__")}
     assert len([k for k in planted if k[0] == th.CPU_LIMIT_RATIO]) >= 2
     return planted
+
+
+def test_overloads_and_queues_are_told_by_the_limit_in_the_log_where_the_daily_peak_is_above_the_knee(
+    tmp_path: Path,
+) -> None:
+    """By the knee every working day would be one overload of hours, and no queue would tell of any."""
+    spec = Spec(days=14, window_s=120, parallelism=1, nodes=2, lowest_knee_ratio=0.36, highest_knee_ratio=0.42)
+    truth = generate(tmp_path / "log", spec, seed=5).topologies[0]
+    (mined,) = on_duckdb.mine(str(tmp_path / "log"), Selection(), Terms()).topologies
+    found = {(e.name, *e.of): e for e in mined.thresholds.entries}
+    for knee in truth.knees:
+        assert found[th.CPU_LIMIT_RATIO, knee.supervisor].value == pytest.approx(knee.knee_ratio, abs=0.03)
+    x = found[th.OVERLOAD_S,]
+    assert (x.source, x.by) == ("mined", "logged") and "by the mined B(n)" in x.text
+    assert x.value == pytest.approx(truth.overload_s, rel=WITHIN)
+    assert x.low is not None and x.high is not None and x.low <= truth.overload_s <= x.high
+    high = found[th.OTD_QUEUE_HIGH,]
+    assert high.source == "mined" and high.value is not None and high.value > truth.queue_before_overload_tuples
