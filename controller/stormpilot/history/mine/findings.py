@@ -41,14 +41,14 @@ class Mined(msgspec.Struct, frozen=True, kw_only=True):
     sizing: Sizing | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
+class Failed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A topology whose rows make no numbers, and why."""
 
     name: str
     text: str
 
 
-class MinedLog(msgspec.Struct, frozen=True, kw_only=True):
+class MinedLog(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What `trafficlog mine -o` writes: all topologies, by which engine, and what was left out of the log."""
 
     topologies: list[Mined]

@@ -17,7 +17,7 @@ STEP_S = 0.5
 """Windows that overlap by more: the clock was set back, or two controllers wrote."""
 
 
-class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True):
+class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Windows of a topology: `unmeasured_share` were not measured whole; gaps between them, and steps of the clock."""
 
     name: str
@@ -28,7 +28,7 @@ class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True):
     clock_steps: int
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All of it; `tables` is empty where the log is on a file system whose files nobody looked at."""
 
     tables: list[TableHealth] = []

@@ -63,7 +63,7 @@ class Files:
         return tuple(f for f in self.usable if f in found)
 
 
-class TableHealth(msgspec.Struct, frozen=True, kw_only=True):
+class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Files and rows of a table; `duplicates` are rows that were dropped because another one has their key."""
 
     name: str
