@@ -298,7 +298,7 @@ def main() -> int:
     if asked.publish:
         published = logs.ROOT / "docs" / "results" / "history.md"
         report.write_json(published.with_suffix(".json"), bench.rows)
-        published.write_text(report.merged(published.read_text() if published.exists() else "", page))
+        published.write_text(report.merged(published.read_text() if published.exists() else "", report.wrapped(page)))
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import textwrap
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import Any
@@ -55,6 +56,13 @@ def page(rows: list[Row]) -> str:
     ):
         lines += ["", *section] if section else []
     return "\n".join(lines) + "\n"
+
+
+def wrapped(page: str) -> str:
+    """The page with lines of prose that are not longer than those of other pages."""
+    lines = page.splitlines()
+    fill = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False).fill
+    return "\n".join(line if line.startswith(("|", "#")) else fill(line) for line in lines) + "\n"
 
 
 def merged(published: str, page: str) -> str:
