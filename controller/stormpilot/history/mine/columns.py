@@ -7,6 +7,8 @@ from stormpilot.history.frames import Column, fn
 MAD_TO_SIGMA = 1.4826
 """Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
 HOURS_OF_WEEK = 168
+TIE = 1e-6
+"""Of the last digit: what lies halfway but for the order in which it was added up is rounded up."""
 _MONDAY_AFTER_EPOCH_H = 72  # 1970-01-01 was a Thursday
 
 
@@ -27,7 +29,8 @@ def quantile(column: str | Column, part: float) -> Column:
     """
     value = fn.col(column) if isinstance(column, str) else column
     digit = fn.pow(fn.lit(10.0), fn.floor(fn.log10(fn.abs(value))) - 4)
-    return fn.percentile(fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit) * digit), fn.lit(part))
+    rounded = fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit + TIE) * digit)
+    return fn.percentile(rounded, fn.lit(part))
 
 
 def hour() -> Column:
