@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.history import logs, report
+from benchmarks.history.knees import accuracy
 from benchmarks.history.measure import Ran, run
 from benchmarks.history.standalone import cluster
 
@@ -24,6 +25,7 @@ LIMIT_S = 1200.0
 REPEATED_TO = 30  # million rows: larger logs are mined once
 STANDALONE = 10  # million rows at most
 STEP_MIN, BUDGET_S = 120, 0.1
+KNEE_DAYS = (7.0, 14.0)
 ITERATIONS, PATIENCE_S = 1000, 60.0  # of plans for forecasts: the same on a slow machine
 LEADS_H = (1, 24)  # plans for the hour that comes, and for the highest of the day that comes
 Row = dict[str, Any]
@@ -34,6 +36,7 @@ class Bench:
 
     def __init__(self, asked: argparse.Namespace):
         self.sizes = [int(s) for s in asked.sizes.split(",")]
+        self.engine_sizes = [float(s) for s in asked.engine_sizes.split(",")]
         self.repeat, self.quick = asked.repeat, asked.quick
 
     @property
@@ -66,6 +69,27 @@ def mine(bench: Bench) -> None:
         for i in bench.times(size):
             ran, _ = _mined(log, LOCAL)
             bench.keep({"part": "mine", "size": size, "repetition": i, "rows": rows, **_figures(ran)})
+
+
+def engines(bench: Bench) -> None:
+    """`trafficlog mine` by both engines as a user runs it, from a log of an hour on; the same numbers."""
+    for size in bench.engine_sizes:
+        log, rows = logs.engines_log(size)
+        found = {}
+        for engine in ("duckdb", "spark"):
+            ran, found[engine] = _mined(log, LOCAL if engine == "spark" else None, "--engine", engine)
+            bench.keep(
+                {"part": "engines", "engine": engine, "size": size, "repetition": 0, "rows": rows, **_figures(ran)}
+            )
+        if different := _differences(found["spark"], found["duckdb"]) - {"/engine"}:
+            raise RuntimeError(f"{len(different)} numbers differ, first {min(different)}")
+
+
+def knees(bench: Bench) -> None:
+    """Mined B(n) beside the planted ones, over many logs of one and of two weeks."""
+    with tempfile.TemporaryDirectory() as folder:
+        for days in KNEE_DAYS:
+            bench.keep({"size": days, "repetition": 0, "rows": 0, **accuracy(Path(folder), days)})
 
 
 def aggregate(bench: Bench) -> None:
@@ -186,13 +210,15 @@ def forecast(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
+    "engines": engines, "knees": knees,
     "mine": mine, "aggregate": aggregate, "standalone": standalone, "replay": replay, "forecast": forecast,
 }  # fmt: skip
 
 
-def _mined(log: Path, master: str, *more: str) -> tuple[Ran, Any]:
-    command = [str(STORMPILOT), "trafficlog", "mine", "--log", str(log), "--master", master, "-f", "json", *more]
-    ran = _checked(run(command, LIMIT_S), f"mining {log} with {master}")
+def _mined(log: Path, master: str | None, *more: str) -> tuple[Ran, Any]:
+    where = [] if master is None else ["--master", master]
+    command = [str(STORMPILOT), "trafficlog", "mine", "--log", str(log), *where, "-f", "json", *more]
+    ran = _checked(run(command, LIMIT_S), f"mining {log} with {master or 'DuckDB'}")
     return ran, json.loads(ran.out)
 
 
@@ -250,6 +276,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas (of {', '.join(PARTS)})")
     parser.add_argument("--sizes", default="1,10,30,100", help="million rows of edges")
+    parser.add_argument("--engine-sizes", default="0.001,0.5,2", help="million rows of edges that both engines mine")
     parser.add_argument("--repeat", type=int, default=3, help=f"repetitions up to {REPEATED_TO} million rows")
     parser.add_argument("--quick", action="store_true", help="replay 3 days of one topology")
     parser.add_argument("--report", action="store_true", help="measure nothing: the tables of what is there")
@@ -271,7 +298,7 @@ def main() -> int:
     if asked.publish:
         published = logs.ROOT / "docs" / "results" / "history.md"
         report.write_json(published.with_suffix(".json"), bench.rows)
-        published.write_text(page + report.by_hand(published.read_text() if published.exists() else ""))
+        published.write_text(report.merged(published.read_text() if published.exists() else "", report.wrapped(page)))
     return 0
 
 

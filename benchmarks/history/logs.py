@@ -24,6 +24,16 @@ def mined_log(million_rows: int) -> tuple[Path, int]:
     return _made(f"edges-{million_rows}m", MINED.with_edge_rows(million_rows * 1_000_000))
 
 
+def engines_log(million_rows: float) -> tuple[Path, int]:
+    """A log for both engines: below a million an hour of a small topology, or windows of five minutes."""
+    if million_rows >= 1:
+        return mined_log(round(million_rows))
+    if million_rows < 0.01:
+        return _made("edges-hour", Spec(days=1 / 24, parallelism=1, nodes=2))
+    coarse = Spec(days=30, window_s=300).with_edge_rows(round(million_rows * 1_000_000))
+    return _made(f"edges-{million_rows:g}m-coarse", coarse)
+
+
 def replayed_log(quick: bool) -> tuple[Path, int]:
     """A log of 7 days (quick: 3) and 3 topologies."""
     import msgspec

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stormpilot.config import Config
     from stormpilot.history.mine.findings import Mined
     from stormpilot.history.mine.quality import Skipped
-    from stormpilot.history.mine.reading import Log
+    from stormpilot.history.mine.reading import SparkLog
     from stormpilot.zookeeper.client import ZooKeeper
     from stormpilot.zookeeper.paths import Paths
 
@@ -70,9 +70,10 @@ class TrafficLog(Live):
         with session(self.master, settings) as started:
             yield started
 
-    def before_the_end(self, spark: Any, since: str) -> Log:
+    def before_the_end(self, spark: Any, since: str) -> SparkLog:
         """The part of the log from `since`, a time or so long before its end."""
-        from stormpilot.history.mine.reading import Selection, open_log
+        from stormpilot.history.mine.log import Selection
+        from stormpilot.history.mine.reading import open_log
         from stormpilot.history.replay.read import last_end_ms
 
         whole = open_log(spark, self.path, Selection(topologies=self.topologies))
@@ -170,9 +171,9 @@ def read_mined(path: Path) -> list[Mined]:
     """What `trafficlog mine -o` wrote."""
     import msgspec
 
-    from stormpilot.history.mine.findings import Mined
+    from stormpilot.history.mine.findings import MinedLog
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[Mined]])["topologies"]
-    except (msgspec.DecodeError, KeyError) as e:
+        return msgspec.json.decode(path.read_bytes(), type=MinedLog).topologies
+    except msgspec.DecodeError as e:
         raise UsageError(f"{path} is not what `stormpilot trafficlog mine -o` writes: {e}") from e

@@ -1,10 +1,9 @@
-"""`stormpilot trafficlog mine`: thresholds, costs and profiles from the traffic log, with Spark."""
+"""`stormpilot trafficlog mine`: thresholds, costs and profiles from the traffic log, with DuckDB or Spark."""
 
 from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,10 +15,12 @@ from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.output import console_err, note, print_table, say
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
+from stormpilot.errors import UsageError
+from stormpilot.history.engines import Asked, chosen
+from stormpilot.history.frames import Name
 
 if TYPE_CHECKING:
-    from stormpilot.history.mine.findings import Mined
-    from stormpilot.history.mine.quality import Skipped
+    from stormpilot.history.mine.findings import Mined, MinedLog
     from stormpilot.messages.thresholds import ThresholdEntry
 
 Times = tuple[datetime | None, datetime | None]
@@ -41,7 +42,10 @@ def mine(
             metavar="DIR", help="Write what `stormpilot size` reads to this folder: TOPOLOGY.json, one for each."
         ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a log of which a file cannot be used.")] = False,
+    engine: Annotated[
+        Asked, typer.Option(help="duckdb: on this machine, no Java; spark: clusters, object stores; auto: as it fits.")
+    ] = Asked.auto,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse bad files, duplicates, rows of version 1.")] = False,
     publish: PublishOption = None,
 ) -> None:
     """Mine thresholds, costs and profiles from a traffic log.
@@ -56,8 +60,11 @@ def mine(
         files.make_folder(output.parent, "--output")
     if sizing is not None:
         files.make_folder(sizing, "--sizing")
-    mined, skipped = _mined(source, times, with_sizing=sizing is not None, strict=strict)
-    document = {"topologies": mined, "skipped": [{"path": s.path, "text": s.text} for s in skipped]}
+    choice = chosen(engine, source.path, source.master, source.conf)
+    note(f"mining with {choice.name}: {choice.why}")
+    document = _mined(source, choice.name, times, with_sizing=sizing is not None, strict=strict)
+    mined = document.topologies
+    _tell(document, strict=strict)
     source.answer(document, lambda: _print_all(mined))
     if output is not None:
         files.write(output, document, "mined thresholds")
@@ -69,22 +76,43 @@ def mine(
         source.publish(lambda store, paths: publish_to(mined, store, paths))
 
 
-def _mined(
-    source: TrafficLog, times: Times, *, with_sizing: bool, strict: bool
-) -> tuple[list[Mined], Sequence[Skipped]]:
-    from stormpilot.history.mine.findings import Terms
+def _mined(source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool, strict: bool) -> MinedLog:
+    from stormpilot.history.mine import job
+    from stormpilot.history.mine.entries import Terms
+    from stormpilot.history.mine.log import Selection
+    from stormpilot.history.mine.progress import progress
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     terms = Terms(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
-    with source.spark() as session:
-        from stormpilot.history.mine import job
-        from stormpilot.history.mine.progress import progress
-        from stormpilot.history.mine.reading import Selection, open_log
+    selection = Selection(source.topologies, *times)
+    if engine == "duckdb":
+        from stormpilot.history.mine import on_duckdb
 
-        found = open_log(session, source.path, Selection(source.topologies, *times))
+        with progress(None, job.STEPS, console_err) as step:
+            return on_duckdb.mine(
+                source.path,
+                selection,
+                terms,
+                step,
+                with_sizing=with_sizing,
+                look=lambda log: tell_skipped(log.skipped, strict=strict),
+            )
+    with source.spark() as session:
+        from stormpilot.history.mine.reading import open_log
+
+        found = open_log(session, source.path, selection)
         tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, terms, step, with_sizing=with_sizing), found.skipped
+            return job.mine(found, terms, step, with_sizing=with_sizing)
+
+
+def _tell(document: MinedLog, *, strict: bool) -> None:
+    """Say what is wrong with the data; `UsageError` instead where `strict`."""
+    lines = document.health.warnings + [f"{f.name} cannot be mined: {f.text}" for f in document.failed]
+    for line in lines:
+        note(line)
+    if lines and strict:
+        raise UsageError(f"the traffic log is not whole (--strict): {lines[0]}")
 
 
 def _write_sizing(folder: Path, mined: list[Mined]) -> None:
@@ -112,14 +140,17 @@ def _print(m: Mined) -> None:
     t = m.thresholds
     say(f"{t.topology_name} ({t.topology_id}): {_day(t.from_ms)} to {_day(t.to_ms)}, {_span(t.from_ms, t.to_ms)}")
     shown = [_row(e) for e in sorted(t.entries, key=lambda e: e.source == "default")]
-    columns = ["number", "of", "value", "unit", "source", "rows", "over", "why"]
+    columns = ["number", "of", "value", "90% of draws", "unit", "source", "rows", "over", "why"]
     print_table(columns, shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
         say(f"and {len(shown) - MOST_ROWS} more; all are in the output of -f json")
     if t.performance:
         print_table(
-            ["performance of", "threads in a worker", "tuples/s", "CPU MHz", "memory MB", "rows"],
-            [[p.component, p.threads, p.rate_tps, p.cpu_mhz, p.memory_mb, p.rows] for p in t.performance[:MOST_ROWS]],
+            ["performance of", "threads in a worker", "tuples/s", "CPU MHz", "memory MB", "by B(n)", "rows"],
+            [
+                [p.component, p.threads, p.rate_tps, p.cpu_mhz, p.memory_mb, p.by, p.rows]
+                for p in t.performance[:MOST_ROWS]
+            ],
         )
     if m.profile is None:
         say("no profile of its week: the log is shorter than one")
@@ -133,7 +164,8 @@ def _print(m: Mined) -> None:
 def _row(e: ThresholdEntry) -> list[object]:
     value = None if e.value is None else f"{e.value:.4g}"
     over = _span(e.from_ms, e.to_ms) if e.rows else None
-    return [e.name, " ".join(e.of), value, e.unit, e.source, e.rows, over, e.text]
+    sure = None if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"
+    return [e.name, " ".join(e.of), value, sure, e.unit, e.source, e.rows, over, e.text]
 
 
 def _day(at_ms: int) -> str:

@@ -76,7 +76,9 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
 
     `of` says which one of its scope: nothing for the topology, [supervisor id], [component], or [from component,
     stream, to component]. `source` is `default` where there was too little data: `value` is the default then (null
-    for a finding without one), and `text` says what was lacking. `rows` of the log, from `from_ms` to `to_ms`.
+    for a finding without one), and `text` says what was lacking. A `proposed` one is never in force by itself: it waits
+    for an operator. `rows` of the log, from `from_ms` to `to_ms`; `low` and `high`: between them the value lies for 90%
+    of draws of days (null: not known). `by`: whose B(n) says what an overload is, the `logged` or the `mined` one.
     """
 
     name: str
@@ -84,7 +86,10 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
     of: list[str] = msgspec.field(default_factory=list)
     value: float | None = None
     unit: str = ""
-    source: Literal["mined", "default"] = "mined"
+    source: Literal["mined", "proposed", "default"] = "mined"
+    low: float | None = None
+    high: float | None = None
+    by: str = ""
     rows: int = 0
     from_ms: int = 0
     to_ms: int = 0
@@ -92,7 +97,10 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
 
 
 class PerformancePoint(Part, frozen=True, kw_only=True):
-    """`threads` of a component alone in one worker sustained `rate_tps` with so much CPU and memory (`size`)."""
+    """`threads` of a component alone in one worker sustained `rate_tps` with so much CPU and memory (`size`).
+
+    `by`: whose B(n) the node was not over, the `logged` or the `mined` one.
+    """
 
     component: str
     threads: int
@@ -100,6 +108,7 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
     cpu_mhz: float
     memory_mb: float
     rows: int = 0
+    by: str = "logged"
 
 
 class Recommendation(Part, frozen=True, kw_only=True):

@@ -61,9 +61,13 @@ def set_threshold(
 
 
 def freeze_threshold(operator: Operator, topology: TopologyName, name: ThresholdName, of: ThresholdOf = None) -> Change:
-    """Keep a mined threshold as it is until `unset`, regardless of what is mined later."""
+    """Keep a mined threshold as it is until `unset`, regardless of what is mined later.
+
+    A proposed one is in force from then on.
+    """
     key = _checked(name, of)
-    entry = next((e for e in mined_entries(operator, topology) if (e.name, e.of) == (name, key)), None)
+    known = mined_entries(operator, topology, ("mined", "proposed"))
+    entry = next((e for e in known if (e.name, e.of) == (name, key)), None)
     if entry is None or entry.value is None:
         raise RefusedError(f"{topology}: {name} was not mined, there is nothing to freeze")
     setting = ThresholdSetting(
@@ -90,13 +94,13 @@ def unset_threshold(operator: Operator, topology: AnyTopology, name: ThresholdNa
     return operator.set("thresholds unset", _target(setting), path, None, text, same=same)
 
 
-def mined_entries(operator: Operator, topology: str) -> list[ThresholdEntry]:
+def mined_entries(operator: Operator, topology: str, sources: tuple[str, ...] = ("mined",)) -> list[ThresholdEntry]:
     """The thresholds that were mined of a topology and that the controller uses; empty without any."""
     name = operator.topology_name(topology)
     seen = Reader(operator.zookeeper, operator.paths).read()
     mined = [m for m in seen.thresholds.values() if topology == m.topology_id or name == m.topology_name]
     newest = max(mined, key=lambda m: m.mined_at_ms, default=None)
-    return [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source == "mined"]
+    return [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source in sources]
 
 
 def shown_thresholds(
@@ -136,7 +140,7 @@ def shown_thresholds(
     known = {(r.name, tuple(r.of)) for r in rows}
     for name in CONTROLS:
         for key, entry in entries.items():
-            if key[0] == name and key not in known and entry.source == "default":
+            if key[0] == name and key not in known and entry.source in ("default", "proposed"):
                 rows.append(_as_configured(config, name, list(key[1]), entry.text))
                 known.add(key)
         if not any(k[0] == name for k in known):

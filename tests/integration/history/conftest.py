@@ -1,15 +1,22 @@
-"""One small Spark for all of these tests."""
+"""Both engines for the tests on literal rows, and one small Spark for all that need it."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from stormpilot.history import duck, frames
+from stormpilot.history.frames import DataFrame
+from stormpilot.trafficlog.schema import TABLES
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SMALL = {
     # little data: what would make much of it fast only costs time
@@ -22,7 +29,9 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 BEGIN_S = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp())  # a Monday
-Table = Callable[[str, Sequence[Mapping[str, Any]]], "DataFrame"]
+Rows = Sequence[Mapping[str, Any]]
+Made = Callable[[Rows], DataFrame]
+Table = Callable[[str, Rows], DataFrame]
 
 
 @pytest.fixture(scope="session")
@@ -33,16 +42,47 @@ def spark() -> Iterator[SparkSession]:
         yield running
 
 
-@pytest.fixture
-def table(spark: SparkSession) -> Table:
-    """Rows of a table of the log; columns that a row does not name are null."""
-    from stormpilot.history.mine.reading import spark_schema
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The session of an engine; a test that takes it, `table` or `made` runs once on each."""
+    with frames.engine(request.param):
+        if request.param == "spark":
+            yield request.getfixturevalue("spark")
+            return
+        with duck.session() as opened:
+            yield opened
 
-    def make(name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-        schema = spark_schema(name)
-        return spark.createDataFrame([tuple(r.get(f.name) for f in schema) for r in rows], schema).coalesce(1)
+
+@pytest.fixture
+def made(engine: Any) -> Made:
+    """A frame of these rows; all of them have the columns of the first."""
+
+    def make(rows: Rows, schema: pa.Schema | None = None) -> DataFrame:
+        found = pa.Table.from_pylist([dict(r) for r in rows], schema=schema)
+        if frames.current() == "spark":
+            return engine.createDataFrame(found).coalesce(1)
+        name = f"made_{next(_numbers)}"
+        engine._conn.register(f"{name}_arrow", found)
+        engine._conn.execute(f"CREATE TABLE {name} AS FROM {name}_arrow")
+        return engine.table(name)
 
     return make
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def table(made: Any) -> Table:
+    """Rows of a table of the log; columns that a row does not name are null."""
+    return lambda name, rows: made(rows, TABLES[name])
+
+
+def collected(frame: DataFrame) -> list[Any]:
+    """The rows of a frame, with its columns as attributes."""
+    if frames.current() == "spark":
+        return [SimpleNamespace(**r.asDict()) for r in frame.collect()]
+    return [SimpleNamespace(**r) for r in duck.rows_of(frame)]
 
 
 def at(minute: float) -> datetime:

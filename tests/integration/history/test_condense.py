@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
-from tests.integration.history.conftest import Table, window
-
-pytestmark = pytest.mark.spark
+from tests.integration.history.conftest import Table, collected, window
 
 
 def edge(minute: int, sender: str, receiver: str, rate_tps: float, stream: str = "default") -> dict[str, Any]:
@@ -27,7 +25,7 @@ def test_edges_add_up_by_component_without_ackers_and_system_streams(table: Tabl
     rows = [edge(1, "split", "count", 30.0), edge(1, "split", "count", 12.0), edge(1, "split", "count", 1.0, "rare")]
     rows += [edge(2, "split", "count", 50.0), edge(1, "count", "__acker", 9.0, "__ack_ack")]
     rows += [edge(1, "spout", "__acker", 9.0, "__ack_init"), edge(1, "__system", "count", 9.0)]
-    found = edge_windows(table("edges", rows)).collect()
+    found = collected(edge_windows(table("edges", rows)))
     assert sorted((r.stream, r.window_to.minute, r.rate_tps, r.rows) for r in found) == [
         ("default", 1, 42.0, 2),
         ("default", 2, 50.0, 1),
@@ -41,7 +39,7 @@ def test_hours_of_an_executor_have_means_and_the_noise_around_their_line(table: 
     hidden = [executor(41, measured=False, received_tps=9e9), executor(42, covered_s=0.0, received_tps=9e9)]
     measured = table("windows", [window(m, measured=m != 40) for m in range(1, 42)])
     hours = executor_hours(table("executors", swing + other + hidden), whole(measured))
-    found = {r.executor: r for r in hours.collect()}
+    found = {r.executor: r for r in collected(hours)}
     assert found[7].windows == found[7].rows == 40
     assert found[7].received_tps == pytest.approx(100 + 20.5)
     assert found[7].received == pytest.approx(40 * 120.5 - (140 - 3))  # without what was not measured whole
@@ -54,7 +52,7 @@ def test_workers_count_threads_and_are_left_out_when_a_part_was_not_measured(tab
     rows += [executor(1, port=6701, component="spout", received_tps=0.0, emitted_tps=33.0)]
     rows += [executor(1, port=6702, component="spout", received_tps=None, emitted_tps=0.0, sent_tps=44.0)]
     rows += [executor(2), executor(2, executor=8, measured=False)]
-    found = {(r.port, r.component, r.window_to.minute): r for r in worker_windows(table("executors", rows)).collect()}
+    found = {(r.port, r.component, r.window_to.minute): r for r in collected(worker_windows(table("executors", rows)))}
     assert set(found) == {(6700, "count", 1), (6700, "sink", 1), (6701, "spout", 1), (6702, "spout", 1)}
     two = found[6700, "count", 1]
     assert (two.threads, two.rate_tps, two.cpu_mhz, two.memory_mb, two.queue) == (2, 20.0, 40.0, 128.0, 7)

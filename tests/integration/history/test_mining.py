@@ -1,4 +1,4 @@
-"""The whole of `stormpilot trafficlog mine`, on made logs with planted truth."""
+"""The whole of `stormpilot trafficlog mine`, on made logs with planted truth, by both engines."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from stormpilot.errors import NothingFoundError, StormpilotError, UnreachableErr
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
 from stormpilot.generate.logs.truth import TopologyTruth
+from stormpilot.history import frames
 from stormpilot.history import spark as spark_module
-from stormpilot.history.mine.findings import Mined, Terms
-from stormpilot.history.mine.job import mine
-from stormpilot.history.mine.reading import Selection, open_log
+from stormpilot.history.mine import on_duckdb, reading_duckdb
+from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.findings import MinedLog
+from stormpilot.history.mine.log import Selection
+from stormpilot.history.mine.reading import open_log
 from stormpilot.messages import thresholds as th
 from stormpilot.trafficlog.schema import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 HOUR = Spec(days=1 / 24, parallelism=2, nodes=2, topologies=2)
 MONTH = Spec(days=30, window_s=300, parallelism=2, nodes=3)
 WITHIN = 0.05
@@ -48,18 +50,20 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Command = Callable[..., Any]
 
 
-@pytest.fixture
-def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`stormpilot trafficlog mine ...` in the session of these tests."""
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def command(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`stormpilot trafficlog mine ...` by an engine; Spark is that of these tests."""
+    if request.param == "spark":
+        running = request.getfixturevalue("spark")
 
-    @contextmanager
-    def same(*_: object) -> Iterator[SparkSession]:
-        yield spark
+        @contextmanager
+        def same(*_: object) -> Iterator[SparkSession]:
+            yield running
 
-    monkeypatch.setattr(spark_module, "session", same)
+        monkeypatch.setattr(spark_module, "session", same)
 
     def run(*arguments: str) -> Any:
-        result = CliRunner().invoke(app, ["trafficlog", "mine", *arguments])
+        result = CliRunner().invoke(app, ["trafficlog", "mine", "--engine", request.param, *arguments])
         if isinstance(result.exception, StormpilotError):
             raise result.exception
         assert result.exit_code == 0, result.output
@@ -75,9 +79,9 @@ def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, t
     assert all(" 0.1 " in gain and " default " in gain and "200 needed" in gain for gain in gains)
     assert "no profile of its week: the log is shorter than one" in result.stdout
     assert "1/6 windows:" in result.stderr and "6/6 profiles:" in result.stderr
-    written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=dict[str, list[Mined]])
-    assert [m.thresholds.topology_name for m in written["topologies"]] == ["made1", "made2"]
-    for m in written["topologies"]:
+    written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=MinedLog)
+    assert [m.thresholds.topology_name for m in written.topologies] == ["made1", "made2"]
+    for m in written.topologies:
         assert m.profile is None and not m.thresholds.performance
         assert {e.source for e in m.thresholds.entries} == {"default"}
         assert all(e.text for e in m.thresholds.entries)
@@ -96,13 +100,13 @@ def test_a_bad_file_costs_itself_and_is_named(command: Command, hour: Path, tmp_
     whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
     result = command("--log", str(broken), "-f", "json")
     found = json.loads(result.stdout)
-    assert {Path(s["path"]).name: s["text"] for s in found["skipped"]} == {
+    assert {Path(s["path"]).name: s["text"] for s in found["health"]["skipped"]} == {
         "empty.parquet": "it is empty",
         "foreign.parquet": "it has no column window_to: not of table edges",
         "truncated.parquet": "it is no Parquet, or truncated",
     }
     assert "truncated.parquet: it is no Parquet" in " ".join(result.stderr.split())
-    assert whole["skipped"] == []
+    assert whole["health"]["skipped"] == []
     assert numbers(found) == numbers(whole)
     with pytest.raises(UsageError, match=r"3 files of the traffic log cannot be used \(--strict\)"):
         command("--log", str(broken), "--strict")
@@ -131,7 +135,7 @@ def test_a_day_of_version_1_and_an_hour_that_is_there_twice_change_no_number(
             pq.write_table(old, file.with_name("version-1.parquet"))
     whole = json.loads(command("--log", str(hour), "-f", "json").stdout)
     found = json.loads(command("--log", str(mixed), "-f", "json").stdout)
-    assert {s["text"].partition(" of ")[0] for s in found["skipped"]} == {"it is a copy"}
+    assert {s["text"].partition(" of ")[0] for s in found["health"]["skipped"]} == {"it is a copy"}
     assert numbers(found) == numbers(whole)
 
 
@@ -149,6 +153,7 @@ def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) 
         command("--log", str(hour), "made1", "--since", "2030-01-01")
 
 
+@pytest.mark.spark
 def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
     """A file system of Hadoop's that is not the local one; HDFS and object stores are reached by the same way."""
     spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.logs.link./traffic", hour.as_uri())  # type: ignore[union-attr]
@@ -161,14 +166,14 @@ def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
         open_log(spark, "viewfs://logs/traffic/none")
 
 
+@pytest.mark.spark
 def test_store_without_its_connector_is_told(spark: SparkSession) -> None:
     with pytest.raises(UnreachableError, match=r"s3a://bucket/log cannot be read: .*S3AFileSystem"):
         open_log(spark, "s3a://bucket/log")
 
 
-def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
-    command: Command, spark: SparkSession, hour: Path, tmp_path: Path
-) -> None:
+def old_log(hour: Path, tmp_path: Path) -> Path:
+    """The hour as a controller of version 1 would have written it."""
     old = tmp_path / "old"
     for table in ("edges", "executors", "nodes"):
         before_2 = slice(0, -5 if table == "edges" else -1 if table == "nodes" else -2)
@@ -177,11 +182,28 @@ def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
             data = data.select(data.column_names[before_2]).replace_schema_metadata(None)
             (there := old / file.relative_to(hour)).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(data, there)
+    return old
+
+
+def test_log_of_version_1_is_told(command: Command, hour: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a log of version 1 of the schema, which only `trafficlog replay` reads"):
-        command("--log", str(old))
-    edges = open_log(spark, str(old)).table("edges")
+        command("--log", str(old_log(hour, tmp_path)))
+
+
+@pytest.mark.spark
+def test_columns_that_version_1_has_not_are_read_as_null_by_spark(
+    spark: SparkSession, hour: Path, tmp_path: Path
+) -> None:
+    edges = open_log(spark, str(old_log(hour, tmp_path))).table("edges")
     assert edges.columns == TABLES["edges"].names
     assert edges.where("from_component IS NULL AND hop IS NULL AND rate_tps > 0").count() == edges.count() > 0
+
+
+def test_columns_that_version_1_has_not_are_read_as_null_by_duckdb(hour: Path, tmp_path: Path) -> None:
+    with frames.engine("duckdb"), reading_duckdb.open_log(str(old_log(hour, tmp_path))) as log:
+        rows = log.rows(log.table("edges"))
+    assert list(rows[0]) == TABLES["edges"].names
+    assert {(r["from_component"], r["hop"]) for r in rows} == {(None, None)} and all(r["rate_tps"] > 0 for r in rows)
 
 
 @pytest.mark.parametrize(
@@ -200,12 +222,13 @@ def test_log_of_version_1_is_told_and_its_columns_are_read_as_null(
     ids=["missing", "empty", "other", "unpartitioned", "file", "no-parquet"],
 )
 def test_what_is_no_traffic_log_is_refused(
-    spark: SparkSession, tmp_path: Path, make: Callable[[Path], Path], why: str
+    command: Command, tmp_path: Path, make: Callable[[Path], Path], why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        open_log(spark, str(make(tmp_path)))
+        command("--log", str(make(tmp_path)))
 
 
+@pytest.mark.spark
 def test_parquet_of_others_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.createDataFrame([("a", 1)], "city string, people int").write.parquet(str(tmp_path / "edges/date=2026-01-01"))
     with pytest.raises(
@@ -226,9 +249,9 @@ def _file(path: Path, name: str) -> Path:
     return file
 
 
-def test_a_month_gives_back_what_was_planted(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_month_gives_back_what_was_planted(tmp_path: Path) -> None:
     truth = generate(tmp_path / "month", MONTH, seed=5).topologies[0]
-    (mined,) = mine(open_log(spark, str(tmp_path / "month"), Selection(("made1",))), Terms(), with_sizing=True)
+    (mined,) = on_duckdb.mine(str(tmp_path / "month"), Selection(("made1",)), Terms(), with_sizing=True).topologies
     found = {(e.name, *e.of): e for e in mined.thresholds.entries}
     for key, planted in _planted(truth).items():
         entry = found[key]
@@ -259,3 +282,21 @@ def _planted(t: TopologyTruth) -> dict[tuple[str, ...], float]:
     planted |= {(th.CPU_MHZ_PER_TPS, c.component): c.mhz_per_tps for c in t.cpu if not c.component.startswith("__")}
     assert len([k for k in planted if k[0] == th.CPU_LIMIT_RATIO]) >= 2
     return planted
+
+
+def test_overloads_and_queues_are_told_by_the_limit_in_the_log_where_the_daily_peak_is_above_the_knee(
+    tmp_path: Path,
+) -> None:
+    """By the knee every working day would be one overload of hours, and no queue would tell of any."""
+    spec = Spec(days=14, window_s=120, parallelism=1, nodes=2, lowest_knee_ratio=0.36, highest_knee_ratio=0.42)
+    truth = generate(tmp_path / "log", spec, seed=5).topologies[0]
+    (mined,) = on_duckdb.mine(str(tmp_path / "log"), Selection(), Terms()).topologies
+    found = {(e.name, *e.of): e for e in mined.thresholds.entries}
+    for knee in truth.knees:
+        assert found[th.CPU_LIMIT_RATIO, knee.supervisor].value == pytest.approx(knee.knee_ratio, abs=0.03)
+    x = found[th.OVERLOAD_S,]
+    assert (x.source, x.by) == ("mined", "logged") and "by the mined B(n)" in x.text
+    assert x.value == pytest.approx(truth.overload_s, rel=WITHIN)
+    assert x.low is not None and x.high is not None and x.low <= truth.overload_s <= x.high
+    high = found[th.OTD_QUEUE_HIGH,]
+    assert high.source == "mined" and high.value is not None and high.value > truth.queue_before_overload_tuples

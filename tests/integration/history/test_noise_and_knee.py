@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from stormpilot.history.mine.knee import knees, latency_bins, seen
+from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.noise import executor_noise, noise
-from tests.integration.history.conftest import Table, at, evidence, window
-
-pytestmark = pytest.mark.spark
+from tests.integration.history.conftest import Made, Table, at, collected, evidence, window
 
 
 def traffic(minute: int, tps: float, **columns: Any) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def test_noise_is_the_scatter_around_the_line_of_an_hour(table: Table) -> None:
     burst = [traffic(60 + m, 200 * (1.05 if m % 2 else 0.95)) for m in range(60)]
     burst[30]["inter_node_tps"] = 900.0
     hidden = [traffic(30, 9e9, measured=False), traffic(31, None)]
-    (row,) = noise(table("windows", swing + burst + hidden)).collect()
+    (row,) = collected(noise(table("windows", swing + burst + hidden)))
     assert row.noise_ratio == pytest.approx(1.4826 * 0.05, rel=0.1)
     assert (row.windows, row.rows, row.hours_of_week) == (119, 119, 2)  # without the burst
 
@@ -33,19 +32,18 @@ def test_a_new_placement_is_no_noise(table: Table) -> None:
     before = [traffic(m, 300.0) for m in range(30)]
     after = [traffic(m, 100.0, assigned_since=at(29)) for m in range(30, 60)]
     short = [traffic(m, 50.0 * m, assigned_since=at(60)) for m in range(60, 65)]
-    (row,) = noise(table("windows", before + after + short)).collect()
+    (row,) = collected(noise(table("windows", before + after + short)))
     assert row.noise_ratio == pytest.approx(0.0, abs=1e-9)
     assert row.windows == 60
 
 
-def test_one_executors_noise_is_the_median_of_those_with_traffic(table: Table) -> None:
-    spark = table("windows", []).sparkSession
+def test_one_executors_noise_is_the_median_of_those_with_traffic(made: Made) -> None:
     hours = [(12, 100.0, 4.0), (12, 100.0, 6.0), (12, 100.0, 50.0), (12, 0.0, 0.0), (5, 100.0, 9.0)]
     rows = [
         {"topology_name": "flights", "windows": w, "traffic_tps": t, "traffic_noise_tps": n, **evidence()}
         for w, t, n in hours
     ]
-    (row,) = executor_noise(spark.createDataFrame(rows)).collect()
+    (row,) = collected(executor_noise(made(rows)))
     assert (row.executor_noise_tps, row.executor_hours) == (6.0, 3)
 
 
@@ -67,22 +65,24 @@ def bending(supervisor: str, knee: float | None, base_ms: float = 20.0) -> list[
     return rows
 
 
+def found_in(table: Table, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The knees of windows, by supervisor."""
+    bins = [vars(r) for r in collected(latency_bins(table("windows", rows)))]
+    return {r["supervisor"]: SimpleNamespace(**r) for r in knees(bins)}
+
+
 def test_knee_is_where_latency_begins_to_rise(table: Table) -> None:
-    bins = latency_bins(table("windows", bending("a", 0.62) + bending("b", 0.75))).persist()
-    found = {r.supervisor: r for r in knees(bins).collect()}
+    found = found_in(table, bending("a", 0.62) + bending("b", 0.75))
     assert found["a"].knee_ratio == pytest.approx(0.62, abs=0.03)
     assert found["b"].knee_ratio == pytest.approx(0.75, abs=0.03)
     assert found["a"].rise_ratio > 5 * found["a"].band_ratio
-    assert {r.supervisor: (round(r.highest_ratio, 2), r.rows) for r in seen(bins).collect()} == {
-        "a": (0.95, 456),
-        "b": (0.95, 456),
-    }
+    assert {s: (round(r.highest_ratio, 2), r.rows) for s, r in found.items()} == {"a": (0.95, 456), "b": (0.95, 456)}
 
 
 def test_bins_far_above_the_knee_neither_move_it_nor_are_left_out(table: Table) -> None:
     """A node that was seen at 14 times its usual latency does not stay in its band."""
     rows = [r for r in bending("a", 0.64) if r["busiest_load_ratio"] <= 0.68 or r["busiest_load_ratio"] >= 0.85]
-    (found,) = knees(latency_bins(table("windows", rows))).collect()
+    found = found_in(table, rows)["a"]
     assert found.knee_ratio == pytest.approx(0.64, abs=0.05)
     assert found.rise_ratio > 5
 
@@ -92,9 +92,9 @@ def test_a_knee_with_the_fewest_bins_above_it_is_rejected(table: Table) -> None:
     rows = [r for r in bending("a", 0.64) if r["busiest_load_ratio"] <= 0.665]
     steep = [{**r, "latency_p95_ms": r["latency_p95_ms"] * 2} for r in rows if r["busiest_load_ratio"] > 0.655]
     level = [r for r in rows if r["busiest_load_ratio"] <= 0.655]
-    assert knees(latency_bins(table("windows", level + steep))).collect() == []
+    assert found_in(table, level + steep)["a"].knee_ratio is None
 
 
 def test_level_latency_has_no_knee(table: Table) -> None:
-    found = knees(latency_bins(table("windows", bending("a", None)))).collect()
-    assert all(r.rise_ratio < 0.1 for r in found)
+    found = found_in(table, bending("a", None))["a"]
+    assert found.knee_ratio is None or found.rise_ratio < 0.1

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-
+from stormpilot.history.frames import DataFrame
 from stormpilot.history.mine.otd import otd, states
 from stormpilot.history.mine.overload import changes, episodes, loads, overload_s, presence
-from tests.integration.history.conftest import Table, at, evidence
-
-pytestmark = pytest.mark.spark
+from tests.integration.history.conftest import Made, Table, at, collected, evidence
 
 
 def nodes(pattern: str, supervisor: str = "a") -> list[dict[str, Any]]:
@@ -25,13 +21,7 @@ def nodes(pattern: str, supervisor: str = "a") -> list[dict[str, Any]]:
     ]
 
 
-def no_limits(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], "supervisor string, cpu_limit_ratio double")
-
-
-def placed(
-    spark: SparkSession, *since: int, supervisor: str = "a", name: str = "flights", until: int = 10_000
-) -> DataFrame:
+def placed(made: Made, *since: int, supervisor: str = "a", name: str = "flights", until: int = 10_000) -> DataFrame:
     """Hours of a topology on one node, whose placement changed at these minutes."""
     who = {"topology_name": name, "topology_id": f"{name}-1-17", "supervisor": supervisor}
     ends = [*since[1:], until]
@@ -39,68 +29,67 @@ def placed(
         {**who, "assigned_since": at(s), "rows": 1, "first": at(s), "last": at(e)}
         for s, e in zip(since, ends, strict=True)
     ]
-    return spark.createDataFrame(rows)
+    return made(rows)
 
 
-def lengths(spark: SparkSession, table: Table, pattern: str, *since: int) -> list[tuple[float, bool]]:
-    at_load = loads(table("nodes", nodes(pattern)), no_limits(spark))
-    found = episodes(at_load, changes(placed(spark, *(since or (-60,))))).collect()
+def lengths(made: Made, table: Table, pattern: str, *since: int) -> list[tuple[float, bool]]:
+    at_load = loads(table("nodes", nodes(pattern)), None)
+    found = collected(episodes(at_load, changes(placed(made, *(since or (-60,))))))
     return sorted((r.lasted_s, r.by_itself) for r in found)
 
 
-def test_an_episode_is_a_run_of_windows_over_the_limit(spark: SparkSession, table: Table) -> None:
-    assert lengths(spark, table, "..###..#......") == [(60.0, True), (180.0, True)]
+def test_an_episode_is_a_run_of_windows_over_the_limit(made: Made, table: Table) -> None:
+    assert lengths(made, table, "..###..#......") == [(60.0, True), (180.0, True)]
 
 
-def test_an_episode_that_a_change_of_the_placement_ends_did_not_end_by_itself(
-    spark: SparkSession, table: Table
-) -> None:
+def test_an_episode_that_a_change_of_the_placement_ends_did_not_end_by_itself(made: Made, table: Table) -> None:
     """A change while it goes on does not end it."""
-    assert lengths(spark, table, "..####...", -60, 6) == [(240.0, False)]
-    assert lengths(spark, table, "..####...", -60, 4) == [(240.0, True)]
+    assert lengths(made, table, "..####...", -60, 6) == [(240.0, False)]
+    assert lengths(made, table, "..####...", -60, 4) == [(240.0, True)]
 
 
-def test_how_long_it_was_is_not_known_across_a_gap_or_the_ends_of_the_log(spark: SparkSession, table: Table) -> None:
-    assert lengths(spark, table, "##...##          ##...#.....##") == [(60.0, True)]
+def test_how_long_it_was_is_not_known_across_a_gap_or_the_ends_of_the_log(made: Made, table: Table) -> None:
+    assert lengths(made, table, "##...##          ##...#.....##") == [(60.0, True)]
 
 
-def test_a_mined_limit_stands_for_the_logged_one(spark: SparkSession, table: Table) -> None:
-    limits = spark.createDataFrame([("a", 0.4)], "supervisor string, cpu_limit_ratio double")
+def test_a_mined_limit_stands_beside_the_logged_one(made: Made, table: Table) -> None:
+    """And beside it: a number by a knee that nobody knows for sure does not replace the one by the limit in force."""
+    limits = made([{"supervisor": "a", "cpu_limit_ratio": 0.4}])
     both = table("nodes", nodes("..") + nodes("..", "b"))
-    assert {(r.supervisor, round(r.load_ratio, 3), r.over) for r in loads(both, limits).collect()} == {
-        ("a", 1.25, True),
-        ("b", 0.625, False),
+    assert {(r.by, r.supervisor, round(r.load_ratio, 3), r.over) for r in collected(loads(both, limits))} == {
+        ("logged", "a", 0.625, False),
+        ("logged", "b", 0.625, False),
+        ("mined", "a", 1.25, True),
+        ("mined", "b", 0.625, False),
     }
 
 
-def test_x_is_the_95th_percentile_of_those_that_ended_by_themselves(spark: SparkSession) -> None:
+def test_x_is_the_95th_percentile_of_those_that_ended_by_themselves(made: Made) -> None:
     def episode(minute: int, lasted_s: float, by_itself: bool = True, supervisor: str = "a") -> dict[str, Any]:
         times = {"first": at(minute), "last": at(minute + 1), "rows": 1}
-        return {"supervisor": supervisor, "lasted_s": lasted_s, "by_itself": by_itself, **times}
+        return {"by": "logged", "supervisor": supervisor, "lasted_s": lasted_s, "by_itself": by_itself, **times}
 
     rows = [episode(m, 60.0 * (1 + m)) for m in range(21)] + [episode(30, 9e9, by_itself=False)]
     rows += [episode(2, 1.0, supervisor="b"), episode(-500, 9e9)]  # of another node; before the topology was there
-    hours = placed(spark, -60).union(placed(spark, -60, supervisor="b", name="other"))
-    found = {
-        (r.topology_name, r.supervisor): r for r in overload_s(spark.createDataFrame(rows), presence(hours)).collect()
-    }
+    hours = placed(made, -60).union(placed(made, -60, supervisor="b", name="other"))
+    found = {(r.topology_name, r.supervisor): r for r in collected(overload_s(made(rows), presence(hours)))}
     assert set(found) == {("flights", None), ("flights", "a"), ("other", None), ("other", "b")}
     assert found["flights", None].overload_s == 20 * 60.0
     assert (found["flights", "a"].episodes, found["flights", "a"].moved, found["flights", "a"].rows) == (21, 1, 22)
 
 
-def test_otd_levels_are_those_of_workers_before_overloads_and_of_the_others(spark: SparkSession, table: Table) -> None:
+def test_otd_levels_are_those_of_workers_before_overloads_and_of_the_others(made: Made, table: Table) -> None:
     pattern = "." * 20 + "##" + "." * 80
-    by_window = states(loads(table("nodes", nodes(pattern)), no_limits(spark)))
-    assert sorted(r.window_to.minute for r in by_window.where("soon AND NOT over").collect()) == [18, 19, 20]
+    by_window = states(loads(table("nodes", nodes(pattern)), None))
+    assert sorted(r.window_to.minute for r in collected(by_window.where("soon AND NOT over"))) == [18, 19, 20]
     who = {"topology_name": "flights", "topology_id": "flights-1-17", "supervisor": "a", "port": 6700}
     workers = [
         {**who, "window_to": at(m + 1), "queue": queue, **evidence(m)}
         for m in range(102)
         for queue in ((2000, 3000) if 17 <= m < 20 else (m, 40))  # of two components
     ]
-    found = spark.createDataFrame(workers).join(by_window, ["supervisor", "window_to"])
-    (row,) = otd(found).collect()
+    found = made(workers).join(by_window, ["supervisor", "window_to"])
+    (row,) = collected(otd(found))
     assert (row.soon, row.others) == (3, 97)
     assert row.queue_high_tuples == 5000 and 100 < row.queue_low_tuples < row.queue_rare_tuples < 142
     assert row.cpu_high == row.cpu_low == 0.625

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from stormpilot.history import frames
 from tests.integration.history.conftest import Table, at, window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def engine(spark: SparkSession) -> Iterator[SparkSession]:
+    """Replay runs on Spark alone."""
+    with frames.engine("spark"):
+        yield spark
+
+
 HOUR_MS = 3_600_000
 
 

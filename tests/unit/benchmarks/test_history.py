@@ -95,6 +95,23 @@ def test_forecasts_stand_beside_plans_for_what_was_measured_better_or_not() -> N
     assert "a lower cost for 0 of 1 topologies" in page and "a lower cost for 1 of 1 topologies" in page
 
 
-def test_what_people_wrote_under_the_tables_stays() -> None:
-    assert report.by_hand("# x\n\n| table |\n\n## About this run\n\nShared.\n") == "\n## About this run\n\nShared.\n"
-    assert report.by_hand("# x\n") == ""
+def test_what_people_wrote_and_what_was_not_measured_now_stays() -> None:
+    before = "# x\n\nOld words.\n\n## A\n\nold\n\n## B\n\nkept\n\n## About this run\n\nShared.\n"
+    merged = report.merged(before, "# x\n\nNew words.\n\n## C\n\nnew\n\n## A\n\nnew\n")
+    assert merged == (
+        "# x\n\nNew words.\n\n## C\n\nnew\n\n## A\n\nnew\n\n## B\n\nkept\n\n## About this run\n\nShared.\n"
+    )
+    assert report.merged("", "# x\n") == "# x\n"
+
+
+def test_engines_stand_beside_each_other_and_knees_beside_the_planted_ones() -> None:
+    def engine(name: str, seconds: float) -> dict[str, Any]:
+        return {**mined(858, 2.0, seconds), "part": "engines", "engine": name}
+
+    knees = {
+        "part": "knees", "size": 7.0, "days": 7.0, "logs": 24, "supervisors": 96, "mined": 80, "proposed": 50,
+        "near": 76, "low": 1, "high": 0, "intervals": 79, "covered": 70, "repetition": 0, "rows": 0,
+    }  # fmt: skip
+    page = report.page([engine("spark", 30.0), engine("duckdb", 3.0), knees])
+    assert "| 858 | 3.0 | 2.0 | 3,000 | 30.0 | 2.0 | 3,000 |" in page
+    assert "| 7 | 80 | 50 | 76 (95%) | 1 | 0 | 70 of 79 |" in page

@@ -42,7 +42,7 @@ def test_folder_that_cannot_be_is_refused_at_once(command: str, option: str, tmp
 
 
 def test_folder_that_is_missing_is_made(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="Spark was started"):
+    with pytest.raises(UsageError, match="there is no such folder"):
         run("mine", "-o", str(tmp_path / "new" / "mined.json"))
     assert (tmp_path / "new").is_dir()
 

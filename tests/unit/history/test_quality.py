@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormpilot.history.mine.quality import files_of
-from stormpilot.trafficlog.schema import TABLES
+from stormpilot.trafficlog.schema import TABLES, VERSION_KEY
 
 DAY = "date=2026-01-01"
 
@@ -76,3 +77,26 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "iterdir", refuse)
     (skipped,) = files_of(tmp_path, "edges").skipped
     assert skipped.text == "the folder cannot be read: Permission denied"
+
+
+def windows(file: Path, minutes: range, version: int = 2) -> None:
+    """A file of table `windows` with a row for each of these minutes."""
+    at = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=m) for m in minutes]
+    rows = [{"window_to": t, "window_from": t - timedelta(minutes=1), "topology_id": "flights-1-1"} for t in at]
+    kept = {VERSION_KEY: str(version).encode()} if version > 1 else None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["windows"]).replace_schema_metadata(kept), file)
+
+
+def test_only_files_whose_time_overlaps_can_hold_a_row_twice(tmp_path: Path) -> None:
+    day = tmp_path / DAY / "topology=flights-1-1"
+    windows(day / "a.parquet", range(0, 60))
+    windows(day / "b.parquet", range(60, 120))
+    windows(day / "c.parquet", range(119, 130))
+    windows(day / "old.parquet", range(0, 60), version=1)
+    windows(tmp_path / "date=2026-01-02" / "topology=flights-1-1" / "a.parquet", range(0, 60))
+    found = files_of(tmp_path, "windows")
+    assert len(found.usable) == 5 and not found.skipped
+    assert [f.name for f in found.overlapping] == ["b.parquet", "c.parquet"]
+    assert found.footers[day / "a.parquet"].rows == 60
+    assert found.footers[day / "old.parquet"].version == 1

@@ -159,3 +159,11 @@ def test_ranges_name_only_thresholds() -> None:
         parse("history: {ranges: {decide.mode: [0, 1]}}", "x")
     with pytest.raises(UsageError, match="smaller number first"):
         parse("history: {ranges: {decide.overload_s: [9, 1]}}", "x")
+
+
+def test_a_proposed_number_is_not_in_force_until_an_operator_freezes_it() -> None:
+    proposal = mined(entry(B, 0.5, "a", source="proposed"))
+    assert B not in {name for name, _ in chosen(proposal).chosen[ID]} and not chosen(proposal).cpu_limit
+    accepted = ThresholdSetting(topology="flights", name=B, of=["a"], value=0.5, frozen=True, by="ops")
+    found = chosen(proposal, settings=(accepted,)).cpu_limit["a"]
+    assert (found.value, found.source) == (0.5, "operator")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as fn
+from stormpilot.history.frames import Column, fn
 
 MAD_TO_SIGMA = 1.4826
 """Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
 HOURS_OF_WEEK = 168
+TIE = 1e-6
+"""Of the last digit: what lies halfway but for the order in which it was added up is rounded up."""
 _MONDAY_AFTER_EPOCH_H = 72  # 1970-01-01 was a Thursday
 
 
 def evidence() -> list[Column]:
     """Aggregates of what every condensed frame carries: rows of the log and the time that they cover."""
-    return [fn.sum("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
+    return [count("rows").alias("rows"), fn.min("first").alias("first"), fn.max("last").alias("last")]
+
+
+def count(column: str) -> Column:
+    """The sum of a column of counts."""
+    return fn.sum(column).cast("bigint")
 
 
 def quantile(column: str | Column, part: float) -> Column:
@@ -23,12 +29,24 @@ def quantile(column: str | Column, part: float) -> Column:
     """
     value = fn.col(column) if isinstance(column, str) else column
     digit = fn.pow(fn.lit(10.0), fn.floor(fn.log10(fn.abs(value))) - 4)
-    return fn.percentile(fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit) * digit), fn.lit(part))
+    rounded = fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit + TIE) * digit)
+    return fn.percentile(rounded, fn.lit(part))
 
 
 def hour() -> Column:
     """Hours since the epoch, of the end of a window."""
-    return fn.expr("unix_millis(window_to) div 3600000")
+    return fn.floor(fn.unix_millis(fn.col("window_to")) / 3_600_000).cast("bigint")
+
+
+def day() -> Column:
+    """Days since the epoch, of the end of a window: the day of its folder."""
+    return fn.floor(fn.unix_millis(fn.col("window_to")) / 86_400_000).cast("bigint")
+
+
+def samples(value: Column, at: str) -> Column:
+    """The values of a group, each with its day: [day, value]; a null value is none. For few rows, such as episodes."""
+    on = fn.floor(fn.unix_millis(fn.col(at)) / 86_400_000).cast("double")
+    return fn.collect_list(fn.when(value.isNotNull(), fn.array(on, value.cast("double")))).alias("samples")
 
 
 def hour_of_week(hour: str = "hour") -> Column:

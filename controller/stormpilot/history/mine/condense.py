@@ -6,12 +6,10 @@ that nearly all of the adding up happens before anything is shuffled.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
-
+from stormpilot.history.frames import Column, DataFrame, fn
 from stormpilot.history.mine.columns import hour, seconds
 
-_SYSTEM = r"\_\_%"
+_SYSTEM = "__"
 
 
 def edge_windows(edges: DataFrame) -> DataFrame:
@@ -21,9 +19,9 @@ def edge_windows(edges: DataFrame) -> DataFrame:
     last. Rows without components (logs of version 1) are left out.
     """
     between = ["topology_name", "topology_id", "from_component", "stream", "to_component", "window_to"]
-    theirs = ~fn.col("from_component").like(_SYSTEM) & ~fn.col("to_component").like(_SYSTEM)
+    theirs = ~fn.col("from_component").startswith(_SYSTEM) & ~fn.col("to_component").startswith(_SYSTEM)
     return (
-        edges.where(theirs & ~fn.col("stream").like(_SYSTEM))
+        edges.where(theirs & ~fn.col("stream").startswith(_SYSTEM))
         .groupBy(*between)
         .agg(
             fn.min("window_from").alias("window_from"),
@@ -55,14 +53,15 @@ def executor_hours(executors: DataFrame, whole: DataFrame) -> DataFrame:
     with the edges of those), rows, first, last.
     """
     in_whole = fn.coalesce("in_whole", fn.lit(False))
-    at = seconds("window_to")
+    at = seconds("window_to") - fn.col("hour") * 3600
     traffic = fn.coalesce("received_tps", fn.lit(0.0)) + fn.coalesce("sent_tps", fn.lit(0.0))
     who = ["topology_name", "topology_id", "component", "executor", "supervisor", "assigned_since", "hour"]
-    along = fn.try_divide(fn.pow(fn.regr_sxy(traffic, at), 2), fn.regr_sxx(traffic, at))
-    rest = fn.regr_syy(traffic, at) - fn.coalesce(along, fn.lit(0.0))
+    # squares around the hour's straight line, per window
+    along = fn.try_divide(fn.pow(fn.covar_pop(traffic, at), 2), fn.var_pop(at))
+    rest = (fn.var_pop(traffic) - fn.coalesce(along, fn.lit(0.0))) * fn.count(fn.lit(1))
     return (
-        executors.where(fn.col("measured") & (fn.col("covered_s") > 0) & ~fn.col("component").like(_SYSTEM))
-        .join(fn.broadcast(whole.withColumn("in_whole", fn.lit(True))), ["topology_id", "window_to"], "left")
+        executors.where(fn.col("measured") & (fn.col("covered_s") > 0) & ~fn.col("component").startswith(_SYSTEM))
+        .join(whole.withColumn("in_whole", fn.lit(True)), ["topology_id", "window_to"], "left")
         .withColumn("hour", hour())
         .groupBy(*who)
         .agg(
@@ -93,7 +92,7 @@ def worker_windows(executors: DataFrame) -> DataFrame:
     """
     worker = ["topology_name", "topology_id", "supervisor", "port", "component", "window_to"]
     return (
-        executors.where(fn.col("supervisor").isNotNull() & ~fn.col("component").like(_SYSTEM))
+        executors.where(fn.col("supervisor").isNotNull() & ~fn.col("component").startswith(_SYSTEM))
         .groupBy(*worker)
         .agg(
             fn.count(fn.lit(1)).cast("int").alias("threads"),
@@ -104,10 +103,10 @@ def worker_windows(executors: DataFrame) -> DataFrame:
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("window_from").alias("first"),
             fn.max("window_to").alias("last"),
-            fn.every("measured").alias("measured"),
+            fn.count_if(~fn.col("measured")).alias("unmeasured"),
         )
-        .where("measured")
-        .drop("measured")
+        .where("unmeasured = 0")
+        .drop("unmeasured")
     )
 
 

@@ -5,10 +5,8 @@ The intercept is real: polling threads use CPU at any rate (an idle Java executo
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
-
-from stormpilot.history.mine.columns import evidence, quantile
+from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
+from stormpilot.history.mine.columns import count, evidence, quantile
 
 BINS = 20
 LEAST_WINDOWS = 5
@@ -34,7 +32,7 @@ def cpu_bins(executor_hours: DataFrame) -> DataFrame:
         .when(emitted > 0, fn.col("emitted_tps"))
         .otherwise(fn.col("sent_tps"))
     )
-    return (
+    return cut(
         executor_hours.where((fn.col("windows") >= LEAST_WINDOWS) & (fn.col("cpu_mhz") > 0))
         .withColumn("rate_tps", driving)
         .where(fn.col("rate_tps").isNotNull())
@@ -71,7 +69,7 @@ def cpu(cpu_bins: DataFrame) -> DataFrame:
         fn.min(x).alias("from_tps"),
         fn.max(x).alias("to_tps"),
         fn.median("core_mhz").alias("core_mhz"),
-        fn.sum("hours").alias("hours"),
+        count("hours").alias("hours"),
         *evidence(),
     )
     sxx, sxy, syy = (fn.expr(e) for e in ("wxx - wx * wx / w", "wxy - wx * wy / w", "wyy - wy * wy / w"))

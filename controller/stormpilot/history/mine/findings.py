@@ -1,33 +1,60 @@
-"""Rows of the frames into messages: a number where there is enough, else the default and why. No Spark in here."""
+"""Rows of the frames into messages: a number where there is enough, else the default and why. No engine in here."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from stormpilot.config import Config
-from stormpilot.config.enough import Enough
+from stormpilot.errors import NothingFoundError
+from stormpilot.history.mine.days import of_quantile
+from stormpilot.history.mine.entries import Terms, entry, lacking, ms
+from stormpilot.history.mine.health import Health
+from stormpilot.history.mine.limit import cpu_limit
+from stormpilot.history.mine.log import Row
+from stormpilot.history.mine.overload import LOGGED, MINED
 from stormpilot.history.mine.sizing import Sizing, sizing
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import (
     EdgeProfile,
     PerformancePoint,
     Profile,
-    Scope,
     ThresholdEntry,
     Thresholds,
 )
 
-Row = Mapping[str, Any]
+DIFFER = 0.05
+"""A number by another B(n) is told when it differs by more than this part."""
 NOISES = 3.0
 """A change is one when it is more than so many times the noise."""
-LEAST_CPU_LIMIT = 0.3
 HOURS_OF_WEEK = th.HOURS_OF_WEEK
+
+
+class Mined(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one topology; `profile` is null below a week, `sizing` unless it was asked for."""
+
+    thresholds: Thresholds
+    profile: Profile | None = None
+    sizing: Sizing | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A topology whose rows make no numbers, and why."""
+
+    name: str
+    text: str
+
+
+class MinedLog(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What `trafficlog mine -o` writes: all topologies, by which engine, and what was left out of the log."""
+
+    topologies: list[Mined]
+    engine: str = ""
+    failed: list[Failed] = []
+    health: Health = Health()
 
 
 @dataclass
@@ -38,7 +65,6 @@ class Rows:
     noise: Sequence[Row] = ()
     executor_noise: Sequence[Row] = ()
     knees: Sequence[Row] = ()
-    seen: Sequence[Row] = ()
     overload_s: Sequence[Row] = ()
     otd: Sequence[Row] = ()
     restart_s: Sequence[Row] = ()
@@ -52,38 +78,29 @@ class Rows:
     machines: Sequence[Row] = ()
 
 
-class Mined(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one topology; `profile` is null below a week, `sizing` unless it was asked for."""
-
-    thresholds: Thresholds
-    profile: Profile | None = None
-    sizing: Sizing | None = None
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the numbers are judged by: defaults, floors and caps of `config`; who mined which log, and when."""
-
-    config: Config = field(default_factory=Config)
-    now_ms: int = 0
-    by: str = ""
-    log: str = ""
-
-    @property
-    def enough(self) -> Enough:
-        """The least that is believed."""
-        return self.config.history.needs()
-
-
 def limits(knees: Sequence[Row], terms: Terms) -> dict[str, float]:
     """B(n) by supervisor, where one was found."""
-    entries = {str(r["supervisor"]): _cpu_limit(str(r["supervisor"]), r, None, terms) for r in knees}
-    return {s: e.value for s, e in entries.items() if e.source == "mined" and e.value is not None}
+    entries = {str(r["supervisor"]): cpu_limit(str(r["supervisor"]), r, terms) for r in knees}
+    return {s: e.value for s, e in entries.items() if e.source != "default" and e.value is not None}
 
 
-def findings(rows: Rows, terms: Terms) -> list[Mined]:
-    """One entry per topology, by name."""
-    return [_Topology(row, rows, terms).mined() for row in sorted(rows.topologies, key=lambda r: r["topology_name"])]
+def findings(rows: Rows, terms: Terms) -> tuple[list[Mined], list[Failed]]:
+    """One entry per topology, by name. A bad topology costs itself.
+
+    Raises
+    ------
+    NothingFoundError
+        There are topologies, and numbers of none can be worked out.
+    """
+    found, failed = list[Mined](), list[Failed]()
+    for row in sorted(rows.topologies, key=lambda r: r["topology_name"]):
+        try:
+            found.append(_Topology(row, rows, terms).mined())
+        except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
+            failed.append(Failed(name=row["topology_name"], text=f"{type(e).__name__}: {e}"))
+    if failed and not found:
+        raise NothingFoundError(f"no topology can be mined: {failed[0].name}: {failed[0].text}")
+    return found, failed
 
 
 class _Topology:
@@ -98,8 +115,8 @@ class _Topology:
             "topology_id": self.row["topology_id"],
             "topology_name": self.name,
             "mined_at_ms": self.terms.now_ms,
-            "from_ms": _ms(self.row["first"]),
-            "to_ms": _ms(self.row["last"]),
+            "from_ms": ms(self.row["first"]),
+            "to_ms": ms(self.row["last"]),
         }
         entries = [*self._noise(), *self._restart(), *self._limits(), *self._overload(), *self._otd(), self._forecast()]
         entries += [*self._selectivity(), *self._cpu()]
@@ -139,12 +156,13 @@ class _Topology:
         why = lacking(row, None, ("moves", self.enough.moves, "moves with a known outcome"))
         text = "" if why or row is None else f"the median of {row['moves']} moves"
         value = None if why or row is None else round(float(row["restart_s"]), 3)
-        return [entry(th.RESTART_S, row, value, text, why, default=self.terms.config.decide.restart_s)]
+        sure = (None, None) if row is None else of_quantile(row["samples"], 0.5)
+        default = self.terms.config.decide.restart_s
+        return [entry(th.RESTART_S, row, value, text, why, default=default, interval=sure)]
 
     def _limits(self) -> list[ThresholdEntry]:
         knees = {r["supervisor"]: r for r in self.rows.knees}
-        seen = {r["supervisor"]: r for r in self.rows.seen}
-        return [_cpu_limit(s, knees.get(s), seen.get(s), self.terms) for s in self._supervisors()]
+        return [cpu_limit(s, knees.get(s), self.terms) for s in self._supervisors()]
 
     def _supervisors(self) -> list[str]:
         return sorted(self.row["supervisors"] or [])
@@ -152,9 +170,9 @@ class _Topology:
     def _overload(self) -> list[ThresholdEntry]:
         """Of the topology; of a supervisor only where it has episodes enough of its own."""
         found, enough, default = [], self.enough, self.terms.config.decide.overload_s
-        rows = {r["supervisor"]: r for r in self._mine(self.rows.overload_s)}
+        rows = {(r["by"], r["supervisor"]): r for r in self._mine(self.rows.overload_s)}
         for supervisor in (None, *self._supervisors()):
-            row = rows.get(supervisor)
+            row, other = (rows.get((by, supervisor)) for by in (LOGGED, MINED))
             why = lacking(row, None, ("episodes", enough.episodes, "overloads that ended by themselves"))
             if supervisor is not None and why:
                 continue
@@ -162,12 +180,19 @@ class _Topology:
             text = ""
             if value is not None and row is not None:
                 text = f"95% of {row['episodes']} overloads ended by themselves within this; {row['moved']} by a change"
+                other_s = None if other is None or other["episodes"] < enough.episodes else float(other["overload_s"])
+                text += _also(value, other_s, "s")
             where: dict[str, Any] = {} if supervisor is None else {"scope": "supervisor", "of": [supervisor]}
-            found.append(entry(th.OVERLOAD_S, row, value, text, why, default=default, **where))
+            sure = (None, None) if row is None or why else of_quantile(row["samples"], 0.95)
+            found.append(
+                entry(th.OVERLOAD_S, row, value, text, why, default=default, by=LOGGED, interval=sure, **where)
+            )
         return found
 
     def _otd(self) -> list[ThresholdEntry]:
-        section, enough, row = self.terms.config.otd, self.enough, self._one(self.rows.otd)
+        section, enough = self.terms.config.otd, self.enough
+        by = {r["by"]: r for r in self._mine(self.rows.otd)}
+        row, other = by.get(LOGGED), by.get(MINED)
         why = lacking(
             row,
             enough,
@@ -186,12 +211,13 @@ class _Topology:
         for (low_name, low_default), (high_name, high_default), column in pairs:
             low, high, rare = (None if row is None else row[column.format(x)] for x in ("low", "high", "rare"))
             reason = why or _why_no_pair(low, high, rare, 1.0 if column.startswith("cpu") else None)
-            for name, value, text, default in (
-                (low_name, low, "75% of workers that were not soon overloaded had at most this", low_default),
-                (high_name, high, "a quarter of workers that soon were overloaded had more", high_default),
+            for name, value, which, text, default in (
+                (low_name, low, "low", "75% of workers that were not soon overloaded had at most this", low_default),
+                (high_name, high, "high", "a quarter of workers that soon were overloaded had more", high_default),
             ):
                 mined = None if reason or value is None else round(float(value), 6)
-                found.append(entry(name, row, mined, text, reason, default=default))
+                also = _also(mined, None if other is None else other[column.format(which)], "")
+                found.append(entry(name, row, mined, text + also, reason, default=default, by=LOGGED))
         return found
 
     def _forecast(self) -> ThresholdEntry:
@@ -244,8 +270,13 @@ class _Topology:
         return ""
 
     def _performance(self) -> list[PerformancePoint]:
+        """By the logged B(n); where the mined one gives another rate, that point too."""
         need = ("windows", self.enough.peak_windows, "windows")
         rows = [r for r in self._mine(self.rows.performance) if not lacking(r, self.enough, need)]
+        logged = {(r["component"], r["threads"]): r["rate_tps"] for r in rows if r["by"] == LOGGED}
+        rows = [
+            r for r in rows if r["by"] == LOGGED or _differ(r["rate_tps"], logged.get((r["component"], r["threads"])))
+        ]
         return [
             PerformancePoint(
                 component=r["component"],
@@ -254,8 +285,9 @@ class _Topology:
                 cpu_mhz=float(r["cpu_mhz"] or 0.0),
                 memory_mb=float(r["memory_mb"] or 0.0),
                 rows=r["rows"],
+                by=r["by"],
             )
-            for r in sorted(rows, key=lambda r: (r["component"], r["threads"]))
+            for r in sorted(rows, key=lambda r: (r["component"], r["threads"], r["by"]))
         ]
 
     def _sizing(self, thresholds: Thresholds) -> Sizing | None:
@@ -295,25 +327,6 @@ class _Topology:
         )
 
 
-def _cpu_limit(supervisor: str, row: Row | None, seen: Row | None, terms: Terms) -> ThresholdEntry:
-    """B(n): the knee, not above the cap; the default where latency was never seen to leave its band."""
-    cap = terms.config.decide.cpu_limit_ratio
-    why = lacking(row or seen, terms.enough, ("rows", terms.enough.knee_windows, "windows as the busiest node"))
-    if not why and (row is None or row["rise_ratio"] <= max(row["band_ratio"], 0.1)):
-        highest = (row or seen or {}).get("highest_ratio")
-        why = "latency stays in its band" + ("" if highest is None else f" up to a utilisation of {highest:.2f}")
-    value, text = None, ""
-    if not why and row is not None:
-        knee = float(row["knee_ratio"])
-        value = min(max(knee, LEAST_CPU_LIMIT), cap)
-        text = "latency leaves its band above this"
-        if value != knee:
-            text = f"latency leaves its band above {knee:.3f}, " + (
-                "capped by the configuration" if knee > cap else "too low"
-            )
-    return entry(th.CPU_LIMIT_RATIO, row or seen, value, text, why, default=cap, scope="supervisor", of=[supervisor])
-
-
 def _why_no_pair(low: float | None, high: float | None, rare: float | None, highest: float | None) -> str:
     """Why a low and a high threshold cannot be used; empty when they can."""
     if low is None or high is None or rare is None:
@@ -323,44 +336,6 @@ def _why_no_pair(low: float | None, high: float | None, rare: float | None, high
     if highest is not None and not 0 < low < high <= highest:
         return f"out of range: {low:.4g} and {high:.4g}"
     return ""
-
-
-def lacking(row: Row | None, enough: Enough | None, *needs: tuple[str, int, str]) -> str:
-    """Why the rows behind a number are too few; empty when they are enough. `enough`: its span counts too."""
-    if row is None:
-        return f"no {needs[0][2]}"
-    missing = [f"{row[column]} {what}, {least} needed" for column, least, what in needs if row[column] < least]
-    if enough is not None:
-        span_h = (_ms(row["last"]) - _ms(row["first"])) / 3_600_000
-        if span_h < enough.span_h * 0.98:  # a day's windows begin with the first one's end
-            missing.append(f"{span_h:.3g} hours, {enough.span_h:g} needed")
-    return "; ".join(missing)
-
-
-def entry(
-    name: str,
-    row: Row | None,
-    value: float | None,
-    text: str | None,
-    why: str,
-    *,
-    default: float | None = None,
-    scope: Scope = "topology",
-    of: Sequence[str] = (),
-) -> ThresholdEntry:
-    """A mined number, or the default when `why` says what is lacking."""
-    return ThresholdEntry(
-        name=name,
-        scope=scope,
-        of=list(of),
-        value=default if why else value,
-        unit=th.UNITS.get(name, ""),
-        source="default" if why else "mined",
-        rows=0 if row is None else row["rows"],
-        from_ms=0 if row is None else _ms(row["first"]),
-        to_ms=0 if row is None else _ms(row["last"]),
-        text=why or text or "",
-    )
 
 
 def _above(noise: float | None, floor: float, text: str, highest: float | None = None) -> tuple[float | None, str]:
@@ -375,6 +350,17 @@ def _above(noise: float | None, floor: float, text: str, highest: float | None =
     return value, text
 
 
+def _differ(value: float, other: float | None) -> bool:
+    return other is None or abs(value - other) > DIFFER * abs(other)
+
+
+def _also(value: float | None, by_mined: float | None, unit: str) -> str:
+    """What the mined B(n) would give, where that differs."""
+    if value is None or by_mined is None or not _differ(by_mined, value):
+        return ""
+    return f"; by the mined B(n) {by_mined:.4g}{f' {unit}' if unit else ''}"
+
+
 def _edge(row: Row) -> Any:
     return (row["from_component"], row["stream"], row["to_component"])
 
@@ -382,7 +368,3 @@ def _edge(row: Row) -> Any:
 def _keyed(row: Row) -> Row:
     """The row of the topology as a whole has no edge."""
     return row if row["from_component"] is not None else {**row, "from_component": "", "stream": "", "to_component": ""}
-
-
-def _ms(at: datetime) -> int:
-    return round(at.timestamp() * 1000)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
 from stormpilot.errors import NothingFoundError
-from stormpilot.history.mine import knee, noise, otd, overload, surroundings
+from stormpilot.history.frames import DataFrame, current, fn
+from stormpilot.history.mine import health, knee, noise, otd, overload, surroundings
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
-from stormpilot.history.mine.findings import Mined, Row, Rows, Terms, findings, limits
+from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
+from stormpilot.history.mine.health import Health, topologies_of
+from stormpilot.history.mine.log import Log
 from stormpilot.history.mine.performance import performance
-from stormpilot.history.mine.reading import Log
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
 from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
@@ -23,13 +23,13 @@ Step = Callable[[str], AbstractContextManager[object]]
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
 
 
-def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> list[Mined]:
+def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> MinedLog:
     """Mine a log; `step` is entered with each of `STEPS`. `with_sizing`: what `stormpilot size` reads, too.
 
     Raises
     ------
     NothingFoundError
-        No windows in the selected part of the log.
+        No windows in the selected part of the log, or numbers of no topology can be worked out.
     """
     rows, kept = Rows(), []
     # rows of version 1 have neither, and know too little
@@ -37,52 +37,53 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
     nodes = log.table("nodes").where("ports IS NOT NULL")
 
     def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist())
-        return frame
+        kept.append(log.keep(frame))
+        return kept[-1]
 
     try:
         with step("windows"):
             windows = keep(log.table("windows").drop("components"))
-            rows.noise = collected(noise.noise(windows))
-            bins = keep(knee.latency_bins(windows))
-            rows.knees = collected(knee.knees(bins))
-            rows.seen = collected(knee.seen(bins))
-            rows.restart_s = collected(restart_s(log.table("outcomes")))
+            rows.noise = log.rows(noise.noise(windows))
+            rows.knees = knee.knees(log.rows(knee.latency_bins(windows)))
+            rows.restart_s = log.rows(restart_s(log.table("outcomes")))
+            in_time = topologies_of(log.rows(health.in_time(windows)))
         with step("executors"):
             measured = keep(whole(windows))
             hours = keep(executor_hours(executors, measured))
-            rows.topologies = collected(topologies(windows, hours))
+            rows.topologies = log.rows(topologies(windows, hours))
             if not rows.topologies:
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
-            rows.executor_noise = collected(noise.executor_noise(hours))
-            rows.cpu = collected(cpu(cpu_bins(hours)))
+            rows.executor_noise = log.rows(noise.executor_noise(hours))
+            rows.cpu = log.rows(cpu(cpu_bins(hours)))
         with step("overloads"):
-            mined = [(s, ratio) for s, ratio in limits(rows.knees, terms).items()]
-            limit = log.spark.createDataFrame(mined, "supervisor string, cpu_limit_ratio double")
-            loads = keep(overload.loads(nodes, limit))
+            b = limits(rows.knees, terms)
+            loads = keep(overload.loads(nodes, log.limits(b) if b else None))
             episodes = overload.episodes(loads, overload.changes(hours))
-            rows.overload_s = collected(overload.overload_s(episodes, overload.presence(hours)))
+            rows.overload_s = log.rows(overload.overload_s(episodes, overload.presence(hours)))
         with step("workers"):
             states = otd.states(loads)
             workers = keep(worker_windows(executors).join(states, ["supervisor", "window_to"]))
-            rows.performance = collected(performance(workers))
-            rows.otd = collected(otd.otd(workers))
+            rows.performance = log.rows(performance(workers))
+            rows.otd = log.rows(otd.otd(workers))
             if with_sizing:
-                rows.graphs = collected(surroundings.graphs(log.table("windows")))
-                rows.peaks = collected(surroundings.peaks(workers))
-                rows.machines = collected(surroundings.machines(nodes))
-            workers.unpersist()
+                rows.graphs = log.rows(surroundings.graphs(log.table("windows")))
+                rows.peaks = log.rows(surroundings.peaks(workers))
+                rows.machines = log.rows(surroundings.machines(nodes))
+            log.drop(workers)
+            kept.remove(workers)
         with step("edges"):
             edges = keep(edge_windows(log.table("edges")))
-            complete = edges.join(fn.broadcast(measured), ["topology_id", "window_to"], "left_semi")
-            rows.selectivity = collected(selectivity(complete, taken_in(hours, complete)))
+            complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
+            rows.selectivity = log.rows(selectivity(complete, taken_in(hours, complete)))
         with step("profiles"):
-            rows.profile = collected(profile(edges))
-            rows.forecast_error = collected(forecast_error(held_out(edges)))
+            rows.profile = log.rows(profile(edges))
+            rows.forecast_error = log.rows(forecast_error(held_out(edges)))
     finally:
         for frame in kept:
-            frame.unpersist()
-    return findings(rows, terms)
+            log.drop(frame)
+    mined, failed = findings(rows, terms)
+    found = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped))
+    return MinedLog(engine=current(), topologies=mined, failed=failed, health=found)
 
 
 def _why_empty(log: Log) -> str:
@@ -109,8 +110,3 @@ def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:
         )
         .join(places, "topology_name", "left")
     )
-
-
-def collected(frame: DataFrame) -> list[Row]:
-    """The rows of a small frame."""
-    return [row.asDict() for row in frame.collect()]

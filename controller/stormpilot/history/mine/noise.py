@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
-
-from stormpilot.history.mine.columns import MAD_TO_SIGMA, evidence, hour, hour_of_week, seconds
+from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
+from stormpilot.history.mine.columns import MAD_TO_SIGMA, count, evidence, hour, hour_of_week, seconds
 
 LEAST_WINDOWS_OF_HOUR = 8
 """A straight line through fewer says too little."""
@@ -30,14 +28,16 @@ def noise(windows: DataFrame) -> DataFrame:
     rise = middle(fn.when(~left, y)) - middle(fn.when(left, y))
     run = middle(fn.when(~left, x)) - middle(fn.when(left, x))
     widened = fn.col("of_hour") / (fn.col("of_hour") - 2)
-    off = (
+    lined = cut(
         windows.where(fn.col("measured") & y.isNotNull())
         .select("topology_name", "topology_id", "assigned_since", "window_from", "window_to", y, hour().alias("hour"))
         .withColumn("at", seconds("window_to") - fn.col("hour") * 3600)
         .withColumn("of_hour", fn.count(fn.lit(1)).over(one_hour))
         .where(fn.col("of_hour") >= LEAST_WINDOWS_OF_HOUR)
         .withColumn("half", fn.ntile(2).over(one_hour.orderBy("window_to")))
-        .withColumn("slope", fn.coalesce(fn.try_divide(rise, run), fn.lit(0.0)))
+    )
+    off = cut(
+        lined.withColumn("slope", fn.coalesce(fn.try_divide(rise, run), fn.lit(0.0)))
         .withColumn("level", middle(y - fn.col("slope") * x) + fn.col("slope") * x)
         .where("level > 0")
         .withColumn("off", fn.abs(y / fn.col("level") - 1) * widened)
@@ -45,15 +45,24 @@ def noise(windows: DataFrame) -> DataFrame:
         .withColumn("far", FAR * MAD_TO_SIGMA * fn.median("off").over(one_hour_of_week))
         .where("off <= far")
     )
-    by_hour_of_week = off.groupBy("topology_name", "hour_of_week").agg(
-        (fn.median("off") * MAD_TO_SIGMA).alias("ratio"),
-        fn.count(fn.lit(1)).alias("rows"),
-        fn.min("window_from").alias("first"),
-        fn.max("window_to").alias("last"),
+    by_hour_of_week = cut(
+        off.groupBy("topology_name", "hour_of_week").agg(
+            (fn.median("off") * MAD_TO_SIGMA).alias("ratio"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.min("window_from").alias("first"),
+            fn.max("window_to").alias("last"),
+        )
     )
-    return by_hour_of_week.groupBy("topology_name").agg(
-        fn.percentile("ratio", fn.lit(0.5), fn.col("rows")).alias("noise_ratio"),
-        fn.sum("rows").alias("windows"),
+    # the weighted median: the mean of the ratios at which half of the windows is reached from below and from above
+    rising = Window.partitionBy("topology_name").orderBy("ratio", "hour_of_week")
+    half = fn.sum("rows").over(Window.partitionBy("topology_name")) / 2
+    upto = fn.sum("rows").over(rising.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    ranked = by_hour_of_week.withColumn("half", half).withColumn("upto", upto)
+    from_below = fn.min(fn.when(fn.col("upto") >= fn.col("half"), fn.col("ratio")))
+    from_above = fn.min(fn.when(fn.col("upto") > fn.col("half"), fn.col("ratio")))
+    return ranked.groupBy("topology_name").agg(
+        ((from_below + from_above) / 2).alias("noise_ratio"),
+        count("rows").alias("windows"),
         fn.count(fn.lit(1)).alias("hours_of_week"),
         *evidence(),
     )

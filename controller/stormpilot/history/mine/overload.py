@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
-
-from stormpilot.history.mine.columns import evidence, seconds
+from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
+from stormpilot.history.mine.columns import evidence, quantile, samples, seconds
 
 PERIODS_OF_A_GAP = 3
 """Windows further apart than so many usual ones: the controller was away, and what happened then is not known."""
 
 
-def loads(nodes: DataFrame, limits: DataFrame) -> DataFrame:
+LOGGED, MINED = "logged", "mined"
+"""By which B(n): the one that held while the log was written, or the knee that was mined."""
+NODE = ("by", "supervisor")
+
+
+def loads(nodes: DataFrame, limits: DataFrame | None) -> DataFrame:
     """Load against limit of every node and window, from `nodes` and mined `limits` (supervisor, cpu_limit_ratio).
 
-    Columns: supervisor, first, last (of the window), load_ratio (of B(n); the logged one where none was mined), over,
-    next (end of the next window, null for the last), period_s (usual distance of windows).
+    Columns: by (`LOGGED`, and `MINED` if there are mined limits), supervisor, first, last (of the window), load_ratio
+    (of B(n); the logged one where none was mined), over, next (end of the next window, null for the last), period_s
+    (usual distance of windows).
     """
-    of_node = Window.partitionBy("supervisor").orderBy("window_to")
+    of_node = Window.partitionBy(*NODE).orderBy("window_to")
+    columns = ("supervisor", "window_from", "window_to", "load_mhz", "limit_mhz", "cores", "mhz")
+    nodes = nodes.select(*columns)
+    logged = nodes.withColumn("cpu_limit_ratio", fn.lit(None).cast("double")).withColumn("by", fn.lit(LOGGED))
+    if limits is not None:
+        mined = nodes.join(limits, "supervisor", "left").withColumn("by", fn.lit(MINED))
+        logged = logged.unionByName(mined)
     limit_mhz = fn.coalesce(fn.col("cpu_limit_ratio") * fn.col("cores") * fn.col("mhz"), fn.col("limit_mhz"))
     return (
-        nodes.join(fn.broadcast(limits.select("supervisor", "cpu_limit_ratio")), "supervisor", "left")
+        cut(logged)
         .withColumn("load_ratio", fn.try_divide(fn.col("load_mhz"), limit_mhz))
         .where(fn.col("load_ratio").isNotNull())
         .withColumn("next", fn.lead("window_to").over(of_node))
         .withColumn(
             "period_s",
-            fn.percentile_approx(seconds("next") - seconds("window_to"), fn.lit(0.5)).over(
-                Window.partitionBy("supervisor")
-            ),
+            fn.median(seconds("next") - seconds("window_to")).over(Window.partitionBy(*NODE)),
         )
         .select(
-            "supervisor",
+            *NODE,
             fn.col("window_from").alias("first"),
             fn.col("window_to").alias("last"),
             "load_ratio",
@@ -49,18 +57,18 @@ def changes(executor_hours: DataFrame) -> DataFrame:
     following = fn.lead("assigned_since").over(Window.partitionBy("topology_id").orderBy("assigned_since"))
     ends = ended.select("topology_id", "assigned_since", fn.coalesce(following, fn.col("last")).alias("end"))
     times = placements.drop("last").join(ends, ["topology_id", "assigned_since"])
-    return times.select("supervisor", fn.explode(fn.array("assigned_since", "end")).alias("at")).distinct()
+    return cut(times.select("supervisor", fn.explode(fn.array("assigned_since", "end")).alias("at")).distinct())
 
 
 def episodes(loads: DataFrame, changes: DataFrame) -> DataFrame:
-    """Overloads that began and ended within the log: supervisor, first, last, lasted_s, rows, by_itself.
+    """Overloads that began and ended within the log: by, supervisor, first, last, lasted_s, rows, by_itself.
 
     A run of windows over the limit, broken by a gap or the log's end: not an episode, as nobody knows how long it was.
     `by_itself`: no placement on the node changed from its last window over the limit until the first one that was not.
     """
-    of_node = Window.partitionBy("supervisor").orderBy("last")
+    of_node = Window.partitionBy(*NODE).orderBy("last")
     gap = seconds("next") - seconds("last") > PERIODS_OF_A_GAP * fn.col("period_s")
-    marked = (
+    marked = cut(
         loads.withColumn("known_end", fn.col("next").isNotNull() & ~gap)
         .withColumn("before", fn.lag("over").over(of_node))
         .withColumn("known_before", fn.lag("known_end").over(of_node))
@@ -68,8 +76,8 @@ def episodes(loads: DataFrame, changes: DataFrame) -> DataFrame:
         .withColumn("run", fn.sum(fn.when(fn.col("over") & fn.col("fresh"), 1).otherwise(0)).over(of_node))
         .where("over")
     )
-    runs = (
-        marked.groupBy("supervisor", "run")
+    runs = cut(
+        marked.groupBy(*NODE, "run")
         .agg(
             fn.min("first").alias("first"),
             fn.max("last").alias("last"),
@@ -85,12 +93,14 @@ def episodes(loads: DataFrame, changes: DataFrame) -> DataFrame:
     moved = (
         runs.join(changes, "supervisor")
         .where((fn.col("at") > fn.col("last_from")) & (fn.col("at") <= fn.col("next")))
-        .select("supervisor", "run")
+        .select(*NODE, "run")
         .distinct()
         .withColumn("moved", fn.lit(True))
     )
-    return runs.join(moved, ["supervisor", "run"], "left").select(
-        "supervisor", "first", "last", "lasted_s", "rows", fn.col("moved").isNull().alias("by_itself")
+    return cut(
+        runs.join(moved, [*NODE, "run"], "left").select(
+            *NODE, "first", "last", "lasted_s", "rows", fn.col("moved").isNull().alias("by_itself")
+        )
     )
 
 
@@ -104,26 +114,29 @@ def presence(executor_hours: DataFrame) -> DataFrame:
 def overload_s(episodes: DataFrame, presence: DataFrame) -> DataFrame:
     """The 95th percentile length of a topology's episodes that ended by themselves.
 
-    Columns: topology_name, supervisor (null: all that it was on), overload_s, episodes, moved (episodes that a change
-    ended), evidence. An episode counts for every topology that was on the node when it began.
+    Columns: topology_name, by, supervisor (null: all that it was on), overload_s, episodes, moved (episodes that a
+    change ended), samples (by itself), evidence. An episode counts for every topology that was on the node when it
+    began.
     """
     alone = fn.col("by_itself")
     on_node = presence.select("topology_name", "supervisor", "began", "ended")
-    theirs = (
+    theirs = cut(
         episodes.join(on_node, "supervisor")
         .where((fn.col("last") > fn.col("began")) & (fn.col("first") < fn.col("ended")))
         .select("topology_name", *episodes.columns)
         .distinct()
     )
+    everywhere = theirs.withColumn("supervisor", fn.lit(None).cast("string"))
     return (
-        theirs.rollup("topology_name", "supervisor")
+        theirs.unionByName(everywhere)
+        .groupBy("topology_name", *NODE)
         .agg(
-            fn.percentile(fn.when(alone, fn.col("lasted_s")), fn.lit(0.95)).alias("overload_s"),
+            quantile(fn.when(alone, fn.col("lasted_s")), 0.95).alias("overload_s"),
             fn.count_if(alone).alias("episodes"),
             fn.count_if(~alone).alias("moved"),
+            samples(fn.when(alone, fn.col("lasted_s")), "last"),
             *evidence(),
         )
-        .where("topology_name IS NOT NULL")
     )
 
 

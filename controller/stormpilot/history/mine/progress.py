@@ -1,4 +1,4 @@
-"""Shows how far the jobs are: a bar over the tasks of the stages that run, or a line per step where nobody watches."""
+"""Shows how far mining is: a bar (on Spark over the tasks of its stages), or a line per step where nobody watches."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PERIOD_S = 0.5
 
 
 @contextmanager
 def progress(
-    spark: SparkSession, steps: Sequence[str], console: Console
+    spark: SparkSession | None, steps: Sequence[str], console: Console
 ) -> Iterator[Callable[[str], AbstractContextManager[None]]]:
-    """What `job.mine` takes as `step`; prints to `console`."""
+    """What `job.mine` takes as `step`; prints to `console`. `spark` tells how far a step is; None: another engine."""
     if not console.is_terminal:
 
         @contextmanager
@@ -37,12 +40,14 @@ def progress(
             task = bar.add_task(f"{steps.index(name) + 1}/{len(steps)} {name}", total=None)
             ended = threading.Event()
             watch = threading.Thread(target=_follow, args=(spark, bar, task, ended), daemon=True)
-            watch.start()
+            if spark is not None:
+                watch.start()
             try:
                 yield
             finally:
                 ended.set()
-                watch.join()
+                if spark is not None:
+                    watch.join()
                 bar.update(task, total=1, completed=1)
 
         yield shown

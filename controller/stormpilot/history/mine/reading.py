@@ -1,71 +1,93 @@
-"""The traffic log as frames, from any path that Spark reads (file:, s3a:, hdfs:)."""
+"""The traffic log as frames of Spark, from any path that Spark reads (file:, s3a:, hdfs:)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
-from stormpilot.history.mine.quality import Skipped, files_of
+from stormpilot.history.frames import fn
+from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
+from stormpilot.history.mine.quality import KEYS, Files, Skipped, TableHealth, files_of, tables_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
-TIME = {"decisions": "at", "outcomes": "at"}
-"""The column that tells a row's time, where it is not `window_to`."""
-
 
 @dataclass(frozen=True)
-class Selection:
-    """Which part of the log: topologies by name or id (empty: all), from `since` until before `until`."""
-
-    topologies: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def __str__(self) -> str:
-        parts = [f"of {', '.join(self.topologies)}"] if self.topologies else []
-        parts += [f"since {self.since:%Y-%m-%dT%H:%M:%SZ}"] if self.since else []
-        parts += [f"until {self.until:%Y-%m-%dT%H:%M:%SZ}"] if self.until else []
-        return " ".join(parts)
-
-
-@dataclass(frozen=True)
-class Log:
+class SparkLog:
     """A traffic log; `tables` are those that it has.
 
-    `skipped` are files that cannot be used; `usable` are the others, of the tables that have such files.
+    `skipped` are files that cannot be used; `files` are those of each table, where they were looked at.
     """
 
     spark: SparkSession
     path: str
     tables: frozenset[str]
-    selection: Selection = Selection()
+    selection: Selection = field(default_factory=Selection)
     skipped: tuple[Skipped, ...] = ()
-    usable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: Mapping[str, Files] = field(default_factory=dict)
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        schema = spark_schema(name)
-        if name not in self.tables or self.usable.get(name) == ():
-            return self.spark.createDataFrame([], schema)
-        folders = ["date"] if name in CLUSTER_TABLES else ["date", "topology"]
-        partitioned = StructType([*schema.fields, *(StructField(f, StringType()) for f in folders)])
-        folder = f"{self.path.rstrip('/')}/{name}"
-        reader = self.spark.read.schema(partitioned).option("basePath", folder)
-        if not _is_local(self.path):
-            reader = reader.option("ignoreCorruptFiles", "true")
-        rows = reader.parquet(*self.usable.get(name, (folder,)))
-        return self._selected(rows, name).drop(*folders)
+        files = self.files.get(name)
+        if name not in self.tables or (files is not None and not files.usable):
+            return self.spark.createDataFrame([], spark_schema(name))
+        folder, folders = f"{self.path.rstrip('/')}/{name}", _folders_of(name)
+        reader = self._reader(name)
+        twice = set() if files is None else set(files.overlapping)
+        if files is None or not (files.skipped or twice):
+            return self._selected(reader.parquet(folder), name).drop(*folders)
+        once = [_address(f) for f in files.usable if f not in twice]
+        rows = self._selected(reader.parquet(*once), name) if once else None
+        if twice:
+            doubled = self._selected(reader.parquet(*map(_address, sorted(twice))), name).dropDuplicates(
+                list(KEYS[name])
+            )
+            rows = doubled if rows is None else rows.unionByName(doubled)
+        assert rows is not None
+        return rows.drop(*folders)
+
+    def _reader(self, name: str) -> DataFrameReader:
+        schema = StructType([*spark_schema(name).fields, *(StructField(f, StringType()) for f in _folders_of(name))])
+        reader = self.spark.read.schema(schema).option("basePath", f"{self.path.rstrip('/')}/{name}")
+        return reader if _is_local(self.path) else reader.option("ignoreCorruptFiles", "true")
+
+    def tables_health(self) -> list[TableHealth]:
+        """What was read of each table; nothing where files were not looked at."""
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files})
+
+    def _duplicates(self, name: str) -> int:
+        """Rows that are left out because another one has their key."""
+        twice = self.files[name].overlapping
+        if not twice:
+            return 0
+        rows = self._selected(self._reader(name).parquet(*map(_address, twice)), name)
+        return rows.count() - rows.select(*KEYS[name]).distinct().count()
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same frame, in memory from its first use on."""
+        return frame.persist()
+
+    def drop(self, frame: DataFrame) -> None:
+        """Free what was kept."""
+        frame.unpersist()
+
+    def rows(self, frame: DataFrame) -> list[Row]:
+        """The rows of a small frame."""
+        return [row.asDict() for row in frame.collect()]
+
+    def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
+        """B(n) as a frame: supervisor, cpu_limit_ratio."""
+        return self.spark.createDataFrame(list(by_supervisor.items()), "supervisor string, cpu_limit_ratio double")
 
     def _selected(self, rows: DataFrame, name: str) -> DataFrame:
         """By folder where folders tell, then by column."""
@@ -83,7 +105,7 @@ class Log:
         return rows
 
 
-def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> Log:
+def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> SparkLog:
     """Look at what is there.
 
     Raises
@@ -104,27 +126,32 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         raise UsageError(f"{path}: there is no such folder")
     found = folders & set(TABLES)
     if not found:
-        inside = f"it holds {', '.join(sorted(folders)[:5])}" if folders else "it is empty"
-        raise UsageError(
-            f"{path} is not a traffic log: expected folders such as edges/ and executors/ (traffic_log.dir of the "
-            f"controller), {inside}"
-        )
+        raise UsageError(not_a_log(path, sorted(folders)))
     for name in sorted(found):
         _check(spark, where, name)
-    skipped, usable = _looked_through(where, found)
-    return Log(spark, where, frozenset(found), selection or Selection(), skipped, usable)
+    files = _looked_through(where, found)
+    skipped = tuple(s for of in files.values() for s in of.skipped)
+    return SparkLog(spark, where, frozenset(found), selection or Selection(), skipped, files)
 
 
-def _looked_through(where: str, tables: Iterable[str]) -> tuple[tuple[Skipped, ...], dict[str, tuple[str, ...]]]:
-    """What is left out of a local log, and the usable files of the tables of which something is."""
+def _folders_of(table: str) -> list[str]:
+    return ["date"] if table in CLUSTER_TABLES else ["date", "topology"]
+
+
+def _address(file: Path) -> str:
+    return f"file://{file}"
+
+
+def _looked_through(where: str, tables: Iterable[str]) -> dict[str, Files]:
+    """The files of the tables of a local log; none of another one."""
     if not _is_local(where):
-        return (), {}
+        return {}
     folder = Path(url2pathname(urlsplit(where).path))
     files = {name: files_of(folder / name, name) for name in sorted(tables)}
     skipped = tuple(s for found in files.values() for s in found.skipped)
     if skipped and not any(found.usable for found in files.values()):
         raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
-    return skipped, {name: tuple(f"file://{f}" for f in found.usable) for name, found in files.items() if found.skipped}
+    return files
 
 
 def _is_local(where: str) -> bool:
@@ -161,9 +188,8 @@ def _check(spark: SparkSession, path: str, table: str) -> None:
     inside = _folders(spark, folder) or set()
     if not inside:
         return
-    if not all(name.startswith("date=") for name in inside):
-        other = sorted(n for n in inside if not n.startswith("date="))[0]
-        raise UsageError(f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other}/")
+    if why := not_a_table(folder, sorted(inside)):
+        raise UsageError(why)
     if _is_local(path):
         return
     day = f"{folder}/{max(inside)}"

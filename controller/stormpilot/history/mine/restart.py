@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+from stormpilot.history.frames import DataFrame, fn
+from stormpilot.history.mine.columns import samples
 
 
 def restart_s(outcomes: DataFrame) -> DataFrame:
-    """The median over moves of the time without work, from `outcomes`: topology_name, restart_s, moves, evidence."""
+    """The median over moves of the time without work, from `outcomes`: topology_name, restart_s, moves, samples, ..."""
     return (
         outcomes.where(fn.col("downtime_s") > 0)
         .groupBy("topology_name")
         .agg(
             fn.median("downtime_s").alias("restart_s"),
             fn.count(fn.lit(1)).alias("moves"),
+            samples(fn.col("downtime_s"), "at"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("published_at").alias("first"),
             fn.max("at").alias("last"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
+from stormpilot.history.frames import DataFrame, fn
 from stormpilot.history.mine.columns import evidence
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")

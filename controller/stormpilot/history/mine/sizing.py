@@ -123,6 +123,8 @@ def _performance(component: str, points: Sequence[PerformancePoint], slot: Slot,
     """Points of a slot, by rising threads; the first is that of one thread."""
     if not points:
         raise _NoneError(f"{component}: too little was seen of it for a performance point")
+    by_mined = {p.threads: p for p in points if p.by == "mined"}  # below the knee: sustained within its band
+    points = list(({p.threads: p for p in points} | by_mined).values())
     few = min(points, key=lambda p: p.threads)
     if few.threads > 1:
         n = few.threads

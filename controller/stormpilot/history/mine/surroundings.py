@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
+from stormpilot.history.frames import DataFrame, fn
 from stormpilot.history.mine.columns import quantile
+from stormpilot.history.mine.overload import LOGGED
 from stormpilot.history.mine.performance import PEAK_PERCENTILE
 
 
@@ -21,7 +20,8 @@ def peaks(worker_windows: DataFrame) -> DataFrame:
     Of windows the 99th percentile.
     """
     return (
-        worker_windows.groupBy("topology_name", "topology_id", "component", "window_to")
+        worker_windows.where(fn.col("by") == LOGGED)
+        .groupBy("topology_name", "topology_id", "component", "window_to")
         .agg(fn.sum("rate_tps").alias("rate_tps"))
         .groupBy("topology_name", "component")
         .agg(quantile("rate_tps", PEAK_PERCENTILE).alias("rate_tps"))

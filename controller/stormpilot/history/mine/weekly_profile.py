@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
+from stormpilot.history.frames import DataFrame, cut, fn
 from stormpilot.history.mine.columns import evidence, hour_of_week, quantile
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")
@@ -29,8 +27,8 @@ def held_out(edge_windows: DataFrame) -> DataFrame:
     span = edge_windows.groupBy("topology_name").agg(fn.min("hour").alias("from_h"), (fn.max("hour") + 1).alias("to_h"))
     hours = fn.col("to_h") - fn.col("from_h")
     kept_back = fn.when(hours >= 2 * WEEK_H, WEEK_H).when(hours >= WEEK_H + DAY_H, DAY_H).otherwise(0)
-    return (
-        edge_windows.join(fn.broadcast(span), "topology_name")
+    return cut(
+        edge_windows.join(span, "topology_name")
         .withColumn("test", fn.col("hour") >= fn.col("to_h") - kept_back)
         .drop("from_h", "to_h")
     )
@@ -46,21 +44,21 @@ def forecast_error(held_out: DataFrame) -> DataFrame:
         *EDGE, "hour_of_week", fn.col("rate_tps").alias("forecast_tps")
     )
     off = fn.abs(fn.col("rate_tps") - fn.col("forecast_tps"))
-    tested = (
+    tested = cut(
         held_out.where(fn.col("test") & (fn.col("rate_tps") > 0))
         .withColumn("hour_of_week", hour_of_week())
         .join(forecast, [*EDGE, "hour_of_week"])
         .withColumn("off", off)
     )
-    by = fn.grouping_id().alias("level")
+    nothing = fn.lit(None).cast("string")
+    together = tested.withColumns({c: nothing for c in EDGE if c != "topology_name"})
     return (
-        tested.groupingSets([[fn.col(c) for c in EDGE], [fn.col("topology_name")]], *EDGE)
+        tested.unionByName(together)
+        .groupBy(*EDGE)
         .agg(
             quantile(fn.col("off") / fn.col("rate_tps"), 0.5).alias("forecast_error_ratio"),
             (fn.sum("off") / fn.sum("rate_tps")).alias("weighted_error_ratio"),
             fn.count(fn.lit(1)).alias("windows"),
             *evidence(),
-            by,
         )
-        .drop("level")
     )

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
 from stormpilot.errors import UsageError
-from stormpilot.history.mine.reading import Log
+from stormpilot.history.frames import DataFrame, fn
+from stormpilot.history.mine.reading import SparkLog
 from stormpilot.history.replay.rebuild import Rows, steps_of
 from stormpilot.history.replay.values import PACES, Step
 
@@ -31,13 +29,13 @@ class Past:
     restart_s: dict[str, float]
 
 
-def last_end_ms(log: Log) -> int | None:
+def last_end_ms(log: SparkLog) -> int | None:
     """When the last window of the nodes ended, ms; None where there is none."""
     last = log.table("nodes").agg(fn.unix_millis(fn.max("window_to")).alias("ms")).first()
     return None if last is None else last.ms
 
 
-def past_of(log: Log, step_s: int) -> Past:
+def past_of(log: SparkLog, step_s: int) -> Past:
     """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
     step_ms = step_s * 1000
     executors, windows = stepped(log.table("executors"), step_ms), stepped(log.table("windows"), step_ms)

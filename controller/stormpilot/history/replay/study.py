@@ -17,7 +17,7 @@ import msgspec
 from stormpilot import clock
 from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
-from stormpilot.history.mine.reading import Log
+from stormpilot.history.mine.reading import SparkLog
 from stormpilot.history.replay.choose import Tried, Verdict, choose, tried
 from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
 from stormpilot.history.replay.past import past, yardstick_error
@@ -69,7 +69,7 @@ Progress = Callable[[int, int], None]
 
 
 def study(
-    log: Log,
+    log: SparkLog,
     question: Question,
     mined: Sequence[Mined] = (),
     say: Say = lambda _: None,

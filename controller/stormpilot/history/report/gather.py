@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
 
 from stormpilot.errors import UsageError
+from stormpilot.history.frames import DataFrame, fn
 from stormpilot.history.mine.columns import hour, hour_of_week
-from stormpilot.history.mine.knee import latency_bins
+from stormpilot.history.mine.knee import bins_of, latency_bins
+from stormpilot.history.mine.log import Row
 from stormpilot.history.mine.noise import noise
-from stormpilot.history.mine.reading import Log
+from stormpilot.history.mine.reading import SparkLog
 from stormpilot.model.values import Value
 
 
@@ -56,7 +59,7 @@ class TopologyLog(Value, frozen=True, kw_only=True):
     knees: list[Knee]
 
 
-def gather(log: Log) -> list[TopologyLog]:
+def gather(log: SparkLog) -> list[TopologyLog]:
     """All topologies of what is selected of a log, by name; `UsageError` when there is no window."""
     windows = log.table("windows").persist()
     try:
@@ -73,15 +76,13 @@ def gather(log: Log) -> list[TopologyLog]:
         pairs = component_pairs(log.table("edges")).collect()
         by_hour = hours(windows).collect()
         week = by_hour_of_week(windows).collect()
-        bins = latency_bins(windows).persist()
-        points = bins.orderBy("supervisor", "load_ratio").collect()
+        points = knee_points([r.asDict() for r in latency_bins(windows).collect()])
         runs_on = {
             (r.topology_name, r.supervisor)
             for r in windows.select("topology_name", fn.col("busiest_supervisor").alias("supervisor"))
             .distinct()
             .collect()
         }
-        bins.unpersist()
     finally:
         windows.unpersist()
     topologies = []
@@ -90,7 +91,6 @@ def gather(log: Log) -> list[TopologyLog]:
         for r in week:
             if r.topology_name == name:
                 rates[r.hour_of_week] = r.total_tps
-        own = [p for p in points if (name, p.supervisor) in runs_on]
         topologies.append(
             TopologyLog(
                 name=name,
@@ -116,17 +116,23 @@ def gather(log: Log) -> list[TopologyLog]:
                     if r.topology_name == name
                 ],
                 week_tps=rates,
-                knees=[
-                    Knee(
-                        supervisor=s,
-                        load_ratio=[float(p.load_ratio) for p in own if p.supervisor == s],
-                        latency_ratio=[float(p.latency_ratio) for p in own if p.supervisor == s],
-                    )
-                    for s in sorted({p.supervisor for p in own})
-                ],
+                knees=[k for k in points if (name, k.supervisor) in runs_on],
             )
         )
     return topologies
+
+
+def knee_points(rows: Sequence[Row]) -> list[Knee]:
+    """The points that a knee is fitted to, by supervisor, from rows of `latency_bins`."""
+    found = []
+    for supervisor in sorted({r["supervisor"] for r in rows if r["supervisor"] is not None}):
+        bins = bins_of([r for r in rows if r["supervisor"] == supervisor])
+        if len(bins.load_ratio):
+            latency = np.exp(bins.middle(np.ones((1, len(bins.windows))))[0])
+            found.append(
+                Knee(supervisor=supervisor, load_ratio=bins.load_ratio.tolist(), latency_ratio=latency.tolist())
+            )
+    return found
 
 
 def component_pairs(edges: DataFrame) -> DataFrame:

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from stormpilot.config import Config, parse
-from stormpilot.history.mine.findings import Mined, Rows, Terms, findings, limits
+from stormpilot.errors import NothingFoundError
+from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.findings import Mined, Rows, findings, limits
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import ThresholdEntry
 
@@ -27,8 +29,19 @@ def topology(hours: float = MONTH_H) -> dict[str, Any]:
 
 
 def mined(terms: Terms | None = None, *, hours: float = MONTH_H, **rows: list[dict[str, Any]]) -> Mined:
-    (one,) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+    ((one,), failed) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+    assert not failed
     return one
+
+
+def test_a_topology_that_makes_no_numbers_costs_itself_alone() -> None:
+    both = [topology(), topology() | {"topology_name": "broken"}]
+    bad = noise(0.05) | {"topology_name": "broken", "noise_ratio": "many"}
+    found, failed = findings(Rows(topologies=both, noise=[noise(0.05), bad]), Terms())
+    assert [m.thresholds.topology_name for m in found] == ["flights"]
+    assert [(f.name, f.text) for f in failed] == [("broken", "ValueError: could not convert string to float: 'many'")]
+    with pytest.raises(NothingFoundError, match="no topology can be mined: broken: ValueError"):
+        findings(Rows(topologies=both[1:], noise=[bad]), Terms())
 
 
 def found(m: Mined, name: str, *of: str) -> ThresholdEntry:
@@ -41,9 +54,9 @@ def noise(ratio: float, **more: Any) -> dict[str, Any]:
 
 
 def knee(**more: Any) -> dict[str, Any]:
-    return row(
-        **{"supervisor": "sup-a", "knee_ratio": 0.7, "rise_ratio": 1.2, "band_ratio": 0.1, "highest_ratio": 0.9, **more}
-    )
+    shape = {"knee_ratio": 0.7, "low": 0.68, "high": 0.71, "found_share": 1.0, "rise_ratio": 1.2, "band_ratio": 0.1}
+    seen = {"bins_above": 20, "windows_above": 400, "highest_ratio": 0.9, "days": 30}
+    return row(**{"supervisor": "sup-a", **shape, **seen, **more})
 
 
 def test_gain_threshold_is_three_times_the_noise_with_its_evidence() -> None:
@@ -74,9 +87,9 @@ def test_an_hour_of_data_keeps_every_default_and_says_why() -> None:
         noise=[noise(0.05, windows=60, **short)],
         executor_noise=[row(executor_noise_tps=3.0, executor_hours=20, **short)],
         knees=[knee(**short)],
-        overload_s=[row(supervisor=None, overload_s=300.0, episodes=3, moved=0, **short)],
-        otd=[row(soon=10, others=50, **OTD, **short)],
-        restart_s=[row(restart_s=8.0, moves=1, **short)],
+        overload_s=[row(by="logged", supervisor=None, overload_s=300.0, episodes=3, moved=0, samples=[], **short)],
+        otd=[row(by="logged", soon=10, others=50, **OTD, **short)],
+        restart_s=[row(restart_s=8.0, moves=1, samples=[], **short)],
         selectivity=[
             row(from_component="a", stream="default", to_component="b", selectivity=2.0, hours_seen=1, **short)
             | {"hours": 1}
@@ -115,7 +128,65 @@ def test_knee_is_capped_by_the_configuration() -> None:
 def test_latency_that_stays_in_its_band_is_no_knee(flat: dict[str, float]) -> None:
     entry = found(mined(knees=[knee(**flat)]), th.CPU_LIMIT_RATIO, "sup-a")
     assert (entry.value, entry.source) == (Config().decide.cpu_limit_ratio, "default")
-    assert entry.text == "latency stays in its band up to a utilisation of 0.90"
+    assert entry.text == "the default is fine: latency stays in its band up to a utilisation of 0.90"
+
+
+def test_default_that_is_fine_is_told_from_one_that_nobody_knows_better() -> None:
+    unseen = found(mined(knees=[knee(knee_ratio=None, highest_ratio=0.6)]), th.CPU_LIMIT_RATIO, "sup-a")
+    rare = found(mined(knees=[knee(found_share=0.4)]), th.CPU_LIMIT_RATIO, "sup-a")
+    few = found(mined(knees=[knee(rows=20)]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert {e.source for e in (unseen, rare, few)} == {"default"}
+    assert unseen.text == "not known: latency stays in its band up to a utilisation of 0.60, and none higher was seen"
+    assert rare.text == "not known: a knee at 0.700 is in only 40% of draws of days"
+    assert few.text.startswith("not known: 20 windows as the busiest node, 200 needed")
+
+
+@pytest.mark.parametrize(
+    ("little", "why"),
+    [
+        ({"days": 3}, "3 days, 7 needed"),
+        ({"windows_above": 20}, "20 windows above it, 50 needed"),
+        ({"low": 0.4, "high": 0.62}, "an interval that is too wide"),
+        ({"low": None, "high": None}, "an interval that is too wide"),
+    ],
+)
+def test_a_limit_far_below_the_configured_one_waits_for_an_operator_on_little_data(
+    little: dict[str, float], why: str
+) -> None:
+    sure = knee(knee_ratio=0.6, low=0.59, high=0.62)
+    assert found(mined(knees=[sure]), th.CPU_LIMIT_RATIO, "sup-a").source == "mined"
+    entry = found(mined(knees=[sure | little]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert (entry.source, entry.value) == ("proposed", 0.6)
+    assert f"far below 0.8 on {why}: it waits for `thresholds freeze`" in entry.text
+    near = found(mined(knees=[knee(knee_ratio=0.75, **little)]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert near.source == "mined"
+
+
+def test_limit_has_its_interval_and_what_decided_it() -> None:
+    entry = found(mined(knees=[knee()]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert (entry.low, entry.high) == (0.68, 0.71)
+    assert "400 windows in 20 bins above it on 30 days, from 0.680 to 0.710 in 90% of draws of days" in entry.text
+
+
+def test_overloads_are_those_by_the_limit_in_the_log_and_the_mined_one_is_told_where_it_differs() -> None:
+    by_log = row(by="logged", supervisor=None, overload_s=399.0, episodes=40, moved=1, samples=[])
+    by_knee = by_log | {"by": "mined", "overload_s": 1560.0}
+    entry = found(mined(overload_s=[by_knee, by_log]), th.OVERLOAD_S)
+    assert (entry.value, entry.by) == (399.0, "logged")
+    assert entry.text.endswith("; by the mined B(n) 1560 s")
+    same = found(mined(overload_s=[by_knee | {"overload_s": 401.0}, by_log]), th.OVERLOAD_S)
+    assert "by the mined" not in same.text
+
+
+def test_performance_points_are_those_by_the_limit_in_the_log_and_by_the_mined_one_where_they_differ() -> None:
+    point = row(by="logged", component="count", threads=1, rate_tps=900.0, cpu_mhz=2000.0, memory_mb=64.0, windows=900)
+    other = [point | {"by": "mined", "rate_tps": 700.0}, point | {"by": "mined", "threads": 2, "rate_tps": 899.0}]
+    m = mined(performance=[point, point | {"threads": 2}, *other])
+    assert [(p.threads, p.by, p.rate_tps) for p in m.thresholds.performance] == [
+        (1, "logged", 900.0),
+        (1, "mined", 700.0),
+        (2, "logged", 900.0),
+    ]
 
 
 def test_overloads_are_measured_against_mined_limits_only() -> None:
@@ -123,8 +194,8 @@ def test_overloads_are_measured_against_mined_limits_only() -> None:
 
 
 def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes() -> None:
-    all_ = row(supervisor=None, overload_s=600.0, episodes=25, moved=4)
-    few, many = row(supervisor="sup-a", overload_s=400.0, episodes=19, moved=0), None
+    all_ = row(by="logged", supervisor=None, overload_s=600.0, episodes=25, moved=4, samples=[])
+    few, many = row(by="logged", supervisor="sup-a", overload_s=400.0, episodes=19, moved=0, samples=[]), None
     assert [e.value for e in mined(overload_s=[all_, few]).thresholds.entries if e.name == th.OVERLOAD_S] == [600.0]
     many = few | {"episodes": 20}
     m = mined(overload_s=[all_, many])
@@ -133,7 +204,7 @@ def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes(
 
 
 def test_otd_thresholds_come_in_pairs_or_not_at_all() -> None:
-    told = row(soon=200, others=9000, **OTD | {"queue_high_tuples": 300})
+    told = row(by="logged", soon=200, others=9000, **OTD | {"queue_high_tuples": 300})
     m = mined(otd=[told])
     assert (found(m, th.OTD_CPU_LOW).value, found(m, th.OTD_CPU_HIGH).value) == (0.5, 0.7)
     assert (found(m, th.OTD_QUEUE_LOW).value, found(m, th.OTD_QUEUE_HIGH).value) == (1000.0, 10_000.0)

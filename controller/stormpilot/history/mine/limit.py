@@ -1,0 +1,77 @@
+"""B(n) of a supervisor: what its knee says, whether that is sure enough to be in force, and why not."""
+
+from __future__ import annotations
+
+from stormpilot.history.mine.entries import Terms, entry, lacking
+from stormpilot.history.mine.log import Row
+from stormpilot.messages import thresholds as th
+from stormpilot.messages.thresholds import ThresholdEntry
+
+LEAST_CPU_LIMIT = 0.3
+FAR_BELOW = 0.1
+"""A B(n) so much below the configured one costs much capacity: on little data it waits for an operator."""
+TRUSTED_DAYS, TRUSTED_WINDOWS, TRUSTED_WIDTH = 7, 50, 0.1
+"""Enough for a B(n) far below: days, windows above the knee, and the width of its interval."""
+LEAST_FOUND = 0.5
+"""Of the draws of days so many have a knee, or nobody knows."""
+LEAST_RISE = 0.1
+
+
+def cpu_limit(supervisor: str, row: Row | None, terms: Terms) -> ThresholdEntry:
+    """B(n) from a row of `knee.knees`: mined, proposed, or the default with why."""
+    cap = terms.config.decide.cpu_limit_ratio
+    where = {"scope": "supervisor", "of": [supervisor]}
+    why = lacking(row, terms.enough, ("rows", terms.enough.knee_windows, "windows as the busiest node"))
+    why = f"not known: {why}" if why else _why_no_knee(row, cap)
+    if why or row is None:
+        return entry(th.CPU_LIMIT_RATIO, row, None, None, why, default=cap, **where)  # type: ignore[arg-type]
+    knee = float(row["knee_ratio"])
+    value = min(max(knee, LEAST_CPU_LIMIT), cap)
+    text = "latency leaves its band above this"
+    if value != knee:
+        text = f"latency leaves its band above {knee:.3f}, " + (
+            "capped by the configuration" if knee > cap else "too low"
+        )
+    text += f"; {row['windows_above']} windows in {row['bins_above']} bins above it on {row['days']} days"
+    if row["low"] is not None:
+        text += f", from {row['low']:.3f} to {row['high']:.3f} in 90% of draws of days"
+    unsure = _unsure(row) if value < cap - FAR_BELOW else ""
+    if unsure:
+        text += f"; far below {cap:g} on {unsure}: it waits for `thresholds freeze`"
+    interval = (row["low"], row["high"])
+    return entry(
+        th.CPU_LIMIT_RATIO,
+        row,
+        value,
+        text,
+        "",
+        interval=interval,
+        proposed=bool(unsure),
+        **where,  # type: ignore[arg-type]
+    )
+
+
+def _why_no_knee(row: Row | None, cap: float) -> str:
+    """Why the default stays: it is fine (seen up to it and beyond), or nobody knows."""
+    assert row is not None
+    highest = row["highest_ratio"]
+    if row["knee_ratio"] is None or row["rise_ratio"] <= max(row["band_ratio"], LEAST_RISE):
+        if highest is None:
+            return "not known: windows are too few at any utilisation"
+        if highest >= cap:
+            return f"the default is fine: latency stays in its band up to a utilisation of {highest:.2f}"
+        return f"not known: latency stays in its band up to a utilisation of {highest:.2f}, and none higher was seen"
+    if row["found_share"] < LEAST_FOUND:
+        return f"not known: a knee at {row['knee_ratio']:.3f} is in only {row['found_share']:.0%} of draws of days"
+    return ""
+
+
+def _unsure(row: Row) -> str:
+    """What is too little for a B(n) far below the configured one; empty: nothing."""
+    if row["days"] < TRUSTED_DAYS:
+        return f"{row['days']} days, {TRUSTED_DAYS} needed"
+    if row["windows_above"] < TRUSTED_WINDOWS:
+        return f"{row['windows_above']} windows above it, {TRUSTED_WINDOWS} needed"
+    if row["low"] is None or row["high"] - row["low"] > TRUSTED_WIDTH:
+        return "an interval that is too wide"
+    return ""

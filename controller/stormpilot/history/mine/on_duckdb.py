@@ -1,0 +1,45 @@
+"""Mining with DuckDB: in this process, in seconds, while a controller may write and merge the files of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import duckdb
+
+from stormpilot.errors import UnreachableError
+from stormpilot.history import frames
+from stormpilot.history.mine import job
+from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.findings import MinedLog
+from stormpilot.history.mine.log import Log, Selection
+from stormpilot.history.mine.reading_duckdb import open_log
+
+ATTEMPTS = 3
+
+
+def mine(
+    path: str,
+    selection: Selection,
+    terms: Terms,
+    step: job.Step = lambda _: nullcontext(),
+    *,
+    with_sizing: bool = False,
+    look: Callable[[Log], None] = lambda _: None,
+) -> MinedLog:
+    """Mine a local log; `look` sees it before. A file that was merged into another meanwhile begins it anew.
+
+    Raises
+    ------
+    UnreachableError
+        Files go on to vanish, or cannot be read.
+    """
+    for attempt in range(ATTEMPTS):
+        with frames.engine("duckdb"), open_log(path, selection) as log:
+            if attempt == 0:
+                look(log)
+            try:
+                return job.mine(log, terms, step, with_sizing=with_sizing)
+            except duckdb.IOException as e:
+                last = e
+    raise UnreachableError(f"{path} cannot be read: {str(last).strip().splitlines()[0]}") from last

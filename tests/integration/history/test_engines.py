@@ -1,0 +1,74 @@
+"""Both engines find the same: every number of every finding, on logs with faults."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from stormpilot.generate.logs.log import generate
+from stormpilot.generate.logs.spec import Spec
+from stormpilot.history.mine import on_duckdb
+from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.job import mine
+from stormpilot.history.mine.log import Selection
+from stormpilot.history.mine.reading import open_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SPEC = Spec(days=9, window_s=300, parallelism=2, nodes=3, topologies=2, failures_per_day=3.0)
+
+
+def leaves(at: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Every number and word of a document, by where it stands."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(f"{at}.{key}", part)
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            yield from leaves(f"{at}[{i}]", part)
+    else:
+        yield at, value
+
+
+def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tmp_path: Path) -> None:
+    """Gaps, silent executors, lost nodes; a day of version 1, a day of copies, a truncated file, rows twice."""
+    log = tmp_path / "log"
+    generate(log, SPEC, seed=8)
+    days = sorted({f.parent for f in log.rglob("date=*/topology=*/*.parquet")} | {*log.glob("nodes/date=*")})
+    for day in days:
+        first = next(iter(sorted(day.glob("*.parquet"))))
+        if "date=2025-01-02" in str(day):
+            shutil.copyfile(first, day / "z-copy.parquet")
+        if "date=2025-01-03" in str(day):
+            data = pq.ParquetFile(first).read()
+            table = first.relative_to(log).parts[0]
+            if table in ("executors", "nodes"):
+                old = data.select(data.column_names[: -1 if table == "nodes" else -2]).replace_schema_metadata(None)
+                pq.write_table(old, first)
+        if "date=2025-01-05" in str(day):
+            pq.write_table(pq.ParquetFile(first).read().slice(3), day / "z-merged.parquet")
+        if "date=2025-01-04" in str(day):
+            (day / "z-truncated.parquet").write_bytes(first.read_bytes()[:100])
+    selection, terms = Selection(), Terms(now_ms=1, by="me", log="here")
+    by_duckdb = on_duckdb.mine(str(log), selection, terms, with_sizing=True)
+    by_spark = mine(open_log(spark, str(log), selection), terms, with_sizing=True)
+    assert (by_duckdb.engine, by_spark.engine) == ("duckdb", "spark")
+    health = {t.name: t for t in by_duckdb.health.tables}
+    assert len(by_duckdb.health.skipped) > 4 and set(health["executors"].rows_by_version) == {"1", "2"}
+    assert health["edges"].duplicates > 0
+    left, right = (dict(leaves("", msgspec.to_builtins(m))) for m in (by_duckdb, by_spark))
+    left.pop(".engine"), right.pop(".engine")
+    assert left.keys() == right.keys() and len(left) > 2000
+    names = {v for k, v in left.items() if k.endswith(".name")}
+    assert {"decide.cpu_limit_ratio", "decide.overload_s", "noise_ratio", "otd.queue_high_tuples"} <= names
+    for key, value in right.items():
+        expected = pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
+        assert left[key] == expected, key

@@ -1,0 +1,49 @@
+"""Thresholds that operators freeze: what was mined, and what was only proposed."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.errors import RefusedError
+from stormpilot.messages.core import TopologySnapshot, decode, encode
+from stormpilot.messages.settings import ThresholdSetting, setting_key
+from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
+from stormpilot.operate import Operator
+from stormpilot.operate.thresholds import freeze_threshold, mined_entries
+from stormpilot.zookeeper.paths import Paths
+
+ID = "flights-1-1700000000"
+PATHS = Paths()
+
+
+def limit(supervisor: str, source: str) -> ThresholdEntry:
+    return ThresholdEntry(name=CPU_LIMIT_RATIO, scope="supervisor", of=[supervisor], value=0.55, source=source)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def operator() -> Operator:
+    store = MemoryZooKeeper(lambda: 1_000)
+    for folder in (PATHS.topology(), PATHS.thresholds()):
+        store.ensure([folder])
+    snapshot = TopologySnapshot(written_at_ms=1, id=ID, name="flights", workers=1, components=[], executors=[])
+    store.put(PATHS.topology(ID), encode(snapshot))
+    entries = [limit("a", "mined"), limit("b", "proposed"), limit("c", "default")]
+    found = Thresholds(topology_id=ID, topology_name="flights", mined_at_ms=1, from_ms=0, to_ms=1, entries=entries)
+    store.put(PATHS.thresholds(ID), encode(found))
+    return Operator(store, PATHS, "anna", now_ms=5_000)
+
+
+def test_a_proposed_threshold_is_accepted_by_freezing_it(operator: Operator) -> None:
+    freeze_threshold(operator, "flights", CPU_LIMIT_RATIO, "b")
+    key = ThresholdSetting(topology=setting_key("flights"), name=CPU_LIMIT_RATIO, of=["b"]).key
+    node = operator.zookeeper.read([PATHS.threshold_setting(key)])[0]
+    assert node is not None
+    setting = decode(node.data, ThresholdSetting, "setting")
+    assert (setting.value, setting.frozen, setting.by) == (0.55, True, "anna")
+    with pytest.raises(RefusedError, match="was not mined, there is nothing to freeze"):
+        freeze_threshold(operator, "flights", CPU_LIMIT_RATIO, "c")
+
+
+def test_freezing_all_that_was_mined_accepts_no_proposal(operator: Operator) -> None:
+    assert [e.of for e in mined_entries(operator, "flights")] == [["a"]]
