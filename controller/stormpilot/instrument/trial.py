@@ -4,7 +4,8 @@ The source reads what to do from the znode `trials/<topology-id>/command` and wr
 of a trial is due at the start of the trial plus n / rate; its latency is counted from then, not from when it was sent.
 So a source that is held up by back-pressure does not hide that the component falls behind.
 
-    command:   {"trial": 3, "rateTps": 120.0, "seconds": 9.0}       rate 0: send nothing more
+    command:   {"trial": 3, "rateTps": 120.0, "seconds": 9.0}       rate 0: send nothing more; with "ahead": 100 at most
+                                                                    so many tuples are under way
     source-0:  {"trial": 3, "task": 5, "startMs": .., "elapsedS": 4.2, "sent": 504, "completed": 498, "failed": 0,
                 "inFlight": 6, "points": [[0.25, 0.011, 57], ...]}   middle of a bin (s), median latency (s), tuples
 """
@@ -51,11 +52,22 @@ class Schedule:
         Now.
     phase
         Part of the time between two tuples by which this task is later than the first one.
+    ahead
+        Tuples that are under way at most; None: those of `AHEAD_S`.
     """
 
-    def __init__(self, trial: int, rate_tps: float, seconds: float, start_s: float, phase: float = 0.0) -> None:
+    def __init__(
+        self,
+        trial: int,
+        rate_tps: float,
+        seconds: float,
+        start_s: float,
+        phase: float = 0.0,
+        ahead: int | None = None,
+    ) -> None:
         self.trial, self.rate_tps, self.seconds, self.start_s = trial, rate_tps, seconds, start_s
         self._phase = phase
+        self._ahead = max(int(rate_tps * AHEAD_S), LEAST_AHEAD) if ahead is None else ahead
         self.sent = self.completed = self.failed = 0
         self._counts: list[int] = []
         self._samples: list[list[float]] = []
@@ -70,8 +82,7 @@ class Schedule:
             return 0
         elapsed_s = min(now_s - self.start_s, self.seconds)
         number = int(elapsed_s * self.rate_tps - self._phase + 1) if elapsed_s * self.rate_tps >= self._phase else 0
-        room = max(int(self.rate_tps * AHEAD_S), LEAST_AHEAD) - in_flight
-        return max(min(number - self.sent, room, MOST_AT_ONCE), 0)
+        return max(min(number - self.sent, self._ahead - in_flight, MOST_AT_ONCE), 0)
 
     def done(self, number: int, now_s: float) -> None:
         """A tuple was acked."""
@@ -93,7 +104,7 @@ class Schedule:
         ]
 
 
-class TrialSource(Spout):
+class TrialSource(Spout):  # type: ignore[misc]
     """Sends tuples as it is told to."""
 
     outputs: ClassVar[list[str]] = ["message_id"]
@@ -119,8 +130,14 @@ class TrialSource(Spout):
         wanted = self._wanted
         if wanted["trial"] != self._schedule.trial:
             rate_tps = float(wanted["rateTps"]) / self._tasks
-            phase = self._index / self._tasks
-            self._schedule = Schedule(int(wanted["trial"]), rate_tps, float(wanted["seconds"]), now_s, phase)
+            self._schedule = Schedule(
+                int(wanted["trial"]),
+                rate_tps,
+                float(wanted["seconds"]),
+                now_s,
+                phase=self._index / self._tasks,
+                ahead=wanted.get("ahead"),
+            )
         due = self._schedule.due(now_s, self._in_flight)
         for _ in range(due):
             self.emit(self._next_values(), tup_id=f"{self._schedule.trial}.{self._schedule.sent}")
@@ -177,7 +194,7 @@ class TrialSource(Spout):
         }
 
 
-class TrialSink(Bolt):
+class TrialSink(Bolt):  # type: ignore[misc]
     """Takes in whatever the component sends."""
 
     outputs: ClassVar[list[str]] = []

@@ -40,16 +40,18 @@ class RateGrid(NamedTuple):
         """The k-th rate, from 0."""
         return self.first_tps * (1 + self.step) ** k if self.relative else self.first_tps + k * self.step
 
+    def step_at(self, rate_tps: float) -> int:
+        """The highest k whose rate is at most `rate_tps`; 0 below the first."""
+        if rate_tps <= self.first_tps:
+            return 0
+        if self.relative:
+            return math.floor(math.log(rate_tps / self.first_tps) / math.log1p(self.step) + 1e-9)
+        return math.floor((rate_tps - self.first_tps) / self.step + 1e-9)
+
     @property
     def last(self) -> int:
         """The highest k within `most_tps`, or -1."""
-        if self.most_tps < self.first_tps:
-            return -1
-        if self.relative:
-            k = math.floor(math.log(self.most_tps / self.first_tps) / math.log1p(self.step) + 1e-9)
-        else:
-            k = math.floor((self.most_tps - self.first_tps) / self.step + 1e-9)
-        return min(k, MOST_STEPS)
+        return -1 if self.most_tps < self.first_tps else min(self.step_at(self.most_tps), MOST_STEPS)
 
     @property
     def doubling(self) -> int:
@@ -136,9 +138,15 @@ class Standing(NamedTuple):
 
 
 def search(
-    run: RunTrial, grid: RateGrid, rules: Rules, tell: Callable[[Standing], None] = lambda _: None
+    run: RunTrial,
+    grid: RateGrid,
+    rules: Rules,
+    tell: Callable[[Standing], None] = lambda _: None,
+    guess: Callable[[int], int | None] = lambda _: None,
 ) -> list[Trial]:
     """Peak trials by rising threads.
+
+    `guess`: threads -> the step at which the search of their peak begins, where something is known of it.
 
     Raises
     ------
@@ -148,8 +156,10 @@ def search(
     peaks: list[Trial] = []
     threads = 1
     while threads <= rules.most_threads:
-        start = peaks[-1].step if peaks else 0
-        peak = _Rates(run, grid, rules, threads, peaks, tell).peak(start)
+        guessed = None if rules.exhaustive else guess(threads)
+        start = guessed if guessed is not None else peaks[-1].step if peaks else 0
+        near = guessed is not None or bool(peaks)
+        peak = _Rates(run, grid, rules, threads, peaks, tell).peak(min(max(start, 0), grid.last), near)
         if peak is None and not peaks:
             raise RefusedError(
                 f"one thread does not sustain {grid.first_tps:g}/s, the lowest rate: begin with a lower one, or it "
@@ -208,13 +218,13 @@ class _Rates:
         self.low = -1
         self.high = grid.last + 1
 
-    def peak(self, start: int) -> Trial | None:
-        """Search from a step on (`exhaustive`: from the first); None if no rate is stable."""
+    def peak(self, start: int, near: bool) -> Trial | None:
+        """Search from a step on (`exhaustive`: from the first), `near` the peak or not; None if no rate is stable."""
         if self.rules.exhaustive:
             while self.low + 1 < self.high:
                 self._try(self.low + 1)
             return self.best
-        step, stride = start, self.grid.doubling if not self.peaks else 1
+        step, stride = start, 1 if near else self.grid.doubling
         while self.low < step < self.high:
             if self._try(step):
                 step = min(step + stride, self.high - 1)
@@ -222,7 +232,7 @@ class _Rates:
                 break
             else:
                 step = max(step - stride, 0)
-            stride *= 2 if self.peaks or not self.grid.relative else 1
+            stride *= 2 if near or not self.grid.relative else 1
         while self.low + 1 < self.high:
             self._try((self.low + self.high) // 2)
         return self.best

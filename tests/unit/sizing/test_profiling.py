@@ -21,7 +21,9 @@ UNITS = RateGrid(1.0, 1.0, False, 200.0)
 class Component:
     """Sustains `capacity(threads)`; a trial above is unstable. `wrong`: trials (by number) that noise turns round."""
 
-    def __init__(self, capacity: Callable[[int], float], grid: RateGrid, wrong: Callable[[int], bool] = lambda _: False):
+    def __init__(
+        self, capacity: Callable[[int], float], grid: RateGrid, wrong: Callable[[int], bool] = lambda _: False
+    ):
         self.capacity, self.grid, self.wrong = capacity, grid, wrong
         self.trials: list[tuple[int, int]] = []
 
@@ -71,6 +73,28 @@ def test_bisection_finds_the_peaks_of_unit_steps(capacities: list[float], relati
         Component(lambda q: capacities[q - 1], grid), grid, Rules(most_threads=len(capacities), exhaustive=True)
     )
     assert [(p.threads, p.step) for p in found] == [(p.threads, p.step) for p in stepwise]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1.0, 190.0), st.integers(-5, 300))
+def test_a_guess_changes_no_peak(capacity: float, step: int) -> None:
+    rules = Rules(most_threads=1, repeats=0)
+    (plain,) = search(Component(lambda _: capacity, UNITS), UNITS, rules)
+    (guessed,) = search(Component(lambda _: capacity, UNITS), UNITS, rules, guess=lambda _: step)
+    assert guessed == plain
+
+
+def test_a_good_guess_needs_two_trials() -> None:
+    component = Component(lambda _: 150.5, UNITS)
+    search(component, UNITS, Rules(most_threads=1, repeats=0), guess=lambda _: UNITS.step_at(150.5))
+    assert len(component.trials) == 2
+
+
+@given(st.booleans(), st.integers(0, 100))
+def test_the_step_at_a_rate_is_that_rate_s(relative: bool, step: int) -> None:
+    grid = RateGrid(3.0, 0.1, relative, 1e6)
+    assert grid.step_at(grid.rate(step)) == step
+    assert grid.rate(grid.step_at(100.0)) <= 100.0 < grid.rate(grid.step_at(100.0) + 1)
 
 
 def test_bisection_needs_a_fraction_of_the_trials() -> None:
