@@ -99,7 +99,8 @@ def profile(
     from stormpilot.sizing.profiling import Rules, performance, search
     from stormpilot.submit.options import parse_options
     from stormpilot.trials import output as written
-    from stormpilot.trials.bench import Bench, Times
+    from stormpilot.trials.bench import Bench
+    from stormpilot.trials.feeder import Times
     from stormpilot.trials.record import Record
 
     options = parse_options(option or [])
@@ -173,7 +174,6 @@ def _recorded(bench: Bench, record: Record, ends_s: float, told: _Told) -> RunTr
             told.complete = False
             raise _TimeUpError
         made = bench(threads, step, attempt)
-        assert bench.slot is not None
         record.add(attempt, made, bench.slot)
         return made
 

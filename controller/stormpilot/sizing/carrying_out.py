@@ -15,10 +15,7 @@ from stormpilot.model.values import Infeasible, Model, Plan, Supervisor, Topolog
 from stormpilot.planner import compute
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.deployment import components_of, executors_of
-from stormpilot.sizing.problem import Problem
-
-ALIKE = 0.05
-"""A slot that has at most this part less than the one that was measured counts as one like it."""
+from stormpilot.sizing.problem import ALIKE, Problem
 
 Ranges = Mapping[str, Sequence[tuple[int, int]]]
 """Component -> its executors, as first and last task."""
