@@ -9,7 +9,7 @@ from micro_tasks.source import NumberSource
 
 
 class MicroLinear(Topology):
-    """Every task has two tasks in Storm's sense, so that `stormpilot apply-size` has threads to give."""
+    """Several executors of every component, so that `stormpilot apply-size` has threads to give and to take."""
 
     config = {
         "topology.workers": 2,
@@ -20,6 +20,6 @@ class MicroLinear(Topology):
     }
 
     source = NumberSource.spec(par=1)
-    xml = ParseXml.spec(inputs={source: Grouping.SHUFFLE}, par={"local": 2, "standby": 2, "cluster": 4})
-    pi = Pi.spec(inputs={xml: Grouping.SHUFFLE}, par={"local": 2, "standby": 2, "cluster": 4})
-    file = BatchFileWrite.spec(inputs={pi: Grouping.SHUFFLE}, par=1)
+    xml = ParseXml.spec(inputs={source: Grouping.SHUFFLE}, par={"local": 3, "standby": 3, "cluster": 4})
+    pi = Pi.spec(inputs={xml: Grouping.SHUFFLE}, par={"local": 3, "standby": 3, "cluster": 8})
+    file = BatchFileWrite.spec(inputs={pi: Grouping.SHUFFLE}, par=2)

@@ -8,9 +8,10 @@ from tempfile import mkdtemp
 
 from streamparse import Bolt
 
+from micro_tasks.settings import Settings
+
 BATCH = 10_000
 LINE_BYTES = 100
-FOLDER_KEY = "micro.file.dir"
 
 
 class BatchFileWrite(Bolt):
@@ -23,7 +24,7 @@ class BatchFileWrite(Bolt):
 
     def initialize(self, storm_conf, context):
         """Name the file: in the folder of the configuration, else in a new one of the system's."""
-        folder = Path(storm_conf.get(FOLDER_KEY) or mkdtemp(prefix="micro-file-"))
+        folder = Path(Settings.from_storm_conf(storm_conf).file_dir or mkdtemp(prefix="micro-file-"))
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / f"batch-{context['taskid']}.txt"
         self._lines: list[str] = []

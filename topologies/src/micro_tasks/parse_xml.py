@@ -7,8 +7,8 @@ from random import Random
 
 from streamparse import Bolt
 
-DOCUMENTS_KEY = "micro.xml.documents"
-DOCUMENTS = 10
+from micro_tasks.settings import Settings
+
 READINGS = 20  # of a document
 
 
@@ -62,10 +62,7 @@ class ParseXml(Bolt):
 
     def initialize(self, storm_conf, context):
         """Make the documents."""
-        count = int(storm_conf.get(DOCUMENTS_KEY) or DOCUMENTS)
-        if count < 1:
-            raise ValueError(f"{DOCUMENTS_KEY}: expected a number of at least 1, got {count}")
-        self._documents = [document(i) for i in range(count)]
+        self._documents = [document(i) for i in range(Settings.from_storm_conf(storm_conf).xml_documents)]
 
     def process(self, tup):
         """Parse."""

@@ -6,9 +6,9 @@ from decimal import Decimal, localcontext
 
 from streamparse import Bolt
 
+from micro_tasks.settings import Settings
+
 TERMS = 15
-DIGITS_KEY = "micro.pi.digits"
-DIGITS = 500
 
 
 def viete(terms: int, digits: int) -> Decimal:
@@ -29,9 +29,7 @@ class Pi(Bolt):
 
     def initialize(self, storm_conf, context):
         """Read the number of digits."""
-        self._digits = int(storm_conf.get(DIGITS_KEY) or DIGITS)
-        if self._digits < 10:
-            raise ValueError(f"{DIGITS_KEY}: expected a number of at least 10, got {self._digits}")
+        self._digits = Settings.from_storm_conf(storm_conf).pi_digits
 
     def process(self, tup):
         """Compute."""

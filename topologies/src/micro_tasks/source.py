@@ -7,10 +7,9 @@ from collections import deque
 
 from streamparse import Spout
 
+from micro_tasks.settings import Settings
 from pacing import Pacer
 
-RATE_KEY = "micro.rate.tps"
-RATE_TPS = 20.0
 MOST_AT_ONCE = 20
 IDLE_S = 0.005
 
@@ -24,11 +23,8 @@ class NumberSource(Spout):
 
     def initialize(self, storm_conf, context):
         """Begin with this task's first number."""
-        rate_tps = storm_conf.get(RATE_KEY, RATE_TPS)
-        if isinstance(rate_tps, bool) or not isinstance(rate_tps, (int, float)) or rate_tps <= 0:
-            raise ValueError(f"{RATE_KEY}: expected a number above 0, got {rate_tps!r}")
         tasks = sorted(int(task) for task, name in context["task->component"].items() if name == self.component_name)
-        self._pacer = Pacer(rate_tps / len(tasks))
+        self._pacer = Pacer(Settings.from_storm_conf(storm_conf).rate_tps / len(tasks))
         self._next, self._step = tasks.index(self.task_id), len(tasks)
         self._failed: deque[int] = deque()
 
@@ -36,8 +32,10 @@ class NumberSource(Spout):
         """Emit what the rate allows by now, failed numbers first; sleep a little if that is nothing."""
         due = min(self._pacer.due(self.clock()), MOST_AT_ONCE)
         for _ in range(due):
-            number = self._failed.popleft() if self._failed else self._next
-            if number == self._next:
+            if self._failed:
+                number = self._failed.popleft()
+            else:
+                number = self._next
                 self._next += self._step
             self.emit([number], tup_id=str(number))
         self._pacer.spend(due)
