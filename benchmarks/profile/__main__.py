@@ -33,10 +33,10 @@ TASKS = {
     "pi": "micro_tasks.pi:Pi",
     "file": "micro_tasks.file_write:BatchFileWrite",
 }
-CORES, MBIT, MEMORY_MB = 0.3, 200.0, 1024.0
+CORES, MBIT, MEMORY_MB = 0.4, 200.0, 1024.0
 SOURCE_CORES = 1.0
 """Of the node with source and sink: they are not to be what limits a trial."""
-RULES = ("--rate-step", "10%", "--settle", "10", "--warm-up", "1.5", "--trial", "5", "--max-threads", "5")
+RULES = ("--rate-step", "10%", "--settle", "8", "--warm-up", "1.5", "--trial", "4.5", "--max-threads", "5")
 
 console = Console(stderr=True, highlight=False)
 STARTED = time.monotonic()

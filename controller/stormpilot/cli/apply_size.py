@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def apply_size(
     file: FileArgument,
     topology: Annotated[
-        str | None, typer.Option("--topology", "-t", help="The running topology. [default: `name` of the file]")
+        str | None, typer.Argument(help="Name or id of the running topology. [default: `name` of the file]")
     ] = None,
     nimbus: Annotated[str | None, typer.Option("--nimbus", help="host:port of Nimbus.", show_default=False)] = None,
     rate: RateOption = None,

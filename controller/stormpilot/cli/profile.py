@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -18,7 +20,7 @@ from stormpilot.errors import RefusedError, UnreachableError, UsageError
 if TYPE_CHECKING:
     from stormpilot.sizing.profiling import RateGrid, RunTrial, Standing, Trial
     from stormpilot.trials.bench import Bench
-    from stormpilot.trials.component import Tested
+    from stormpilot.trials.component import Specimen
     from stormpilot.trials.record import Record
 
 
@@ -100,6 +102,7 @@ def profile(
     from stormpilot.submit.options import parse_options
     from stormpilot.trials import output as written
     from stormpilot.trials.bench import Bench
+    from stormpilot.trials.component import jar_with_resources
     from stormpilot.trials.feeder import Times
     from stormpilot.trials.record import Record
 
@@ -116,7 +119,11 @@ def profile(
     ends_s = time.monotonic() + 60 * limit
     where = place(zookeeper, root, config)
     peaks: list[Trial] = []
-    with connected(where) as session, progress(f"profile {fed.short}") as shown:
+    with TemporaryDirectory() as scratch, connected(where) as session, progress(f"profile {fed.short}") as shown:
+        if jar is not None:
+            merged = Path(scratch) / jar.name
+            merged.write_bytes(jar_with_resources(jar))
+            fed = replace(fed, jar=merged)
         told = _Told(shown, record)
         bench = Bench(
             fed, grid, times, _address(fed, nimbus), session, where.paths,
@@ -190,9 +197,9 @@ def _tested(
     fields: str,
     tuples: Path | None,
     sources: int,
-) -> Tested:
+) -> Specimen:
     from stormpilot.submit.options import parse_options
-    from stormpilot.trials.component import Tested, check_tuples
+    from stormpilot.trials.component import Specimen, check_tuples
 
     names = _words(fields)
     if not names:
@@ -206,7 +213,7 @@ def _tested(
         except msgspec.DecodeError as e:
             raise UsageError(f"{tuples}: not valid JSON: {e}") from e
     arguments = [parse_options([f"argument={a}"])["argument"] for a in argument or ()]
-    return Tested(
+    return Specimen(
         name=component,
         project=project,
         environment=environment,
@@ -238,15 +245,15 @@ def _grid(first: float, step: str, most: float) -> RateGrid:
     return RateGrid(first, number, relative, most)
 
 
-def _address(tested: Tested, nimbus: str | None) -> Any:
+def _address(specimen: Specimen, nimbus: str | None) -> Any:
     from stormpilot.nimbus import Address
     from stormpilot.submit.project import Project
 
     if nimbus is not None:
         return Address.parse(nimbus, "--nimbus")
-    if tested.jar is not None:
+    if specimen.jar is not None:
         raise UsageError("--nimbus is missing: a Java class has no config.json that names one")
-    return Project.read(tested.project or Path()).environment(tested.environment).nimbus()
+    return Project.read(specimen.project or Path()).environment(specimen.environment).nimbus()
 
 
 def _drawn(file: Path, name: str, peaks: list[Trial], record: Record) -> Path | None:

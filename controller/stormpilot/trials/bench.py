@@ -17,7 +17,7 @@ from stormpilot.observe.reader import Reader
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.submit.submission import send
-from stormpilot.trials.component import COMPONENT, Tested, submission
+from stormpilot.trials.component import COMPONENT, Specimen, submission
 from stormpilot.trials.feeder import EMPTY_S, POLL_S, Feeder, Times
 from stormpilot.trials.nodes import Nodes, choose
 from stormpilot.trials.slot import SlotSize, slot_size, used, worker_report
@@ -47,7 +47,7 @@ class Bench:
 
     def __init__(
         self,
-        tested: Tested,
+        specimen: Specimen,
         grid: RateGrid,
         times: Times,
         nimbus: Address,
@@ -61,7 +61,7 @@ class Bench:
         by: str = "",
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.tested, self.grid, self.times = tested, grid, times
+        self.specimen, self.grid, self.times = specimen, grid, times
         self.nimbus, self._zookeeper, self._paths = nimbus, zookeeper, paths
         self._on, self._source_on, self._runner, self._options, self._by = on, source_on, runner, options, by
         self._tell = tell
@@ -111,30 +111,30 @@ class Bench:
         if feeder is None:
             return
         with Nimbus.connect_leader(self.nimbus) as nimbus:
-            if (running := nimbus.find(self.tested.topology_name)) is not None and running.status != "KILLED":
-                nimbus.kill(self.tested.topology_name, wait_s=0)
+            if (running := nimbus.find(self.specimen.topology_name)) is not None and running.status != "KILLED":
+                nimbus.kill(self.specimen.topology_name, wait_s=0)
         self._zookeeper.delete(self._paths.trial(feeder.topology_id))
 
     def _running(self, threads: int) -> Feeder:
         if threads != self._threads or self._feeder is None:
             self.close()
             self._tell(f"{threads} threads: starting")
-            sent = submission(self.tested, threads, self.nimbus, self._options, self._runner)
+            sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
             topology_id = send(sent, force=True, wait_s=0)
-            self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.tested.sources)
+            self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
             self._threads = threads
             self._place(topology_id)
             self._warm(self._feeder)
         return self._feeder
 
     def _place(self, topology_id: str) -> None:
-        wanted = self._threads + self.tested.sources
+        wanted = self._threads + self.specimen.sources
 
         def told(snapshot: Any) -> bool:
             return len(snapshot.executors) >= wanted and any(e.component == COMPONENT for e in snapshot.executors)
 
         seen = await_snapshot(self._zookeeper, self._paths, topology_id, told, START_S)
-        earlier = {i for i, t in seen.topologies.items() if t.name == self.tested.topology_name}
+        earlier = {i for i, t in seen.topologies.items() if t.name == self.specimen.topology_name}
         self._nodes = choose(seen, self._on, self._source_on, own=earlier)
         put_in_force(
             self._zookeeper,
@@ -143,7 +143,7 @@ class Bench:
             topology_id,
             self._nodes.workers(seen.topologies[topology_id], COMPONENT),
             planner="profile",
-            why=f"trials of {self.tested.name} with {self._threads} threads",
+            why=f"trials of {self.specimen.name} with {self._threads} threads",
             by=self._by,
             timeout_s=START_S,
         )

@@ -27,8 +27,8 @@ MOST_TUPLES_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What is tested, and how it is fed.
+class Specimen:
+    """What is specimen, and how it is fed.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Tested:
 
 
 def submission(
-    tested: Tested, threads: int, nimbus: Address, options: Mapping[str, Any], runner: str | None
+    specimen: Specimen, threads: int, nimbus: Address, options: Mapping[str, Any], runner: str | None
 ) -> Submission:
     """What is sent for trials with that many threads; `options` are the topology's.
 
@@ -82,40 +82,40 @@ def submission(
     UsageError
         The class is not there, is no bolt, or needs what was not given.
     """
-    source = TrialSource.spec(par=tested.sources)
-    if tested.jar is not None:
+    source = TrialSource.spec(par=specimen.sources)
+    if specimen.jar is not None:
         spec = JavaBolt.spec(
-            full_class_name=tested.name,
-            args_list=list(tested.arguments),
+            full_class_name=specimen.name,
+            args_list=list(specimen.arguments),
             inputs={source: Grouping.SHUFFLE},
             par=threads,
-            config=dict(tested.config),
-            outputs=list(tested.outputs),
+            config=dict(specimen.config),
+            outputs=list(specimen.outputs),
         )
     else:
-        component = _bolt_class(tested)
-        own = {**(component.config or {}), **tested.config}
+        component = _bolt_class(specimen)
+        own = {**(component.config or {}), **specimen.config}
         spec = component.spec(inputs={source: Grouping.SHUFFLE}, par=threads, config=own)
     parts: dict[str, Any] = {"config": {}, SOURCE: source, COMPONENT: spec}
     streams = [s for s in spec.common.streams or {} if not (spec.common.streams[s].direct)]
     if streams:
-        parts[SINK] = TrialSink.spec(inputs={spec[s]: Grouping.SHUFFLE for s in streams}, par=tested.sources)
+        parts[SINK] = TrialSink.spec(inputs={spec[s]: Grouping.SHUFFLE for s in streams}, par=specimen.sources)
     topology_class: type[Topology] = TopologyType("Trial", (Topology,), parts)
-    topology_class.thrift_topology.spouts[SOURCE].common.streams["default"].output_fields = list(tested.fields)
+    topology_class.thrift_topology.spouts[SOURCE].common.streams["default"].output_fields = list(specimen.fields)
 
-    environment, serializer, sources = _environment(tested)
-    conf = resolve_options(_options(tested, options), {}, environment, tested.topology_name, lambda: ["any"])
-    command = runner or default_runner(conf, environment, tested.topology_name, nimbus, instrument=True)
-    topology, _ = assemble(topology_class, environment.name, command, serializer, instrument=False, where=tested.name)
+    environment, serializer, sources = _environment(specimen)
+    conf = resolve_options(_options(specimen, options), {}, environment, specimen.topology_name, lambda: ["any"])
+    command = runner or default_runner(conf, environment, specimen.topology_name, nimbus, instrument=True)
+    topology, _ = assemble(topology_class, environment.name, command, serializer, instrument=False, where=specimen.name)
     return Submission(
-        name=tested.topology_name,
+        name=specimen.topology_name,
         nimbus=nimbus,
         conf=conf,
         topology=topology,
         reporting=[],
         runner=command,
         sources=sources,
-        jar=tested.jar,
+        jar=specimen.jar,
     )
 
 
@@ -140,7 +140,7 @@ def jar_with_resources(jar: Path) -> bytes:
     return data.getvalue()
 
 
-def _options(tested: Tested, options: Mapping[str, Any]) -> dict[str, Any]:
+def _options(specimen: Specimen, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "topology.workers": 2,
         "topology.acker.executors": 1,
@@ -148,25 +148,25 @@ def _options(tested: Tested, options: Mapping[str, Any]) -> dict[str, Any]:
         "topology.executor.receive.buffer.size": 1024,
         "stormpilot.report.secs": 1,
         **options,
-        **({TUPLES_KEY: [list(t) for t in tested.tuples]} if tested.tuples else {}),
+        **({TUPLES_KEY: [list(t) for t in specimen.tuples]} if specimen.tuples else {}),
     }
 
 
-def _bolt_class(tested: Tested) -> type[Bolt]:
-    module, colon, name = tested.name.partition(":")
+def _bolt_class(specimen: Specimen) -> type[Bolt]:
+    module, colon, name = specimen.name.partition(":")
     if not colon or not module or not name:
-        raise UsageError(f"{tested.name!r}: expected module:Class of a project's src/ (or a Java class, with --jar)")
-    project = Project.read(tested.project or Path())
+        raise UsageError(f"{specimen.name!r}: expected module:Class of a project's src/ (or a Java class, with --jar)")
+    project = Project.read(specimen.project or Path())
     found = project.load_class(module, name)
     if not issubclass(found, Bolt):
-        raise UsageError(f"{tested.name} is no streamparse Bolt: spouts take in nothing that could be measured")
+        raise UsageError(f"{specimen.name} is no streamparse Bolt: spouts take in nothing that could be measured")
     return found
 
 
-def _environment(tested: Tested) -> tuple[Environment, str | None, Path]:
+def _environment(specimen: Specimen) -> tuple[Environment, str | None, Path]:
     """Environment, serializer and sources; those of a Java class are ours."""
-    if tested.jar is not None:
-        return Environment("java", {"use_virtualenv": False}, tested.name), "json", Path()
-    project = Project.read(tested.project or Path())
-    environment = project.environment(tested.environment)
+    if specimen.jar is not None:
+        return Environment("java", {"use_virtualenv": False}, specimen.name), "json", Path()
+    project = Project.read(specimen.project or Path())
+    environment = project.environment(specimen.environment)
     return environment, environment.values.get("serializer", project.config.get("serializer")), project.sources

@@ -5,6 +5,7 @@ A line is written when its trial is over, so that a profile which was interrupte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ class Record:
 
     def add(self, attempt: int, trial: Trial, slot: SlotSize) -> None:
         """Keep a trial; `UsageError` on a slot of another size than those before."""
-        if self.slot is not None and abs(self.slot.cores - slot.cores) + abs(self.slot.memory_mb - slot.memory_mb) > 1:
+        if self.slot is not None and not _alike(self.slot, slot):
             raise UsageError(f"{self.file}: its trials ran on a slot of another size; name the same node (--on)")
         self._write(Attempt(attempt=attempt, trial=trial, slot=slot))
 
@@ -122,3 +123,7 @@ class Record:
             self._guesses[line.threads] = line.step
         else:
             self._known[line.trial.threads, line.trial.step, line.attempt] = line
+
+
+def _alike(a: SlotSize, b: SlotSize) -> bool:
+    return math.isclose(a.cores, b.cores, rel_tol=0.01) and math.isclose(a.memory_mb, b.memory_mb, rel_tol=0.01)
