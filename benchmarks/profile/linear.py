@@ -40,8 +40,6 @@ from stormpilot.zookeeper.paths import Paths
 CLUSTER = "bench-profile-linear"
 NAME = "linear"
 NODES = 4
-TASKS = 2
-"""Of every component: what apply-size may use."""
 RATE_PART = 0.9
 """The topology is sized for this part of what one slot of the slowest task sustains."""
 SOURCE = Static(threads=1, cpu_share=0.6, memory_share=0.2)
@@ -95,8 +93,9 @@ def measure(out: Path, project: Path, say: Callable[[str], None]) -> None:
     cluster = LocalCluster.up(spec, lambda _: None)
     session = connect(cluster.zookeeper_hosts)
     try:
-        topology_id = send(_submission(cluster, project))
-        say(f"{topology_id} runs with {TASKS} threads of each task, placed by Storm")
+        wanted = {a.component: a.threads for a in allocate(problem, problem.rate_tps, "mba").allotments}
+        topology_id = send(_submission(cluster, project, wanted))
+        say(f"{topology_id} runs with one thread of each task, placed by Storm")
         await_snapshot(session, Paths(), topology_id, lambda s: all(e.supervisor for e in s.executors), PLACED_S)
         feeder = Feeder(session, Paths(), topology_id, 1)
         _hear(feeder)
@@ -108,21 +107,23 @@ def measure(out: Path, project: Path, say: Callable[[str], None]) -> None:
         now = ", ".join(f"{c} {n['after']}" for c, n in answer["threads"].items())
         say(f"apply-size: {now}")
         snapshot = Reader(session, Paths()).read().topologies[topology_id]
+        component = {task: e.component for e in snapshot.executors for task in range(e.start, e.end + 1)}
         threads: dict[tuple[str, int], Counter[str]] = {}
-        for e in snapshot.executors:
-            if e.component in answer["threads"] and e.supervisor and e.port:
-                threads.setdefault((e.supervisor, e.port), Counter())[e.component] += 1
+        for worker in answer["workers"]:
+            held = Counter(component[start] for start, _ in worker["executors"])
+            sized = Counter({c: n for c, n in held.items() if c in answer["threads"]})
+            threads[worker["supervisor"], worker["port"]] = sized
         cores = {supervisor: 1.0 for supervisor, _ in threads}
         predicted = predict(problem, threads, cores)
         _hear(feeder)
-        feeder.busy(15.0, 30)
+        feeder.busy(8.0, 30)
         feeder.emptied()
         grid = RateGrid(problem.rate_tps * 0.4, GRID_STEP, True, problem.rate_tps * 3)
         (peak,) = search(_trial(feeder, grid, say), grid, Rules(most_threads=1), guess=lambda _: _near(grid, predicted))
         found = {
             "sizedForTps": problem.rate_tps,
             "method": "mba+sam",
-            "threads": {a.component: a.threads for a in allocate(problem, problem.rate_tps, "mba").allotments},
+            "threads": wanted,
             "placement": {f"{s}:{p}": dict(c) for (s, p), c in sorted(threads.items())},
             "predictedTps": predicted.supported_tps,
             "actualTps": peak.rate_tps,
@@ -140,12 +141,13 @@ def _near(grid: RateGrid, predicted: Any) -> int:
     return grid.step_at(predicted.supported_tps or grid.first_tps)
 
 
-def _submission(cluster: LocalCluster, project: Path) -> Submission:
-    """The topology with the trials' source, so that its rate changes without a restart."""
+def _submission(cluster: LocalCluster, project: Path, tasks: dict[str, int]) -> Submission:
+    """The topology with the trials' source, so that its rate changes without a restart; one executor of each."""
+    own = {c: {"topology.tasks": n} for c, n in tasks.items()}
     source = TrialSource.spec(par=1)
-    xml = ParseXml.spec(inputs={source: Grouping.SHUFFLE}, par=TASKS)
-    pi = Pi.spec(inputs={xml: Grouping.SHUFFLE}, par=TASKS)
-    file = BatchFileWrite.spec(inputs={pi: Grouping.SHUFFLE}, par=TASKS)
+    xml = ParseXml.spec(inputs={source: Grouping.SHUFFLE}, config=own["xml"])
+    pi = Pi.spec(inputs={xml: Grouping.SHUFFLE}, config=own["pi"])
+    file = BatchFileWrite.spec(inputs={pi: Grouping.SHUFFLE}, config=own["file"])
     parts: dict[str, Any] = {"config": {}, "source": source, "xml": xml, "pi": pi, "file": file}
     topology_class: type[Topology] = TopologyType("Linear", (Topology,), parts)
     read = Project.read(project)

@@ -77,8 +77,9 @@ def profile(
     ] = 0.001,
     slope: Annotated[float, typer.Option(help="Stable: latency grows by at most this, s each second.")] = 0.001,
     settle: Annotated[
-        float, typer.Option(min=2, max=3600, help="Seconds that a new worker is kept busy first.")
-    ] = 20.0,
+        float,
+        typer.Option(min=2, max=600, help="A new worker is kept busy until it does no more than so many s before."),
+    ] = 10.0,
     warm_up: Annotated[
         float, typer.Option(min=0.5, max=3600, help="Seconds at the beginning of a trial that are left out.")
     ] = 3.0,
@@ -117,7 +118,7 @@ def profile(
     depends = {"component": component, "grid": list(grid), "times": list(vars(times).values()), "sources": sources}
     record = Record(kept, depends | {"tuples": str(tuples or ""), "options": options})
     ends_s = time.monotonic() + 60 * limit
-    where = place(zookeeper, root, config)
+    address, where = _address(fed, nimbus), place(zookeeper, root, config)
     peaks: list[Trial] = []
     with TemporaryDirectory() as scratch, connected(where) as session, progress(f"profile {fed.short}") as shown:
         if jar is not None:
@@ -126,7 +127,7 @@ def profile(
             fed = replace(fed, jar=merged)
         told = _Told(shown, record)
         bench = Bench(
-            fed, grid, times, _address(fed, nimbus), session, where.paths,
+            fed, grid, times, address, session, where.paths,
             on=on, source_on=source_on, runner=runner, options=options, by=user(), tell=told.doing,
         )  # fmt: skip
         bench.check()
@@ -167,7 +168,8 @@ class _Told:
 
     def doing(self, text: str) -> None:
         """The bench does something."""
-        self._shown.tell(f"{text} ({len(self._record)} trials so far; {self._standing})")
+        trials = f"{len(self._record)} trial{'' if len(self._record) == 1 else 's'} so far"
+        self._shown.tell(f"{text} ({'; '.join(filter(None, (trials, self._standing)))})")
 
 
 def _recorded(bench: Bench, record: Record, ends_s: float, told: _Told) -> RunTrial:

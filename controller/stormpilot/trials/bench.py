@@ -93,7 +93,7 @@ class Bench:
         """One trial."""
         feeder = self._running(threads)
         rate_tps = self.grid.rate(step)
-        self._tell(f"{threads} threads at {rate_tps:,.4g}/s{' once more' if attempt else ''}")
+        self._tell(f"{_threads(threads)} at {rate_tps:,.4g}/s{' once more' if attempt else ''}")
         trial = self._trial(feeder, threads, step, rate_tps)
         if not feeder.emptied():
             self._tell("what is under way does not come through; starting anew")
@@ -118,7 +118,7 @@ class Bench:
     def _running(self, threads: int) -> Feeder:
         if threads != self._threads or self._feeder is None:
             self.close()
-            self._tell(f"{threads} threads: starting")
+            self._tell(f"{_threads(threads)}: starting")
             sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
             topology_id = send(sent, force=True, wait_s=0)
             self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
@@ -161,7 +161,7 @@ class Bench:
                 )
             time.sleep(POLL_S)
         self._slot = slot_size(self._both().component, report)
-        self._tell(f"{self._threads} threads: keeping them busy for {self.times.settle_s:g} s")
+        self._tell(f"{_threads(self._threads)}: kept busy until no more comes through than before")
         self._busy_tps = feeder.busy(self.times.settle_s, LEAST_WAITING + WAITING * self._threads)
         if not feeder.emptied():
             raise UnreachableError(
@@ -208,3 +208,7 @@ class Bench:
     def _where(self) -> str:
         node = self._both().component
         return f"{node.host}, port {min(node.ports)}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"

@@ -25,16 +25,19 @@ LAG_TIMES = 10.0
 SILENCE_S = 10.0
 SERVED = 0.95
 """Part of the rate that has to come through in a stable trial."""
+MOST_SPANS = 6
+SETTLED = 1.05
+"""A worker has settled when what comes through grew by less than this in a span."""
 
 
 @dataclass(frozen=True)
 class Times:
     """Of a trial: `warm_up_s` are left out, `trial_s` are measured; `slope_limit` in seconds per second.
 
-    `settle_s`: how long a worker that has started is kept fully busy first, so that its code is compiled.
+    `settle_s`: a worker that has started is kept fully busy first, until it does no more than so many seconds before.
     """
 
-    settle_s: float = 20.0
+    settle_s: float = 10.0
     warm_up_s: float = 3.0
     trial_s: float = 10.0
     slope_limit: float = 0.001
@@ -98,17 +101,29 @@ class Feeder:
         return False
 
     def busy(self, seconds: float, ahead: int) -> float:
-        """Tuples/s in the second half of a time in which tuples always waited, `ahead` of each task."""
-        trial = self.send(1e6, seconds, ahead)
-        deadline = time.monotonic() + seconds + HEARD_S
-        sources: list[dict[str, Any]] = []
-        while time.monotonic() < deadline:
+        """Keep tuples waiting, `ahead` of each task, until no more come through than before.
+
+        Code is compiled and caches fill while a worker is busy. Compared are spans of `seconds`, `MOST_SPANS` at most.
+
+        Returns
+        -------
+        float
+            Tuples/s of the last span.
+        """
+        trial = self.send(1e6, MOST_SPANS * seconds, ahead)
+        came: list[float] = []
+        heard = time.monotonic()
+        while len(came) < MOST_SPANS and time.monotonic() - heard < seconds + HEARD_S:
             sources = self.sources(trial)
-            if sources and all(s["elapsedS"] >= seconds for s in sources):
-                break
+            end_s = (len(came) + 1) * seconds
+            if sources and all(s["elapsedS"] >= end_s for s in sources):
+                heard = time.monotonic()
+                points = [(t, n) for s in sources for t, _, n in s["points"]]
+                came.append(sum(n for t, n in points if end_s - seconds <= t < end_s) / seconds)
+                if len(came) > 1 and came[-1] <= SETTLED * came[-2]:
+                    break
             time.sleep(POLL_S)
-        tuples: float = sum(n for s in sources for t, _, n in s["points"] if seconds / 2 <= t < seconds)
-        return tuples / (seconds / 2)
+        return came[-1] if came else 0.0
 
     def feed(self, rate_tps: float, times: Times, warm: Callable[[], None] = lambda: None) -> Fed:
         """Feed a rate for as long as `times` say, or until it is clear that it is too high.
