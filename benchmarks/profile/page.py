@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-NAMES = {"xml": "Parse XML", "pi": "Pi (15 terms of Viète)", "file": "Batch file write"}
+NAMES = {"xml": "parse XML", "pi": "pi", "file": "batch file write"}
 SHAPES = {"xml": "falls, 310 to 255/s", "pi": "105, 110, then about 100/s", "file": "60,000, 45,000, then 50,000/s"}
 """Of the paper, with one thread and more."""
+WIDTH = 118
 WANTED_PART = 0.95
 """Actual rate by planned rate: the aim."""
 
@@ -42,7 +45,11 @@ def collect(out: Path, tasks: list[str], repetitions: int) -> dict[str, Any]:
                 }
             )
     linear = out / "linear.json"
-    return {"profiles": profiles, "linear": json.loads(linear.read_text()) if linear.exists() else None}
+    return {
+        "cores": os.cpu_count(),
+        "profiles": profiles,
+        "linear": json.loads(linear.read_text()) if linear.exists() else None,
+    }
 
 
 def _rate(trial: dict[str, Any]) -> float:
@@ -109,8 +116,25 @@ def _sentence(linear: dict[str, Any]) -> str:
     )
 
 
+def _agreement(found: dict[str, Any]) -> str:
+    """How far repetitions are apart, in words."""
+    words = []
+    for task, repetitions in found["profiles"].items():
+        steps = apart(found, task)
+        if not repetitions:
+            words.append(f"{NAMES[task]} was not measured")
+        elif not steps:
+            words.append(f"{NAMES[task]} was measured once")
+        else:
+            words.append(f"peaks of {NAMES[task]} are at most {max(steps.values())} steps apart")
+    text = "; ".join(words)
+    return f"{text[0].upper()}{text[1:]} (the aim is one step)."
+
+
 def publish(found: dict[str, Any], out: Path, results: Path) -> None:
-    """Write the page, its JSON and the plots of the first repetition."""
+    """Write the page, its JSON and the plots of the first repetition; nothing where nothing was measured."""
+    if not any(found["profiles"].values()):
+        return
     (results / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
     plots = []
     for task, repetitions in found["profiles"].items():
@@ -122,16 +146,27 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
     rows = "\n".join("| " + " | ".join(row) + " |" for row in _rows(found))
     shapes = "\n".join(f"- {NAMES[t]}: {SHAPES[t]} in the paper." for t in found["profiles"])
     linear = found["linear"]
-    told = "The linear topology was not measured." if linear is None else _sentence(linear)
+    told = textwrap.fill("It was not measured in this run." if linear is None else _sentence(linear), WIDTH)
+    load = f"its load average at the end of the profiles was {min(loads):.1f} to {max(loads):.1f}"
+    head = textwrap.fill(
+        "`make bench-profile ARGS=--publish` wrote this page; [profile.json](profile.json) has every number. Tasks of "
+        f"`topologies/src/micro_tasks` run on an isolated local cluster: the component alone on a slot of {slot}, "
+        "source and sink on another node. How a profile works: [Profile a component](../guide/profile.md).",
+        WIDTH,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    intro = textwrap.fill(
+        f"The machine has {found['cores']} cores and ran other programs too; {load}. Rates are tried in steps of 10%. "
+        f"Numbers of the repetitions stand side by side. {_agreement(found)}",
+        WIDTH,
+    )
     slot = f"{slots[0]['cores']:g} cores of {slots[0]['mhz']:,.0f} MHz and {slots[0]['memory_mb']:,.0f} MB"
     page = f"""# Performance models by trial runs
 
-`make bench-profile ARGS=--publish` wrote this page; [profile.json](profile.json) has every number. Tasks of
-`topologies/src/micro_tasks` run on an isolated local cluster: the component alone on a slot of {slot}, source and
-sink on another node. How a profile works: [Profile a component](../guide/profile.md).
+{head}
 
-The machine ran other programs too; its load average at the end of the profiles was {min(loads):.1f} to
-{max(loads):.1f}. Rates are tried in steps of 10%. Numbers of the repetitions stand side by side.
+{intro}
 
 | {" | ".join(HEAD)} |
 |{"---|" * len(HEAD)}

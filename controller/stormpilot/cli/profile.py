@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from stormpilot.trials.record import Record
 
 
+IDLE_SHARE = 0.5
+
+
 class _TimeUpError(Exception):
     """The time limit is reached; what was measured is kept."""
 
@@ -289,6 +292,12 @@ def _show(name: str, peaks: list[Trial], record: Record, output: Path, drawn: Pa
         rows,
         title=f"{name}: {len(record)} trials; 100% = a slot of {slot.cores:g} cores, {slot.memory_mb:,.0f} MB",
     )
+    idle = [str(p.threads) for p in peaks if p.cpu_share < IDLE_SHARE]
+    if idle:
+        note(
+            f"note: with {', '.join(idle)} threads less than {IDLE_SHARE:.0%} of the slot's CPU was used: the "
+            "component waits for something, or the source is what limits (--sources, a node with more cores)"
+        )
     say(f"model   {output}")
     if drawn is not None:
         say(f"plot    {drawn}")
