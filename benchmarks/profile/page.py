@@ -148,6 +148,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
     linear = found["linear"]
     told = textwrap.fill("It was not measured in this run." if linear is None else _sentence(linear), WIDTH)
     load = f"its load average at the end of the profiles was {min(loads):.1f} to {max(loads):.1f}"
+    slot = f"{slots[0]['cores']:g} cores of {slots[0]['mhz']:,.0f} MHz and {slots[0]['memory_mb']:,.0f} MB"
     head = textwrap.fill(
         "`make bench-profile ARGS=--publish` wrote this page; [profile.json](profile.json) has every number. Tasks of "
         f"`topologies/src/micro_tasks` run on an isolated local cluster: the component alone on a slot of {slot}, "
@@ -161,7 +162,6 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
         f"Numbers of the repetitions stand side by side. {_agreement(found)}",
         WIDTH,
     )
-    slot = f"{slots[0]['cores']:g} cores of {slots[0]['mhz']:,.0f} MHz and {slots[0]['memory_mb']:,.0f} MB"
     page = f"""# Performance models by trial runs
 
 {head}
