@@ -18,7 +18,7 @@ from stormpilot.cli.progress import Progress, progress
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.sizing.profiling import RateGrid, RunTrial, Standing, Trial
+    from stormpilot.sizing.profiling import RateGrid, Standing, Trial
     from stormpilot.trials.bench import Bench
     from stormpilot.trials.component import Specimen
     from stormpilot.trials.record import Record
@@ -135,8 +135,8 @@ def profile(
         )  # fmt: skip
         bench.check()
         try:
-            carry_out = _recorded(bench, record, ends_s, told)
-            peaks = search(carry_out, grid, rules, told.standing, lambda threads: record.guess(threads, bench.guess))
+            made = _Kept(bench, record, told, ends_s)
+            peaks = search(made.run, grid, rules, told.standing, made.guess)
         except _TimeUpError:
             peaks = told.peaks
         finally:
@@ -175,21 +175,34 @@ class _Told:
         self._shown.tell(f"{text} ({'; '.join(filter(None, (trials, self._standing)))})")
 
 
-def _recorded(bench: Bench, record: Record, ends_s: float, told: _Told) -> RunTrial:
-    """Trials that are known are taken from the record; others are carried out and kept."""
+class _Kept:
+    """Trials and guesses: those that are known are taken from the record, others are made and kept."""
 
-    def run(threads: int, step: int, attempt: int) -> Trial:
-        known = record.find(threads, step, attempt)
+    def __init__(self, bench: Bench, record: Record, told: _Told, ends_s: float) -> None:
+        self._bench, self._record, self._told, self._ends_s = bench, record, told, ends_s
+
+    def run(self, threads: int, step: int, attempt: int) -> Trial:
+        """One trial."""
+        known = self._record.find(threads, step, attempt)
         if known is not None:
             return known
-        if time.monotonic() > ends_s:
-            told.complete = False
-            raise _TimeUpError
-        made = bench(threads, step, attempt)
-        record.add(attempt, made, bench.slot)
+        self._in_time()
+        made = self._bench(threads, step, attempt)
+        self._record.add(attempt, made, self._bench.slot)
         return made
 
-    return run
+    def guess(self, threads: int) -> int:
+        """Where the search with so many threads begins."""
+        return self._record.guess(threads, self._make)
+
+    def _make(self, threads: int) -> int:
+        self._in_time()
+        return self._bench.guess(threads)
+
+    def _in_time(self) -> None:
+        if time.monotonic() > self._ends_s:
+            self._told.complete = False
+            raise _TimeUpError
 
 
 def _tested(
