@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
 
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.errors import RefusedError, UnreachableError
-from stormpilot.messages.core import BasedOn, StatusMessage, TopologySnapshot, Worker, decode
+from stormpilot.messages.core import BasedOn, StatusMessage, TopologySnapshot, Worker, decode, encode
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.operate.operator import new_id
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import Append, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 POLL_S = 0.25
@@ -60,6 +61,7 @@ def put_in_force(
     topology_id: str,
     workers: Sequence[Worker],
     *,
+    verb: str,
     planner: str,
     why: str,
     by: str,
@@ -71,8 +73,8 @@ def put_in_force(
     ----------
     seen
         A reading; what it has of epochs and plans is what is written over.
-    planner, why, by
-        For the history: what made the placement, the reason as a sentence, and who asks.
+    verb, planner, why, by
+        For history and audit: the command, what made the placement, the reason as a sentence, and who asks.
 
     Returns
     -------
@@ -89,13 +91,24 @@ def put_in_force(
     epoch = raise_epoch(zookeeper, paths, least=0 if seen.cluster is None else seen.cluster.shim.epoch_seen)
     now_ms = time.time_ns() // 1_000_000
     plan = Plan(topologies=[TopologyPlan(id=topology_id, workers=list(workers))], planner=planner)
-    plan_set = PlanSet(f"r-{uuid.uuid4().hex[:8]}", epoch.number, now_ms, [topology_id], by)
+    plan_set = PlanSet(new_id("r"), epoch.number, now_ms, [topology_id], by)
     decision = Decision(topology_id, "publish", Reason.APPROVED, why)
-    plan_id = f"p-{uuid.uuid4().hex[:8]}"
+    plan_id = new_id("p")
     message = plan_message(plan.topologies[0], plan, decision, plan_set, plan_id, BasedOn())
     former = seen.plans.get(topology_id)
     versions = {} if former is None else {topology_id: former.version}
-    Publisher(zookeeper, paths, epoch).publish([history_entry(message, decision, by)], versions)
+    record = AuditRecord(
+        id=new_id("a"),
+        at_ms=now_ms,
+        who=by,
+        verb=verb,
+        target=topology_id,
+        why=why,
+        after={"workers": len(workers)},
+        plan_id=plan_id,
+    )
+    also = {topology_id: [Append(paths.audit("e-"), encode(record))]}
+    Publisher(zookeeper, paths, epoch).publish([history_entry(message, decision, by)], versions, also=also)
     deadline = time.monotonic() + timeout_s
     state = "not heard of"
     while time.monotonic() < deadline:

@@ -87,6 +87,7 @@ class Resizing:
             seen,
             self.topology_id,
             self.workers,
+            verb="apply-size",
             planner=self.planner,
             why=f"sized for {a.rate_tps:g}/s by {a.method}+{self.planner}",
             by=by,

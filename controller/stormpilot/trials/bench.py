@@ -13,7 +13,7 @@ from typing import Any
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import Address, Nimbus
-from stormpilot.observe.reader import Reader
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.submit.submission import send
@@ -78,8 +78,13 @@ class Bench:
         return self._slot
 
     def check(self) -> None:
-        """`RefusedError` where the cluster cannot carry out trials: a controller leads, or nothing measures workers."""
-        refuse_where_a_controller_leads(Reader(self._zookeeper, self._paths).read(), "a profile")
+        """`RefusedError` where the cluster cannot carry out trials.
+
+        A controller leads, there are no two free nodes, or nothing measures workers.
+        """
+        seen = Reader(self._zookeeper, self._paths).read()
+        refuse_where_a_controller_leads(seen, "a profile")
+        self._choose(seen)
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             conf = nimbus.conf()
         hooks, validator = str(conf.get(HOOKS_KEY) or ""), str(conf.get(VALIDATOR_KEY) or "")
@@ -134,19 +139,24 @@ class Bench:
             return len(snapshot.executors) >= wanted and any(e.component == COMPONENT for e in snapshot.executors)
 
         seen = await_snapshot(self._zookeeper, self._paths, topology_id, told, START_S)
-        earlier = {i for i, t in seen.topologies.items() if t.name == self.specimen.topology_name}
-        self._nodes = choose(seen, self._on, self._source_on, own=earlier)
+        self._nodes = self._choose(seen)
         put_in_force(
             self._zookeeper,
             self._paths,
             seen,
             topology_id,
             self._nodes.workers(seen.topologies[topology_id], COMPONENT),
+            verb="profile",
             planner="profile",
             why=f"trials of {self.specimen.name} with {self._threads} threads",
             by=self._by,
             timeout_s=START_S,
         )
+
+    def _choose(self, seen: StoreSnapshot) -> Nodes:
+        """The nodes; what an earlier profile of the same component left does not count."""
+        own = {i for i, t in seen.topologies.items() if t.name == self.specimen.topology_name}
+        return choose(seen, self._on, self._source_on, own)
 
     def _warm(self, feeder: Feeder) -> None:
         """Feed the lowest rate until tuples come through and the slot is reported; then keep the worker busy."""

@@ -14,6 +14,7 @@ from sizing_problems import model, problem
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import ExecutorPart, Message, PlanMessage, StatusMessage, TopologySnapshot, decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.settings import AuditRecord
 from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
@@ -126,6 +127,11 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
     assert node is not None
     plan = decode(node.data, PlanMessage, "plan")
     assert (plan.plan_id, plan.planner) == (plan_id, "sam")
+    (names,) = world.zookeeper.children([PATHS.audit()])
+    (node,) = world.zookeeper.read([f"{PATHS.audit()}/{names[-1]}"])
+    assert node is not None
+    record = decode(node.data, AuditRecord, "audit")
+    assert (record.who, record.verb, record.target, record.plan_id) == ("ann", "apply-size", world.id, plan_id)
     held = sorted(e for w in plan.workers for e in w.executors)
     assert held == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
     pi = sorted(sum(1 for start, _ in w.executors if 2 <= start <= 7) for w in plan.workers)
