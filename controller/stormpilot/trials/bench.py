@@ -26,6 +26,8 @@ from stormpilot.zookeeper.paths import Paths
 
 START_S = 180.0
 """Within which a topology is placed and its first tuples come through."""
+GONE_S = 60.0
+"""Within which Nimbus removes a killed topology; then its slots are free for the next profile."""
 LEAST_WAITING, WAITING = 20, 2
 """Tuples that a source keeps under way in a busy worker: so many, and so many for each thread."""
 HOOKS_KEY, HOOK = "topology.auto.task.hooks", "LoadHook"
@@ -118,6 +120,9 @@ class Bench:
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             if (running := nimbus.find(self.specimen.topology_name)) is not None and running.status != "KILLED":
                 nimbus.kill(self.specimen.topology_name, wait_s=0)
+            deadline = time.monotonic() + GONE_S
+            while nimbus.find(self.specimen.topology_name) is not None and time.monotonic() < deadline:
+                time.sleep(POLL_S)
         self._zookeeper.delete(self._paths.trial(feeder.topology_id))
 
     def _running(self, threads: int) -> Feeder:
@@ -154,9 +159,10 @@ class Bench:
         )
 
     def _choose(self, seen: StoreSnapshot) -> Nodes:
-        """The nodes; what an earlier profile of the same component left does not count."""
-        own = {i for i, t in seen.topologies.items() if t.name == self.specimen.topology_name}
-        return choose(seen, self._on, self._source_on, own)
+        """The nodes; neither our own topology counts, nor a snapshot of one that Nimbus has no more."""
+        with Nimbus.connect_leader(self.nimbus) as nimbus:
+            alive = {t.id for t in nimbus.topologies() if t.name != self.specimen.topology_name}
+        return choose(seen, self._on, self._source_on, own=seen.topologies.keys() - alive)
 
     def _warm(self, feeder: Feeder) -> None:
         """Feed the lowest rate until tuples come through and the slot is reported; then keep the worker busy."""

@@ -61,11 +61,12 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     shares.plot(threads, [100 * p.memory_share for p in peaks], "^--", color="tab:green", label="memory")
     axes.set(xlabel="threads on the slot", ylabel="tuples/s", title=name, xticks=threads)
     top = max(p.rate_tps for p in peaks)
-    axes.set_ylim(0, 1.6 * top)
+    axes.set_ylim(0, 1.4 * top)
     shares.set(ylabel="% of the slot", ylim=(0, max(100.0, *(105 * p.cpu_share for p in peaks))))
     axes.grid(alpha=0.3)
     lines = [*axes.get_lines(), *shares.get_lines()]
-    axes.legend(lines, [str(line.get_label()) for line in lines], loc="upper right", fontsize=7)
+    names = [str(line.get_label()) for line in lines]
+    axes.legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=5, fontsize=7, frameon=False)
     figure.tight_layout()
     try:
         figure.savefig(file, metadata={"Date": None})
