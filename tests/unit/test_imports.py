@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("rollout", "tuning", "publish", "sizing", "planner_process", "submit", "local"),
     ("observe",),
     ("operate", "trafficlog", "notify"),
-    ("api", "doctor", "history", "generate"),
+    ("api", "doctor", "history", "generate", "trials"),
     ("control",),
     ("cli",),
     ("__main__",),

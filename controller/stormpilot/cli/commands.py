@@ -192,6 +192,20 @@ ENTRIES: tuple[Entry, ...] = (
         FILES,
     ),
     Entry(
+        "apply-size",
+        f"{HERE}.apply_size:apply_size",
+        "Apply a size to a running topology: threads by a rebalance, then the placement as its plan.",
+        "stormpilot apply-size topology.yaml --rate 5000 --nimbus nimbus-1 --dry-run",
+        FILES,
+    ),
+    Entry(
+        "profile",
+        f"{HERE}.profile:profile",
+        "Profile a component by trial runs on a cluster: its peak rate, CPU and memory for rising numbers of threads.",
+        "stormpilot profile tasks.pi:Pi -o pi.json --nimbus nimbus-1 --zookeeper zk-1:2181",
+        FILES,
+    ),
+    Entry(
         "run",
         f"{HERE}.control:run",
         "Run the controller until SIGTERM or Ctrl-C; SIGHUP reloads the configuration.",

@@ -145,7 +145,7 @@ def read_problem(path: Path) -> Problem:
         text = files.read(path, "topology to size").decode("utf-8")
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: not UTF-8 text: {e.reason} at byte {e.start}") from e
-    return parse(text, str(path))
+    return parse(text, str(path), lambda name: read_problem(path.parent / name))
 
 
 def _source_rate(option: str, rate_tps: float | None) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from stormpilot.errors import RefusedError
@@ -35,22 +37,24 @@ def model_of(problem: Problem, allocation: Allocation, slots: int) -> Model:
                 memory_mb=size.slots * problem.slot.memory_mb,
             )
         )
-    executors: list[Executor] = []
+    first = FIRST_TASK
+    ranges = {}
     for allotment in allocation.allotments:
-        for bundle in allotment.bundles:
-            for _ in range(bundle.threads):
-                task = FIRST_TASK + len(executors)
-                executors.append(
-                    Executor(
-                        start=task,
-                        end=task,
-                        component=allotment.component,
-                        cpu_mhz=bundle.cpu_share / bundle.threads * problem.slot.cpu_mhz,
-                        memory_mb=bundle.memory_share / bundle.threads * problem.slot.memory_mb,
-                        measured=False,
-                    )
-                )
-    components = [
+        ranges[allotment.component] = [(task, task) for task in range(first, first + allotment.threads)]
+        first += allotment.threads
+    topology = Topology(
+        id=problem.name,
+        name=problem.name,
+        workers=slots,
+        components=components_of(problem, allocation),
+        executors=executors_of(problem, allocation, ranges),
+    )
+    return Model(supervisors=supervisors, topologies=[topology])
+
+
+def components_of(problem: Problem, allocation: Allocation) -> list[Component]:
+    """The components with their full bundles."""
+    return [
         Component(
             id=c.id,
             kind="bolt" if c.inputs else "spout",
@@ -59,8 +63,27 @@ def model_of(problem: Problem, allocation: Allocation, slots: int) -> Model:
         )
         for c in problem.components
     ]
-    topology = Topology(id=problem.name, name=problem.name, workers=slots, components=components, executors=executors)
-    return Model(supervisors=supervisors, topologies=[topology])
+
+
+def executors_of(
+    problem: Problem, allocation: Allocation, ranges: Mapping[str, Sequence[tuple[int, int]]]
+) -> list[Executor]:
+    """The threads with their needs: `ranges` has first and last task of as many executors as there are threads."""
+    made = []
+    for allotment in allocation.allotments:
+        bundles = [b for b in allotment.bundles for _ in range(b.threads)]
+        for (start, end), bundle in zip(ranges[allotment.component], bundles, strict=True):
+            made.append(
+                Executor(
+                    start=start,
+                    end=end,
+                    component=allotment.component,
+                    cpu_mhz=bundle.cpu_share / bundle.threads * problem.slot.cpu_mhz,
+                    memory_mb=bundle.memory_share / bundle.threads * problem.slot.memory_mb,
+                    measured=False,
+                )
+            )
+    return made
 
 
 def with_traffic(problem: Problem, allocation: Allocation, model: Model) -> Model:

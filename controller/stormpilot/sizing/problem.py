@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,6 +20,8 @@ from msgspec import Meta
 from stormpilot.errors import UsageError
 from stormpilot.sizing.performance import Performance
 
+ALIKE = 0.05
+"""Part by which a slot may differ from the one that a model was measured on."""
 Name = Annotated[str, Meta(min_length=1)]
 Grouping = Literal["SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"]
 
@@ -128,8 +130,11 @@ class Problem(Section, frozen=True, kw_only=True):
         return next(m for m in self.models if m.name == component.model)
 
 
-def parse(text: str, where: str) -> Problem:
-    """Read a file's text; `where` names the file in errors. Raises `UsageError`."""
+def parse(text: str, where: str, other: Callable[[str], Problem] | None = None) -> Problem:
+    """Read a file's text; `where` names the file in errors. Raises `UsageError`.
+
+    `other` reads the file that an entry `{file: NAME}` of `models` names; its one model takes the place of the entry.
+    """
     if where.endswith(".json"):
         try:
             value, root = json.loads(text), None
@@ -148,10 +153,39 @@ def parse(text: str, where: str) -> Problem:
             raise UsageError(f"{where}: not valid YAML: {e}") from e
         for line_number, key in _repeated(root):
             raise UsageError(f"{where}:{line_number}: {key}: given twice")
+    measured_on = _include(value, root, where, other)
     try:
-        return msgspec.convert(value, Problem)
+        found = msgspec.convert(value, Problem)
     except msgspec.ValidationError as e:
         raise UsageError(_explained(str(e), root, where)) from e
+    for name, slot in measured_on.items():
+        for field in Slot.__struct_fields__:
+            has, needs = getattr(found.slot, field), getattr(slot, field)
+            if abs(has - needs) > ALIKE * needs:
+                raise UsageError(
+                    f"{where}: slot: {field} is {has:g}, and the model of {name} was measured on a slot with {needs:g}"
+                )
+    return found
+
+
+def _include(value: Any, root: yaml.Node | None, where: str, other: Callable[[str], Problem] | None) -> dict[str, Slot]:
+    """Put models of other files in the place of `{file: NAME}`; by file the slot that they hold for."""
+    models = value.get("models") if isinstance(value, dict) else None
+    slots: dict[str, Slot] = {}
+    if not isinstance(models, list):
+        return {}
+    for i, entry in enumerate(models):
+        if other is None or not isinstance(entry, dict) or set(entry) != {"file"}:
+            continue
+        read = other(str(entry["file"]))
+        if len(read.models) != 1:
+            raise UsageError(
+                f"{where}{_line(root, ['models', i])}: models[{i}].file: {entry['file']} has {len(read.models)} "
+                "models, expected one, as `stormpilot profile` writes it"
+            )
+        models[i] = msgspec.to_builtins(read.models[0])
+        slots[str(entry["file"])] = read.slot
+    return slots
 
 
 def _explained(error: str, root: yaml.Node | None, where: str) -> str:

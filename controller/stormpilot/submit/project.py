@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -132,6 +133,19 @@ class Project:
                 found: type[Topology] = value
                 return found
         raise UsageError(f"{file} defines no class derived from streamparse.Topology")
+
+    def load_class(self, module: str, name: str) -> type:
+        """A class of the sources; `UsageError` where there is none, or its module cannot be imported."""
+        with self._importable(self.sources):
+            try:
+                found = getattr(importlib.import_module(module), name)
+            except AttributeError:
+                raise UsageError(f"{self.sources}: module {module} has no {name}") from None
+            except Exception as e:
+                raise UsageError(f"{self.sources}: module {module} cannot be imported: {type(e).__name__}: {e}") from e
+        if not isinstance(found, type):
+            raise UsageError(f"{self.sources}: {module}:{name} is no class")
+        return found
 
     @contextmanager
     def _importable(self, specs: Path) -> Iterator[None]:

@@ -76,6 +76,10 @@ class Paths:
         """Keyed state that is handed over: `tasks/<task>` has what a task did, `states/<name>` what it saved."""
         return self._under("keyed", topology_id, *below)
 
+    def trial(self, topology_id: str = "", name: str = "") -> str:
+        """Trial runs of a component: `command` is what the source is to do, `source-<index>` what it measured."""
+        return self._under("trials", topology_id, name)
+
     def status(self, topology_id: str = "") -> str:
         """What the shim did with the plan."""
         return self._under("status", topology_id)

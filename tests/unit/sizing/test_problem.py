@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
 from sizing_problems import EXAMPLE, linear_topology
 from stormpilot.errors import UsageError
-from stormpilot.sizing.problem import parse
+from stormpilot.sizing.problem import Component, Problem, Slot, parse
 
 TEXT = EXAMPLE.read_text()
 
@@ -79,3 +80,26 @@ def test_something_else_than_an_object_is_refused(text: str) -> None:
 def test_a_share_of_the_rate_is_of_sources_only() -> None:
     text = TEXT.replace("inputs: [{component: source}]", "inputs: [{component: source}]\n    source_share: 2.0", 1)
     assert "source_share is given, expected only where there are no inputs" in error(text)
+
+
+def test_a_model_can_stand_in_a_file_of_its_own() -> None:
+    """As `stormpilot profile` writes it: a whole file with one model, measured on the slot of that file."""
+    with_file = yaml.safe_load(TEXT)
+    pi = next(m for m in with_file["models"] if m["name"] == "pi")
+    whole = linear_topology()
+    other = Problem(
+        name="pi",
+        rate_tps=100.0,
+        slot=whole.slot,
+        vms=whole.vms,
+        components=[Component(id="pi", model="pi")],
+        models=[m for m in whole.models if m.name == "pi"],
+    )
+    with_file["models"][with_file["models"].index(pi)] = {"file": "pi.json"}
+    text = yaml.safe_dump(with_file)
+    assert parse(text, "size.yaml", {"pi.json": other}.__getitem__) == whole
+    smaller = msgspec.structs.replace(other, slot=Slot(cpu_mhz=1200, memory_mb=3584))
+    with pytest.raises(UsageError, match=r"cpu_mhz is 2400, and the model of pi.json was measured on a slot with 1200"):
+        parse(text, "size.yaml", lambda _: smaller)
+    with pytest.raises(UsageError, match=r"models\[1\]\.file: pi.json has 5 models, expected one"):
+        parse(text, "size.yaml", lambda _: whole)

@@ -8,12 +8,14 @@ import pytest
 
 from flight_delays import settings as flight_settings
 from functional.topologies.inprocess_storm import PROJECT, load_topology
+from micro_tasks import settings as micro_settings
 from word_count import settings as word_settings
 
 CONFIG = json.loads((PROJECT / "config.json").read_text())
 README = (PROJECT / "README.md").read_text()
 SETTINGS = {
     "flights": flight_settings,
+    "micro_linear": micro_settings,
     "wordcount_comm": word_settings,
     "wordcount_comp": word_settings,
     "wordcount_keyed": word_settings,
@@ -59,7 +61,9 @@ def test_a_topology_sets_no_key_that_nobody_reads(name):
     assert {key for key in load_topology(name).config if not key.startswith("topology.")} <= known
 
 
-@pytest.mark.parametrize("module", [flight_settings, word_settings], ids=["flights", "wordcount"])
+@pytest.mark.parametrize(
+    "module", [flight_settings, word_settings, micro_settings], ids=["flights", "wordcount", "micro"]
+)
 def test_the_readme_lists_every_key(module):
     listed = set(re.findall(r"^\| `([a-z.]+)` \|", README, flags=re.MULTILINE))
     assert set(module._KEYS.values()) <= listed

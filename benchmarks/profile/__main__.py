@@ -1,0 +1,152 @@
+"""Profiles each task on isolated nodes, some times over, then sizes a topology by the models and feeds it.
+
+A run that was interrupted, or that `--minutes` ended, goes on when it is started again; `--restart` begins anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.profile import linear, page
+from stormpilot.errors import StormpilotError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import ClusterSpec, NodeSpec
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OUT = REPOSITORY / "build" / "bench" / "profile"
+RESULTS = REPOSITORY / "docs" / "results"
+PROJECT = REPOSITORY / "topologies"
+CLUSTER = "bench-profile"
+TASKS = {
+    "xml": "micro_tasks.parse_xml:ParseXml",
+    "pi": "micro_tasks.pi:Pi",
+    "file": "micro_tasks.file_write:BatchFileWrite",
+}
+CORES, MBIT, MEMORY_MB = 0.4, 200.0, 1024.0
+SOURCE_CORES = 1.0
+"""Of the node with source and sink: they are not to be what limits a trial."""
+RULES = (
+    *("--rate-step", "10%", "--settle", "6", "--warm-up", "1.5", "--trial", "4.5"),
+    # An executor without tuples sleeps at once: Storm's default of 1000 rounds of spinning is CPU that the task lacks.
+    *("-O", "topology.bolt.wait.progressive.level2.count=0"),
+)
+
+LINEAR_S = 200
+"""What the linear topology takes; it is not begun with less time left."""
+
+console = Console(stderr=True, highlight=False)
+STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    """One line, with the time since the start."""
+    console.print(f"[dim]{time.monotonic() - STARTED:5.0f} s[/]  {text}", soft_wrap=True)
+
+
+def main() -> int:
+    """Run what is missing; 0 when repetitions agree and the sized topology does what was predicted."""
+    parser = argparse.ArgumentParser(prog="make bench-profile", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=2, help="of every profile")
+    parser.add_argument("--max-threads", type=int, default=5, help="of a profile")
+    parser.add_argument("--only", choices=[*TASKS, "linear"], help="one part")
+    parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
+    parser.add_argument("--restart", action="store_true", help="forget what was measured")
+    parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
+    parser.add_argument("--publish", action="store_true", help="write docs/results/profile.md too")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if arguments.restart:
+        shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True, exist_ok=True)
+    if not arguments.report:
+        ends_s = STARTED + 60 * arguments.minutes
+        wanted = [
+            (task, n)
+            for n in range(1, arguments.repetitions + 1)
+            for task in TASKS
+            if arguments.only in (None, task) and not result(task, n).exists()
+        ]
+        if wanted:
+            profiles(wanted, ends_s, arguments.max_threads)
+        if (
+            arguments.only in (None, "linear")
+            and not (OUT / "linear.json").exists()
+            and time.monotonic() < ends_s - LINEAR_S
+        ):
+            linear.measure(OUT, PROJECT, say)
+    found = page.collect(OUT, list(TASKS), arguments.repetitions)
+    (OUT.parent / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
+    page.show(found)
+    if arguments.publish:
+        page.publish(found, OUT, RESULTS)
+    return 0 if page.good(found) else 1
+
+
+def result(task: str, repetition: int) -> Path:
+    """The model of a repetition, which is there when it is complete."""
+    return OUT / f"{task}-{repetition}.json"
+
+
+def profiles(wanted: list[tuple[str, int]], ends_s: float, max_threads: int) -> None:
+    """Profile on one cluster, one task after the other, until the time is over."""
+    spec = ClusterSpec(
+        name=CLUSTER,
+        supervisors=2,
+        slots=1,
+        memory_mb=MEMORY_MB,
+        hook=True,
+        isolate=True,
+        nodes=(NodeSpec(cores=CORES, mbit=MBIT), NodeSpec(cores=SOURCE_CORES, mbit=MBIT)),
+    )
+    cluster = LocalCluster.up(spec, lambda _: None)
+    try:
+        say("an isolated cluster is up")
+        for task, repetition in wanted:
+            minutes = (ends_s - time.monotonic()) / 60
+            if minutes < 1:
+                say("the time is over; start again to go on")
+                return
+            say(f"{task}, repetition {repetition}; load average {os.getloadavg()[0]:.1f}")
+            done = profile(cluster, task, repetition, minutes, max_threads)
+            if done:
+                load = {"loadAverage": round(os.getloadavg()[0], 2)}
+                (OUT / f"{task}-{repetition}.load.json").write_text(json.dumps(load) + "\n")
+    finally:
+        cluster.down(purge=True)
+
+
+def profile(cluster: LocalCluster, task: str, repetition: int, minutes: float, max_threads: int) -> bool:
+    """Run `stormpilot profile`; whether the model is complete."""
+    unfinished = OUT / f"{task}-{repetition}.part.json"
+    command: list[Any] = [
+        sys.executable,
+        *("-m", "stormpilot", "profile", TASKS[task], "--project", PROJECT, "-e", "local", "--name", task),
+        *("-o", unfinished, "--state", OUT / f"{task}-{repetition}.trials.jsonl"),
+        *("--plot", OUT / f"{task}-{repetition}.svg", "--limit", f"{max(minutes - 0.5, 0.5):.2f}"),
+        *("--nimbus", str(cluster.nimbus_address), "--zookeeper", cluster.zookeeper_hosts),
+        *("--on", "supervisor-01", "--source-on", "supervisor-02", "--max-threads", max_threads, *RULES),
+    ]
+    ended = subprocess.run([str(c) for c in command], check=False)
+    if ended.returncode == 0:
+        unfinished.replace(result(task, repetition))
+    return ended.returncode == 0
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except StormpilotError as e:
+        console.print(f"[bold red]bench-profile:[/] {e}", soft_wrap=True)
+        code = e.exit_code
+    sys.exit(code)

@@ -1,0 +1,197 @@
+"""What was measured as a table, a JSON file and a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+NAMES = {"xml": "parse XML", "pi": "pi", "file": "batch file write"}
+SHAPES = {"xml": "310, falling to 255", "pi": "105, 110, then about 100", "file": "60,000, 45,000, then 50,000"}
+"""Tuples/s of the paper, with one thread and more."""
+WIDTH = 118
+WANTED_PART = 0.95
+"""Actual rate by planned rate: the aim."""
+
+
+def collect(out: Path, tasks: list[str], repetitions: int) -> dict[str, Any]:
+    """Everything that is complete in the folder."""
+    profiles: dict[str, list[dict[str, Any]]] = {}
+    for task in tasks:
+        profiles[task] = []
+        for n in range(1, repetitions + 1):
+            if not (out / f"{task}-{n}.json").exists():
+                continue
+            model = json.loads((out / f"{task}-{n}.json").read_text())["models"][0]
+            lines = [json.loads(x) for x in (out / f"{task}-{n}.trials.jsonl").read_text().splitlines()[1:]]
+            trials = [x["trial"] for x in lines if "trial" in x]
+            best = {
+                p["threads"]: max((t for t in trials if t["threads"] == p["threads"] and t["stable"]), key=_rate)
+                for p in model["points"]
+            }
+            load = out / f"{task}-{n}.load.json"
+            profiles[task].append(
+                {
+                    "points": list(best.values()),
+                    "trials": len(trials),
+                    "slot": lines[-1]["slot"],
+                    **(json.loads(load.read_text()) if load.exists() else {}),
+                }
+            )
+    linear = out / "linear.json"
+    return {
+        "cores": os.cpu_count(),
+        "profiles": profiles,
+        "linear": json.loads(linear.read_text()) if linear.exists() else None,
+    }
+
+
+def _rate(trial: dict[str, Any]) -> float:
+    return float(trial["rate_tps"])
+
+
+def apart(found: dict[str, Any], task: str) -> dict[int, int]:
+    """Threads -> steps of the rate between the repetitions of a task, where several measured them."""
+    steps: dict[int, list[int]] = {}
+    for repetition in found["profiles"][task]:
+        for p in repetition["points"]:
+            steps.setdefault(p["threads"], []).append(p["step"])
+    return {q: max(s) - min(s) for q, s in steps.items() if len(s) > 1}
+
+
+def good(found: dict[str, Any]) -> bool:
+    """Whether everything is there, repetitions are within a step, and the sized topology does what was planned."""
+    linear = found["linear"]
+    within = all(d <= 1 for task in found["profiles"] for d in apart(found, task).values())
+    complete = all(len(r) > 1 for r in found["profiles"].values()) and linear is not None
+    return complete and within and linear["actualTps"] >= WANTED_PART * linear["sizedForTps"]
+
+
+def _rows(found: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for task, repetitions in found["profiles"].items():
+        for q in sorted({p["threads"] for r in repetitions for p in r["points"]}):
+            points = [p for r in repetitions for p in r["points"] if p["threads"] == q]
+            rows.append(
+                [
+                    NAMES[task],
+                    str(q),
+                    " / ".join(f"{p['rate_tps']:,.1f}" for p in points),
+                    " / ".join(f"{p['cpu_share']:.0%}" for p in points),
+                    " / ".join(f"{p['memory_mb']:,.0f}" for p in points),
+                    " / ".join("-" if p["heap_mb"] is None else f"{p['heap_mb']:,.0f}" for p in points),
+                    str(apart(found, task).get(q, "-")),
+                ]
+            )
+    return rows
+
+
+HEAD = ["task", "threads", "peak tuples/s", "CPU of the slot", "RSS MB", "heap MB", "steps apart"]
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the table."""
+    table = Table(*HEAD, box=None)
+    for row in _rows(found):
+        table.add_row(*row)
+    console = Console(width=160)
+    console.print(table)
+    if (linear := found["linear"]) is not None:
+        console.print(_sentence(linear))
+
+
+def _sentence(linear: dict[str, Any]) -> str:
+    threads = ", ".join(f"{c} {n}" for c, n in linear["threads"].items())
+    return (
+        f"Sized for {linear['sizedForTps']:.1f}/s by {linear['method']} ({threads}), predicted to support "
+        f"{linear['predictedTps']:.1f}/s, measured: {linear['actualTps']:.1f}/s is the highest stable rate "
+        f"({linear['actualTps'] / linear['predictedTps']:.0%} of the prediction, "
+        f"{linear['actualTps'] / linear['sizedForTps']:.0%} of the plan)."
+    )
+
+
+def _agreement(found: dict[str, Any]) -> str:
+    """How far repetitions are apart, in words."""
+    words = []
+    for task, repetitions in found["profiles"].items():
+        steps = apart(found, task)
+        if not repetitions:
+            words.append(f"{NAMES[task]} was not measured")
+        elif not steps:
+            words.append(f"{NAMES[task]} was measured once")
+        else:
+            words.append(f"peaks of {NAMES[task]} are at most {max(steps.values())} steps apart")
+    text = "; ".join(words)
+    return f"{text[0].upper()}{text[1:]} (the aim is one step). `make bench-profile` goes on with what is missing."
+
+
+def _listed(points: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{_rate(p):,.0f}" for p in points)
+
+
+def publish(found: dict[str, Any], out: Path, results: Path) -> None:
+    """Write the page, its JSON and the plots of the first repetition; nothing where nothing was measured."""
+    if not any(found["profiles"].values()):
+        return
+    (results / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
+    plots = []
+    for task, repetitions in found["profiles"].items():
+        if repetitions:
+            shutil.copy(out / f"{task}-1.svg", results / f"profile-{task}.svg")
+            plots.append(f"![{NAMES[task]}](profile-{task}.svg)")
+    slots = [r["slot"] for rs in found["profiles"].values() for r in rs]
+    loads = [r["loadAverage"] for rs in found["profiles"].values() for r in rs if "loadAverage" in r]
+    rows = "\n".join("| " + " | ".join(row) + " |" for row in _rows(found))
+    shapes = "\n".join(
+        f"- {NAMES[t]}: {_listed(r[0]['points'])} tuples/s here; {SHAPES[t]} in the paper."
+        for t, r in found["profiles"].items()
+        if r
+    )
+    linear = found["linear"]
+    told = textwrap.fill("It was not measured in this run." if linear is None else _sentence(linear), WIDTH)
+    load = f"its load average at the end of the profiles was {min(loads):.1f} to {max(loads):.1f}"
+    slot = f"{slots[0]['cores']:g} cores of {slots[0]['mhz']:,.0f} MHz and {slots[0]['memory_mb']:,.0f} MB"
+    head = textwrap.fill(
+        "`make bench-profile ARGS=--publish` wrote this page; [profile.json](profile.json) has every number. Tasks of "
+        f"`topologies/src/micro_tasks` run on an isolated local cluster: the component alone on a slot of {slot}, "
+        "source and sink on another node. How a profile works: [Profile a component](../guide/profile.md).",
+        WIDTH,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    intro = textwrap.fill(
+        f"The machine has {found['cores']} cores and ran other programs too; {load}. Rates are tried in steps of 10%. "
+        f"Numbers of the repetitions stand side by side. {_agreement(found)}",
+        WIDTH,
+    )
+    page = f"""# Performance models by trial runs
+
+{head}
+
+{intro}
+
+| {" | ".join(HEAD)} |
+|{"---|" * len(HEAD)}
+{rows}
+
+{shapes}
+
+Absolute rates are those of another language, another slot and other tasks (Python components, a part of a core): only
+shapes can be compared. Blob download and table query, which rise with threads, are not measured here.
+
+{chr(10).join(plots)}
+
+## Predicted and actual
+
+The linear topology source -> parse XML -> pi -> batch file write, sized by these models, carried out by
+`stormpilot apply-size`, and fed at rising rates on isolated nodes of one slot each:
+
+{told}
+"""
+    (results / "profile.md").write_text(page)

@@ -1,0 +1,91 @@
+"""`stormpilot apply-size`: what `size` proposes, carried out on a running topology."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.progress import progress
+from stormpilot.cli.size import FileArgument, Mapping, Method, RateOption, read_problem
+from stormpilot.errors import UsageError
+
+if TYPE_CHECKING:
+    from stormpilot.operate.resizing import Resizing
+
+
+def apply_size(
+    file: FileArgument,
+    topology: Annotated[
+        str | None, typer.Argument(help="Name or id of the running topology. [default: `name` of the file]")
+    ] = None,
+    nimbus: Annotated[str | None, typer.Option("--nimbus", help="host:port of Nimbus.", show_default=False)] = None,
+    rate: RateOption = None,
+    allocation: Annotated[Method, typer.Option(help="How threads are allocated.")] = Method.mba,
+    placement: Annotated[Mapping, typer.Option(help="How they are placed.")] = Mapping.sam,
+    wait: Annotated[
+        int, typer.Option("--wait", min=0, help="Seconds with the sources off before Storm rebalances.")
+    ] = 5,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for the rebalance, and for the plan.")] = 180.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the planner's random generator.")] = 0,
+    zookeeper: ZooKeeperOption = None,
+    root: RootOption = None,
+    config: ConfigOption = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """Apply a size to a running topology: threads by a rebalance, then the placement as its plan.
+
+    Exit code 1: it cannot be carried out; the text says why, and nothing was changed.
+    """
+    from stormpilot.nimbus import Address, Nimbus
+    from stormpilot.operate.resizing import resizing
+    from stormpilot.sizing.allocation import allocate
+
+    problem = read_problem(file)
+    if rate is not None and not 0 < rate <= 1e9:
+        raise UsageError(f"--rate is {rate}, expected tuples/s above 0, at most 1e9")
+    if nimbus is None:
+        raise UsageError("--nimbus is missing, expected host or host:port")
+    address = Address.parse(nimbus, "--nimbus")
+    sized = allocate(problem, rate or problem.rate_tps, allocation.value)
+    where = place(zookeeper, root, config)
+    with connected(where) as session, progress(f"apply-size {problem.name}") as shown:
+        change = resizing(session, where.paths, problem, sized, topology or problem.name, placement.value, seed)
+        plan_id = None
+        if not dry_run:
+            with Nimbus.connect_leader(address) as client:
+                plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.tell)
+    if format is Format.json:
+        print_json(
+            {
+                "topology": change.topology_id,
+                "planId": plan_id,
+                "allocation": sized.method,
+                "placement": placement.value,
+                "rateTps": sized.rate_tps,
+                "threads": {c: {"before": change.before.get(c), "after": n} for c, n in change.threads.items()},
+                "workers": change.workers,
+            }
+        )
+        return
+    _show(change, plan_id)
+
+
+def _show(change: Resizing, plan_id: str | None) -> None:
+    print_table(
+        ["component", "threads now" if plan_id is None else "threads before", "size", "tasks"],
+        [[c, str(change.before[c]), str(n), str(len(change.tasks[c]))] for c, n in change.threads.items()],
+    )
+    say("")
+    rows = []
+    for w in change.workers:
+        held = Counter(change.component_of[start] for start, _ in w.executors)
+        rows.append([w.supervisor, str(w.port), ", ".join(f"{c} {n}" for c, n in sorted(held.items()))])
+    print_table(["supervisor", "port", "threads"], rows)
+    for text in change.notes:
+        say(f"note: {text}")
+    say("nothing was changed" if plan_id is None else f"applied: {change.topology_id} runs by plan {plan_id}")

@@ -1,0 +1,134 @@
+"""An allocation on the nodes of a real cluster: which thread goes into which slot [S17 7.4].
+
+`placement.py` plans on VMs that are yet to be acquired; here nodes and executors are those of a running topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from stormpilot.errors import RefusedError
+from stormpilot.model.values import Infeasible, Model, Plan, Supervisor, Topology
+from stormpilot.planner import compute
+from stormpilot.sizing.allocation import Allocation
+from stormpilot.sizing.deployment import components_of, executors_of
+from stormpilot.sizing.problem import ALIKE, Problem
+
+Ranges = Mapping[str, Sequence[tuple[int, int]]]
+"""Component -> its executors, as first and last task."""
+
+
+def threads_by_tasks(tasks: Mapping[str, int], allocation: Allocation) -> dict[str, int]:
+    """Component -> threads of the allocation.
+
+    Parameters
+    ----------
+    tasks
+        Component -> tasks of the running topology.
+
+    Raises
+    ------
+    RefusedError
+        The topology lacks a component, or a component has fewer tasks than threads: Storm never adds tasks.
+    """
+    missing = [a.component for a in allocation.allotments if a.component not in tasks]
+    if missing:
+        raise RefusedError(
+            f"the running topology has no component {', '.join(missing)} (it has: {', '.join(sorted(tasks))})"
+        )
+    few = [
+        f"{a.component} has {tasks[a.component]} tasks and needs {a.threads} threads"
+        for a in allocation.allotments
+        if a.threads > tasks[a.component]
+    ]
+    if few:
+        raise RefusedError(
+            f"{'; '.join(few)}: Storm never adds tasks to a running topology, submit it anew with so many "
+            "(topology.tasks of the component, or its parallelism)"
+        )
+    return {a.component: a.threads for a in allocation.allotments}
+
+
+def ranges(tasks: Mapping[str, Sequence[int]], threads: Mapping[str, int]) -> dict[str, list[tuple[int, int]]]:
+    """Component -> executors as Storm makes them of its tasks: in order, the first ones a task larger."""
+    found = {}
+    for component, numbers in tasks.items():
+        n = min(threads.get(component, len(numbers)), len(numbers))
+        ends = [len(numbers) * i // n for i in range(n + 1)]
+        found[component] = [(numbers[a], numbers[b - 1]) for a, b in pairwise(ends)]
+    return found
+
+
+def like_the_measured_slot(problem: Problem, supervisors: Sequence[Supervisor]) -> list[Supervisor]:
+    """The supervisors, those of which a slot is a little smaller than the measured one taken as like it.
+
+    Raises
+    ------
+    RefusedError
+        A slot of a supervisor is smaller: what was measured does not hold there.
+    """
+    found = []
+    for s in supervisors:
+        slots = max(len(s.slots), 1)
+        for what, has, needs, unit in (
+            ("CPU", s.cpu_mhz / slots, problem.slot.cpu_mhz, "MHz"),
+            ("memory", s.memory_mb / slots, problem.slot.memory_mb, "MB"),
+        ):
+            if has < needs * (1 - ALIKE):
+                raise RefusedError(
+                    f"a slot of {s.id} has {has:,.0f} {unit} {what}, and models were measured on one of "
+                    f"{needs:,.0f} {unit}: profile on such a slot"
+                )
+        mhz = max(s.mhz, problem.slot.cpu_mhz * slots / s.cores)
+        found.append(
+            msgspec.structs.replace(
+                s, mhz=mhz, cpu_limit_mhz=None, memory_mb=max(s.memory_mb, problem.slot.memory_mb * slots)
+            )
+        )
+    return found
+
+
+def placed(
+    problem: Problem,
+    allocation: Allocation,
+    supervisors: Sequence[Supervisor],
+    executors: Ranges,
+    planner: str,
+    *,
+    seed: int = 0,
+) -> tuple[Model, Plan] | Infeasible:
+    """The model of sized executors and its plan, on as few slots as it takes; executors of nobody's size are left out.
+
+    Parameters
+    ----------
+    supervisors
+        With the slots that are free for this topology, as `like_the_measured_slot` returns them.
+    executors
+        As many of each component as the allocation has threads.
+    """
+    free = sum(len(s.slots) for s in supervisors)
+    count = sum(a.threads for a in allocation.allotments)
+    answer: Plan | Infeasible = Infeasible(constraint="slots", text=f"{allocation.slots} slots are needed, {free} free")
+    for slots in range(min(allocation.slots, count), min(free, count) + 1):
+        model = _model(problem, allocation, supervisors, executors, slots)
+        answer = compute(model, planner, {"spill": False} if planner == "sam" else {}, seed=seed)
+        if isinstance(answer, Plan):
+            return model, answer
+    assert isinstance(answer, Infeasible)
+    return answer
+
+
+def _model(
+    problem: Problem, allocation: Allocation, supervisors: Sequence[Supervisor], executors: Ranges, slots: int
+) -> Model:
+    topology = Topology(
+        id=problem.name,
+        name=problem.name,
+        workers=slots,
+        components=components_of(problem, allocation),
+        executors=executors_of(problem, allocation, executors),
+    )
+    return Model(supervisors=list(supervisors), topologies=[topology])

@@ -1,0 +1,262 @@
+"""Trial runs that make a performance model: Algorithm 1 of S17, without a clock and without a cluster.
+
+For each number of threads the highest stable rate is searched on a grid of rates, then threads go up until the peak
+rates of the last few numbers of threads no longer rise. The caller hands in what carries out a trial, so that a search
+which was interrupted goes on by handing in the trials that are known.
+
+Departures: rates are searched by doubling and bisection, which finds the peak of the published unit steps with fewer
+trials if lower rates than a stable one are stable (`exhaustive` takes the steps); an unstable trial is repeated before
+it counts; the slope of peak rates is relative to the highest one, so that it does not depend on the component.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from stormpilot.errors import RefusedError
+from stormpilot.sizing.performance import Performance, Point
+
+MOST_STEPS = 100_000
+
+
+class RateGrid(NamedTuple):
+    """The rates that are tried: the first, then each a step above the one before.
+
+    `step`: tuples/s, or with `relative` a part of the rate before.
+    """
+
+    first_tps: float
+    step: float
+    relative: bool
+    most_tps: float
+
+    def rate(self, k: int) -> float:
+        """The k-th rate, from 0."""
+        return self.first_tps * (1 + self.step) ** k if self.relative else self.first_tps + k * self.step
+
+    def step_at(self, rate_tps: float) -> int:
+        """The highest k whose rate is at most `rate_tps`; 0 below the first."""
+        if rate_tps <= self.first_tps:
+            return 0
+        if self.relative:
+            return math.floor(math.log(rate_tps / self.first_tps) / math.log1p(self.step) + 1e-9)
+        return math.floor((rate_tps - self.first_tps) / self.step + 1e-9)
+
+    @property
+    def last(self) -> int:
+        """The highest k within `most_tps`, or -1."""
+        return -1 if self.most_tps < self.first_tps else min(self.step_at(self.most_tps), MOST_STEPS)
+
+    @property
+    def doubling(self) -> int:
+        """Steps that about double a rate, where steps are relative; else 1."""
+        return max(math.ceil(math.log(2) / math.log1p(self.step)), 1) if self.relative else 1
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a search ends.
+
+    Attributes
+    ----------
+    most_threads, thread_step
+        The last number of threads, and how many are added at a time.
+    window
+        Peak rates over which the slope is taken.
+    flat_slope
+        Threads go up while the peak rate grows by more than this part of the highest one for each thread.
+    repeats
+        How often an unstable trial is repeated before it counts.
+    exhaustive
+        Every rate in turn, as published.
+    """
+
+    most_threads: int = 16
+    thread_step: int = 1
+    window: int = 3
+    flat_slope: float = 0.001
+    repeats: int = 1
+    exhaustive: bool = False
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was measured with `threads` at `rate_tps` (the `step`-th of the grid).
+
+    `cpu_share`, `memory_share`: of the slot. `memory_mb` is what its processes hold, `heap_mb` the live heap of its JVM
+    (null: not known). `slope` in seconds of latency per second, `latency_ms` the median over the trial; null where too
+    few tuples came through. `clear`: so far from stable that no second trial is needed.
+    """
+
+    threads: int
+    step: int
+    rate_tps: float
+    stable: bool
+    clear: bool = False
+    slope: float | None = None
+    slope_low: float | None = None
+    latency_ms: float | None = None
+    completed_tps: float = 0.0
+    cpu_share: float = 0.0
+    memory_share: float = 0.0
+    memory_mb: float = 0.0
+    heap_mb: float | None = None
+    seconds: float = 0.0
+    why: str = ""
+
+
+class RunTrial(Protocol):
+    """Carries out a trial: `attempt` is 0 and goes up where the same trial is repeated."""
+
+    def __call__(self, threads: int, step: int, attempt: int) -> Trial:
+        """The trial."""
+
+
+class Standing(NamedTuple):
+    """How far a search is: peaks so far, and of the present threads the bounds and the trials that they leave."""
+
+    peaks: Sequence[Trial]
+    threads: int
+    stable_tps: float | None
+    unstable_tps: float | None
+    trials_left: int | None
+
+    @property
+    def text(self) -> str:
+        """A sentence."""
+        low = "no rate is stable yet" if self.stable_tps is None else f"{self.stable_tps:,.4g}/s is stable"
+        high = "" if self.unstable_tps is None else f", {self.unstable_tps:,.4g}/s is not"
+        left = ""
+        if self.trials_left is not None:
+            left = f"; at most {_many(self.trials_left, 'rate')} left, then more threads or done"
+        return f"{_many(self.threads, 'thread')}: {low}{high}{left}"
+
+
+def search(
+    run: RunTrial,
+    grid: RateGrid,
+    rules: Rules,
+    tell: Callable[[Standing], None] = lambda _: None,
+    guess: Callable[[int], int | None] = lambda _: None,
+) -> list[Trial]:
+    """Peak trials by rising threads.
+
+    `guess`: threads -> the step at which the search of their peak begins, where something is known of it.
+
+    Raises
+    ------
+    RefusedError
+        One thread is not stable even at the lowest rate.
+    """
+    peaks: list[Trial] = []
+    threads = 1
+    while threads <= rules.most_threads:
+        guessed = None if rules.exhaustive else guess(threads)
+        start = guessed if guessed is not None else peaks[-1].step if peaks else 0
+        near = guessed is not None or bool(peaks)
+        peak = _Rates(run, grid, rules, threads, peaks, tell).peak(min(max(start, 0), grid.last), near)
+        if peak is None and not peaks:
+            raise RefusedError(
+                f"one thread does not sustain {grid.first_tps:g}/s, the lowest rate: begin with a lower one, or it "
+                "never settles"
+            )
+        if peak is None:
+            return peaks
+        peaks.append(peak)
+        if rises_no_more(peaks, rules):
+            return peaks
+        threads += rules.thread_step
+    return peaks
+
+
+def rises_no_more(peaks: Sequence[Trial], rules: Rules) -> bool:
+    """Whether the last `window` peak rates are level or fall: their slope as a part of the highest, per thread."""
+    if len(peaks) < rules.window:
+        return False
+    last = peaks[-rules.window :]
+    threads = np.array([p.threads for p in last], dtype=float)
+    rates = np.array([p.rate_tps for p in last])
+    apart = threads - threads.mean()
+    slope = float((apart * rates).sum() / (apart * apart).sum())
+    return slope / max(p.rate_tps for p in peaks) <= rules.flat_slope
+
+
+def performance(name: str, peaks: Sequence[Trial]) -> Performance:
+    """The model that `size` reads: a point for each number of threads; shares above a whole slot count as one."""
+    points = [
+        Point(
+            threads=p.threads,
+            rate_tps=p.rate_tps,
+            cpu_share=min(p.cpu_share, 1.0),
+            memory_share=min(p.memory_share, 1.0),
+        )
+        for p in peaks
+    ]
+    return Performance(name=name, points=points)
+
+
+class _Rates:
+    """The highest stable rate for one number of threads. `low` is stable, `high` is not; both steps of the grid."""
+
+    def __init__(
+        self,
+        run: RunTrial,
+        grid: RateGrid,
+        rules: Rules,
+        threads: int,
+        peaks: Sequence[Trial],
+        tell: Callable[[Standing], None],
+    ) -> None:
+        self.run, self.grid, self.rules, self.threads = run, grid, rules, threads
+        self.peaks, self.tell = list(peaks), tell
+        self.best: Trial | None = None
+        self.low = -1
+        self.high = grid.last + 1
+
+    def peak(self, start: int, near: bool) -> Trial | None:
+        """Search from a step on (`exhaustive`: from the first), `near` the peak or not; None if no rate is stable."""
+        if self.rules.exhaustive:
+            while self.low + 1 < self.high:
+                self._try(self.low + 1)
+            return self.best
+        step, stride = start, 1 if near else self.grid.doubling
+        while self.low < step < self.high:
+            if self._try(step):
+                step = min(step + stride, self.high - 1)
+            elif self.low >= 0:
+                break
+            else:
+                step = max(step - stride, 0)
+            stride *= 2 if near or not self.grid.relative else 1
+        while self.low + 1 < self.high:
+            self._try((self.low + self.high) // 2)
+        return self.best
+
+    def _try(self, step: int) -> bool:
+        self._tell()
+        for attempt in range(self.rules.repeats + 1):
+            trial = self.run(self.threads, step, attempt)
+            if trial.stable or trial.clear:
+                break
+        if trial.stable:
+            self.low, self.best = step, trial
+        else:
+            self.high = step
+        return trial.stable
+
+    def _tell(self) -> None:
+        within = self.high - self.low - 1
+        bounded = self.high <= self.grid.last
+        low = None if self.low < 0 else self.grid.rate(self.low)
+        high = self.grid.rate(self.high) if bounded else None
+        left = None if not bounded else within if self.rules.exhaustive else max(within, 1).bit_length()
+        self.tell(Standing(self.peaks, self.threads, low, high, left))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,230 @@
+"""The test bench: a trial topology on two nodes of a cluster, fed at one rate after the other.
+
+The topology is submitted anew for each number of threads, for Storm's tasks are fixed at submission; between rates of
+one number of threads nothing restarts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.messages.load import LoadReport
+from stormpilot.nimbus import Address, Nimbus
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
+from stormpilot.sizing.profiling import RateGrid, Trial
+from stormpilot.submit.submission import send
+from stormpilot.trials.component import COMPONENT, Specimen, submission
+from stormpilot.trials.feeder import EMPTY_S, POLL_S, Feeder, Times
+from stormpilot.trials.nodes import Nodes, choose
+from stormpilot.trials.slot import SlotSize, slot_size, used, worker_report
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
+
+START_S = 180.0
+"""Within which a topology is placed and its first tuples come through."""
+GONE_S = 60.0
+"""Within which Nimbus removes a killed topology; then its slots are free for the next profile."""
+LEAST_WAITING, WAITING = 20, 2
+"""Tuples that a source keeps under way in a busy worker: so many, and so many for each thread."""
+HOOKS_KEY, HOOK = "topology.auto.task.hooks", "LoadHook"
+VALIDATOR_KEY, VALIDATOR = "nimbus.topology.validator", "HookValidator"
+
+
+class Bench:
+    """Carries out trials (`RunTrial`); `close` kills the topology.
+
+    Parameters
+    ----------
+    on, source_on
+        Supervisors (id or host) for the component, and for source and sink; None: any that run nothing.
+    options
+        Of the trial topology.
+    tell
+        Hears what is waited for.
+    """
+
+    def __init__(
+        self,
+        specimen: Specimen,
+        grid: RateGrid,
+        times: Times,
+        nimbus: Address,
+        zookeeper: ZooKeeper,
+        paths: Paths,
+        *,
+        on: str | None = None,
+        source_on: str | None = None,
+        runner: str | None = None,
+        options: Mapping[str, Any] = {},
+        by: str = "",
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.specimen, self.grid, self.times = specimen, grid, times
+        self.nimbus, self._zookeeper, self._paths = nimbus, zookeeper, paths
+        self._on, self._source_on, self._runner, self._options, self._by = on, source_on, runner, options, by
+        self._tell = tell
+        self._slot: SlotSize | None = None
+        self._nodes: Nodes | None = None
+        self._feeder: Feeder | None = None
+        self._threads = 0
+        self._busy_tps = 0.0
+
+    @property
+    def slot(self) -> SlotSize:
+        """The slot of the component, once it runs."""
+        assert self._slot is not None
+        return self._slot
+
+    def check(self) -> None:
+        """`RefusedError` where the cluster cannot carry out trials.
+
+        A controller leads, there are no two free nodes, or nothing measures workers.
+        """
+        seen = Reader(self._zookeeper, self._paths).read()
+        refuse_where_a_controller_leads(seen, "a profile")
+        self._choose(seen)
+        with Nimbus.connect_leader(self.nimbus) as nimbus:
+            conf = nimbus.conf()
+        hooks, validator = str(conf.get(HOOKS_KEY) or ""), str(conf.get(VALIDATOR_KEY) or "")
+        if HOOK not in hooks and VALIDATOR not in validator and HOOK not in str(self._options.get(HOOKS_KEY)):
+            raise RefusedError(
+                "CPU and memory of a slot are measured by the hook, which Nimbus does not give topologies: start the "
+                "cluster with `stormpilot local up --hook`, or see docs/guide/hook.md"
+            )
+
+    def __call__(self, threads: int, step: int, attempt: int) -> Trial:
+        """One trial."""
+        feeder = self._running(threads)
+        rate_tps = self.grid.rate(step)
+        self._tell(f"{_threads(threads)} at {rate_tps:,.4g}/s{' once more' if attempt else ''}")
+        trial = self._trial(feeder, threads, step, rate_tps)
+        if not feeder.emptied():
+            self._tell("what is under way does not come through; starting anew")
+            self.close()
+        return trial
+
+    def guess(self, threads: int) -> int:
+        """The step of what came through while the worker was kept busy: near the peak rate."""
+        self._running(threads)
+        return self.grid.step_at(self._busy_tps)
+
+    def close(self) -> None:
+        """Kill the topology, and remove what it left in ZooKeeper."""
+        feeder, self._feeder = self._feeder, None
+        if feeder is None:
+            return
+        with Nimbus.connect_leader(self.nimbus) as nimbus:
+            if (running := nimbus.find(self.specimen.topology_name)) is not None and running.status != "KILLED":
+                nimbus.kill(self.specimen.topology_name, wait_s=0)
+            deadline = time.monotonic() + GONE_S
+            while nimbus.find(self.specimen.topology_name) is not None and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+        self._zookeeper.delete(self._paths.trial(feeder.topology_id))
+
+    def _running(self, threads: int) -> Feeder:
+        if threads != self._threads or self._feeder is None:
+            self.close()
+            self._tell(f"{_threads(threads)}: starting")
+            sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
+            topology_id = send(sent, force=True, wait_s=0)
+            self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
+            self._threads = threads
+            self._place(topology_id)
+            self._warm(self._feeder)
+        return self._feeder
+
+    def _place(self, topology_id: str) -> None:
+        wanted = self._threads + self.specimen.sources
+
+        def told(snapshot: Any) -> bool:
+            return len(snapshot.executors) >= wanted and any(e.component == COMPONENT for e in snapshot.executors)
+
+        seen = await_snapshot(self._zookeeper, self._paths, topology_id, told, START_S)
+        self._nodes = self._choose(seen)
+        put_in_force(
+            self._zookeeper,
+            self._paths,
+            seen,
+            topology_id,
+            self._nodes.workers(seen.topologies[topology_id], COMPONENT),
+            verb="profile",
+            planner="profile",
+            why=f"trials of {self.specimen.name} with {self._threads} threads",
+            by=self._by,
+            timeout_s=START_S,
+        )
+
+    def _choose(self, seen: StoreSnapshot) -> Nodes:
+        """The nodes; neither our own topology counts, nor a snapshot of one that Nimbus has no more."""
+        with Nimbus.connect_leader(self.nimbus) as nimbus:
+            alive = {t.id for t in nimbus.topologies() if t.name != self.specimen.topology_name}
+        return choose(seen, self._on, self._source_on, own=seen.topologies.keys() - alive)
+
+    def _warm(self, feeder: Feeder) -> None:
+        """Feed the lowest rate until tuples come through and the slot is reported; then keep the worker busy."""
+        trial = feeder.send(self.grid.rate(0), START_S)
+        deadline = time.monotonic() + START_S
+        while (report := self._report(feeder)) is None or sum(s["completed"] for s in feeder.sources(trial)) < 3:
+            if time.monotonic() > deadline:
+                what = "no load of its worker was reported" if report is None else "no tuples came through"
+                raise UnreachableError(
+                    f"{feeder.topology_id}: within {START_S:.0f} s {what}: does the component ack? The worker's log "
+                    f"is on {self._where()}"
+                )
+            time.sleep(POLL_S)
+        self._slot = slot_size(self._both().component, report)
+        self._tell(f"{_threads(self._threads)}: kept busy until no more comes through than before")
+        self._busy_tps = feeder.busy(self.times.settle_s, LEAST_WAITING + WAITING * self._threads)
+        if not feeder.emptied():
+            raise UnreachableError(
+                f"{feeder.topology_id}: its tuples do not come through within {EMPTY_S:.0f} s; the worker's log is on "
+                f"{self._where()}"
+            )
+
+    def _trial(self, feeder: Feeder, threads: int, step: int, rate_tps: float) -> Trial:
+        began = time.monotonic()
+        first: list[LoadReport | None] = []
+        fed = feeder.feed(rate_tps, self.times, lambda: first.append(self._report(feeder)))
+        last = self._report(feeder)
+        feeder.stop()
+        use = used(first[0], last) if first and first[0] is not None and last is not None else None
+        why = fed.why
+        if use is None and not why:
+            why = "the worker of the component restarted, or did not report"
+        slot = self.slot
+        return Trial(
+            threads=threads,
+            step=step,
+            rate_tps=round(rate_tps, 4),
+            stable=not why,
+            clear=fed.clear,
+            slope=None if fed.slope is None else round(fed.slope.middle, 6),
+            slope_low=None if fed.slope is None else round(fed.slope.low, 6),
+            latency_ms=fed.latency_ms,
+            completed_tps=fed.completed_tps,
+            cpu_share=0.0 if use is None else round(use.cores / slot.cores, 4),
+            memory_share=0.0 if use is None else round(use.memory_mb / slot.memory_mb, 4),
+            memory_mb=0.0 if use is None else round(use.memory_mb, 1),
+            heap_mb=None if use is None else use.heap_mb,
+            seconds=round(time.monotonic() - began, 1),
+            why=why,
+        )
+
+    def _report(self, feeder: Feeder) -> LoadReport | None:
+        return worker_report(self._zookeeper, self._paths, feeder.topology_id, self._both().component, COMPONENT)
+
+    def _both(self) -> Nodes:
+        assert self._nodes is not None
+        return self._nodes
+
+    def _where(self) -> str:
+        node = self._both().component
+        return f"{node.host}, port {min(node.ports)}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"

@@ -1,0 +1,129 @@
+"""The file of an unfinished profile: what it is of, and every trial so far, a line each.
+
+A line is written when its trial is over, so that a profile which was interrupted goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stormpilot.errors import UsageError
+from stormpilot.sizing.profiling import Trial
+from stormpilot.trials.slot import SlotSize
+
+
+class Guess(msgspec.Struct, frozen=True, kw_only=True, tag="guess"):
+    """A line: where the search of the peak with `threads` begins."""
+
+    threads: int
+    step: int
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
+    """A line: the `attempt`-th trial of its threads and rate, and the slot it was measured on."""
+
+    attempt: int
+    trial: Trial
+    slot: SlotSize
+
+
+class Record:
+    """The trials that are known.
+
+    Parameters
+    ----------
+    file
+        Made where it is not there.
+    of
+        What the trials depend on: component, rates, times. A file of something else is refused.
+
+    Raises
+    ------
+    UsageError
+        The file is of another profile, or cannot be read or written.
+    """
+
+    def __init__(self, file: Path, of: dict[str, Any]) -> None:
+        self.file = file
+        self._known: dict[tuple[int, int, int], Attempt] = {}
+        self._guesses: dict[int, int] = {}
+        try:
+            lines = file.read_bytes().splitlines() if file.exists() else []
+            if not lines:
+                file.write_bytes(msgspec.json.encode(of) + b"\n")
+        except OSError as e:
+            raise UsageError(f"{file}: cannot keep the trials here: {e.strerror}") from e
+        if lines:
+            self._check(lines[0], of)
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                found = msgspec.json.decode(line, type=Attempt | Guess)
+            except msgspec.DecodeError as e:
+                if number == len(lines):  # the line that was being written when the profile was interrupted
+                    file.write_bytes(b"\n".join(lines[:-1]) + b"\n")
+                    break
+                raise UsageError(f"{file}:{number}: not a trial: {e}") from e
+            self._keep(found)
+
+    def _check(self, line: bytes, of: dict[str, Any]) -> None:
+        try:
+            found = msgspec.json.decode(line)
+        except msgspec.DecodeError as e:
+            raise UsageError(f"{self.file}:1: no record of trials: {e}") from e
+        wanted = msgspec.json.decode(msgspec.json.encode(of))
+        different = [k for k in wanted if not isinstance(found, dict) or found.get(k) != wanted[k]]
+        if different:
+            raise UsageError(
+                f"{self.file} has trials with another {', '.join(different)}: give --restart to begin anew, or "
+                "another --state"
+            )
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def slot(self) -> SlotSize | None:
+        """The slot of the newest trial."""
+        return next((a.slot for a in reversed(self._known.values())), None)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All of them, in the order of their making."""
+        return [a.trial for a in self._known.values()]
+
+    def find(self, threads: int, step: int, attempt: int) -> Trial | None:
+        """A trial that is known."""
+        found = self._known.get((threads, step, attempt))
+        return None if found is None else found.trial
+
+    def add(self, attempt: int, trial: Trial, slot: SlotSize) -> None:
+        """Keep a trial; `UsageError` on a slot of another size than those before."""
+        if self.slot is not None and not _alike(self.slot, slot):
+            raise UsageError(f"{self.file}: its trials ran on a slot of another size; name the same node (--on)")
+        self._write(Attempt(attempt=attempt, trial=trial, slot=slot))
+
+    def guess(self, threads: int, make: Callable[[int], int]) -> int:
+        """Where the search with so many threads begins: as it is known, else made now and kept."""
+        if threads not in self._guesses:
+            self._write(Guess(threads=threads, step=make(threads)))
+        return self._guesses[threads]
+
+    def _write(self, line: Attempt | Guess) -> None:
+        self._keep(line)
+        with self.file.open("ab") as out:
+            out.write(msgspec.json.encode(line) + b"\n")
+
+    def _keep(self, line: Attempt | Guess) -> None:
+        if isinstance(line, Guess):
+            self._guesses[line.threads] = line.step
+        else:
+            self._known[line.trial.threads, line.trial.step, line.attempt] = line
+
+
+def _alike(a: SlotSize, b: SlotSize) -> bool:
+    return math.isclose(a.cores, b.cores, rel_tol=0.01) and math.isclose(a.memory_mb, b.memory_mb, rel_tol=0.01)

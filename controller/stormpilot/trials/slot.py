@@ -1,0 +1,79 @@
+"""What the slot of the component has, and what it used: from the load reports of the hook in its worker's JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from stormpilot.errors import StormpilotError
+from stormpilot.messages.core import SupervisorPart, decode
+from stormpilot.messages.load import LoadReport
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
+
+
+class SlotSize(msgspec.Struct, frozen=True, kw_only=True):
+    """An equal part of a node for each of its slots. `cores` in cores of `mhz`."""
+
+    cores: float
+    mhz: float
+    memory_mb: float
+
+
+@dataclass(frozen=True)
+class Use:
+    """Between two reports of a worker. `cores` of the JVM and its child processes; memory at the second report."""
+
+    cores: float
+    memory_mb: float
+    heap_mb: float | None
+
+
+def slot_size(node: SupervisorPart, report: LoadReport) -> SlotSize:
+    """The node's declared CPU and memory shared out over its slots, or what its host has where none is declared."""
+    first = report.tasks[0]
+    slots = len(node.ports)
+    cores = node.cpu_pcore_percent / 100 if node.cpu_pcore_percent > 0 else first.host_cores or 1.0
+    memory_mb = node.memory_mb if node.memory_mb > 0 else first.host_memory_mb or 0.0
+    if memory_mb <= 0:
+        raise StormpilotError(f"{node.id}: its memory is neither declared nor known: set supervisor.memory.capacity.mb")
+    return SlotSize(cores=cores / slots, mhz=first.mhz or 1000.0, memory_mb=memory_mb / slots)
+
+
+def worker_report(
+    zookeeper: ZooKeeper, paths: Paths, topology_id: str, node: SupervisorPart, component: str
+) -> LoadReport | None:
+    """The newest report of the JVM that runs the component on that node; None while there is none."""
+    (names,) = zookeeper.children([paths.load(topology_id)])
+    files = [paths.load(topology_id, name) for name in names]
+    found = [
+        decode(data.data, LoadReport, file)
+        for file, data in zip(files, zookeeper.read(files), strict=True)
+        if data is not None
+    ]
+    mine = [
+        r
+        for r in found
+        if r.worker is not None
+        and r.worker.port in node.ports
+        and r.tasks
+        and all(t.component == component for t in r.tasks)
+        and r.tasks[0].host == node.host
+    ]
+    return max(mine, key=lambda r: r.written_at_ms, default=None)
+
+
+def used(before: LoadReport, now: LoadReport) -> Use | None:
+    """What the worker used between two of its reports; None where it restarted, or the JVM does not tell its CPU."""
+    if before.worker is None or now.worker is None or before.worker.cpu_s is None or now.worker.cpu_s is None:
+        return None
+    seconds = (now.written_at_ms - before.written_at_ms) / 1000
+    if seconds <= 0 or {t.pid for t in before.tasks} != {t.pid for t in now.tasks}:
+        return None
+    children = sum(t.child_cpu_s or 0.0 for t in now.tasks) - sum(t.child_cpu_s or 0.0 for t in before.tasks)
+    return Use(
+        cores=max(now.worker.cpu_s - before.worker.cpu_s + children, 0.0) / seconds,
+        memory_mb=sum(t.memory_mb or 0.0 for t in now.tasks),
+        heap_mb=now.worker.heap_mb,
+    )

@@ -1,0 +1,187 @@
+"""A size on a running topology: what changes, and what is refused before anything is touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.snapshots import T0_MS, cluster, topology
+from sizing_problems import model, problem
+from stormpilot.errors import RefusedError
+from stormpilot.messages.core import ExecutorPart, Message, PlanMessage, StatusMessage, TopologySnapshot, decode, encode
+from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.settings import AuditRecord
+from stormpilot.nimbus import RunningTopology
+from stormpilot.operate.resizing import Resizing, resizing
+from stormpilot.sizing.allocation import allocate
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths()
+PI = model("pi", (1, 100.0, 0.9, 0.2), (2, 110.0, 0.95, 0.2))
+PROBLEM = problem([PI], [("source", "pi", 1.0)])
+SLOT = PROBLEM.slot
+TASKS = {"source": (1, 1), "pi": (2, 7), "__acker": (8, 8)}
+
+
+def running(threads: Mapping[str, int], workers: int = 2) -> TopologySnapshot:
+    parts = []
+    for component, (first, last) in TASKS.items():
+        count, tasks = threads[component], last - first + 1
+        ends = [first + tasks * i // count for i in range(count + 1)]
+        parts += [
+            ExecutorPart(start=a, end=b - 1, component=component, supervisor="a", port=6700) for a, b in pairwise(ends)
+        ]
+    return topology(name="t", workers=workers, executors=parts)
+
+
+class World:
+    """ZooKeeper with a cluster and a topology, and a Nimbus that rebalances at once and applies what is published."""
+
+    def __init__(self, *, slots: int = 1, nodes: str = "abcd", reports: bool = True, part: float = 1.0) -> None:
+        self.zookeeper = MemoryZooKeeper(lambda: T0_MS)
+        ports = list(range(6700, 6700 + slots))
+        memory_mb = SLOT.memory_mb * slots
+        self.put(
+            PATHS.cluster, cluster(*nodes, ports=ports, cpu_pcore_percent=100.0 * slots * part, memory_mb=memory_mb)
+        )
+        self.snapshot = running({"source": 1, "pi": 2, "__acker": 1})
+        self.id = self.snapshot.id
+        self.put(PATHS.topology(self.id), self.snapshot)
+        if reports:
+            loads = [
+                TaskLoad(
+                    task=t,
+                    component="pi",
+                    host="host-a",
+                    mhz=SLOT.cpu_mhz,
+                    pid=1,
+                    start_ms=T0_MS,
+                    seq=1,
+                    at_ms=T0_MS,
+                    cpu_s=1.0,
+                )
+                for t in (2, 5)
+            ]
+            report = LoadReport(topology_id=self.id, reporter="r", seq=1, written_at_ms=T0_MS, tasks=loads)
+            self.put(PATHS.load(self.id, "r"), report)
+        self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
+        self.workers = self.snapshot.workers
+
+    def put(self, path: str, message: Message) -> None:
+        self.zookeeper.put(path, encode(message))
+
+    def size(self, rate_tps: float) -> Resizing:
+        zookeeper = self.zookeeper
+        return resizing(zookeeper, PATHS, PROBLEM, allocate(PROBLEM, rate_tps, "mba"), "t", "sam")  # type: ignore[arg-type]
+
+    def carry_out(self, change: Resizing) -> str:
+        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None)  # type: ignore[arg-type]
+
+    # --- what is used of Nimbus ---------------------------------------------------------------------------------------
+
+    def find(self, name: str) -> RunningTopology:
+        return RunningTopology(self.id, name, "ACTIVE", self.workers, 4, 8, 100)
+
+    def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
+        self.rebalanced.append((wait_s, workers, executors))
+        self.workers = workers
+        threads = {"source": 1, "pi": 2, "__acker": 1} | (executors or {})
+        self.put(PATHS.topology(self.id), running(threads, workers))
+        self.zookeeper.before_commit = self.apply_later
+
+    def apply_later(self) -> None:
+        """The plug-in applies what is being published."""
+
+        def read(paths: list[str], *rest: object, **more: object) -> list[object]:
+            (node,) = original([PATHS.plan(self.id)])
+            if node is not None:
+                plan = decode(node.data, PlanMessage, "plan")
+                status = StatusMessage(
+                    topology_id=self.id,
+                    plan_id=plan.plan_id,
+                    state="applied",
+                    code="APPLIED",
+                    since_ms=0,
+                    written_at_ms=0,
+                )
+                self.put(PATHS.status(self.id), status)
+            return list(original(paths))
+
+        original = MemoryZooKeeper.read.__get__(self.zookeeper)
+        self.zookeeper.read = read  # type: ignore[method-assign,assignment]
+
+
+def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
+    world = World()
+    change = world.size(250.0)
+    assert change.before == {"source": 1, "pi": 2, "__acker": 1}
+    assert change.threads == {"source": 1, "pi": 5}
+    assert world.rebalanced == []
+    plan_id = world.carry_out(change)
+    assert world.rebalanced == [(3, 3, {"pi": 5})]
+    (node,) = world.zookeeper.read([PATHS.plan(world.id)])
+    assert node is not None
+    plan = decode(node.data, PlanMessage, "plan")
+    assert (plan.plan_id, plan.planner) == (plan_id, "sam")
+    (names,) = world.zookeeper.children([PATHS.audit()])
+    (node,) = world.zookeeper.read([f"{PATHS.audit()}/{names[-1]}"])
+    assert node is not None
+    record = decode(node.data, AuditRecord, "audit")
+    assert (record.who, record.verb, record.target, record.plan_id) == ("ann", "apply-size", world.id, plan_id)
+    held = sorted(e for w in plan.workers for e in w.executors)
+    assert held == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
+    pi = sorted(sum(1 for start, _ in w.executors if 2 <= start <= 7) for w in plan.workers)
+    assert pi == [1, 2, 2]
+
+
+def test_no_rebalance_where_threads_and_workers_are_as_wanted() -> None:
+    world = World()
+    change = world.size(105.0)  # two threads of pi
+    world.workers = len(change.workers)
+    world.put(PATHS.topology(world.id), running({"source": 1, "pi": 2, "__acker": 1}, len(change.workers)))
+    world.apply_later()
+    world.carry_out(change)
+    assert world.rebalanced == []
+
+
+def test_an_executor_without_a_size_goes_where_the_least_is() -> None:
+    change = World().size(205.0)
+    (acker,) = [w for w in change.workers if (8, 8) in w.executors]
+    assert (1, 1) in acker.executors  # beside the source, which needs nothing
+
+
+def test_fewer_threads_than_tasks_is_noted() -> None:
+    assert any("pi: more tasks than threads" in n for n in World().size(50.0).notes)
+
+
+@pytest.mark.parametrize(
+    ("world", "rate_tps", "text"),
+    [
+        (World(), 1000.0, "pi has 6 tasks and needs 19 threads: Storm never adds tasks"),
+        (World(nodes="ab"), 250.0, "t: no place for this size (slots): 3 slots are needed, 2 free"),
+        (World(part=0.5), 250.0, "and models were measured on one of"),
+        (World(reports=False), 250.0, "t reports no load, so that nobody knows how fast a core is"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str) -> None:
+    with pytest.raises(RefusedError, match=re.escape(text)):
+        world.size(rate_tps)
+
+
+def test_a_leading_controller_is_not_disturbed() -> None:
+    world = World()
+    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
+    with pytest.raises(RefusedError, match="apply-size places executors itself, and a controller leads"):
+        world.size(250.0)
+
+
+def test_slots_of_other_topologies_are_not_free() -> None:
+    world = World()
+    other = topology({1: ("b", 6700), 2: ("c", 6700)}, name="other")
+    world.put(PATHS.topology(other.id), other)
+    with pytest.raises(RefusedError, match="3 slots are needed, 2 free"):
+        world.size(250.0)
