@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from java_topologies import java_jar, submit_java
-from scene import Scene, scene_on, until
+from scene import PATHS, Scene, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import CapacityPart, TopologyView
 
@@ -117,13 +117,19 @@ def resource_aware(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_what_the_resource_aware_scheduler_made_stays_until_something_is_gained(
     resource_aware: Scene, jar: Path
 ) -> None:
-    """One topology needs several heaps, one fits into a single worker; a plan of either keeps to them."""
+    """One topology needs several heaps, the other has a large one; a plan of either keeps to them."""
     scene = resource_aware
     load = {"bench.phases": [[36000, 50]], **LIGHT}
     several = submit_java(scene.cluster, jar, "twenty", "several", **load)
     single = submit_java(scene.cluster, jar, "twenty", "single", **load, **{"topology.worker.max.heap.size.mb": 4096})
-    until(lambda: len(scene.workers(several)) > 1 and len(scene.workers(single)) == 1, "both to run")
-    made = {t: len(scene.workers(t)) for t in (several, single)}
+    made: dict[str, int] = {}
+    for made_of in (several, single):
+        scene.topology_id = made_of
+        until(
+            lambda: scene.exists(PATHS.topology(scene.topology_id)) and scene.placed(), "Storm's scheduler to place it"
+        )
+        made[made_of] = len(set(scene.placed().values()))
+    assert made[several] > 1
 
     def judged(topology_id: str) -> bool:
         v = view(scene, topology_id)
