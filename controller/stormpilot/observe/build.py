@@ -43,10 +43,10 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.load import TaskRates
-from stormpilot.observe.ras import offers, ruled
+from stormpilot.observe.memory import declared_or_measured_mb, memory_in_words
+from stormpilot.observe.ras import most_workers, offers, ruled
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
-from stormpilot.observe.storm_keys import declares_memory, resource_aware
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -252,7 +252,7 @@ def _topology(
             measured = True
         else:
             cores, measured = declared.cpu_pcore_percent / 100, False
-        memory_mb, source = _memory_mb(
+        memory_mb, source = declared_or_measured_mb(
             snapshot, declared, own if len(own) == e.end - e.start + 1 else [], load, fallback
         )
         memory[source].append(memory_mb)
@@ -269,7 +269,7 @@ def _topology(
     topology = Topology(
         id=snapshot.id,
         name=snapshot.name,
-        workers=_most_workers(snapshot, fallback),
+        workers=most_workers(snapshot, fallback),
         components=_components(snapshot),
         executors=built,
         assignment=[
@@ -281,37 +281,7 @@ def _topology(
         priority=owner_priority(snapshot.config, snapshot.priority),
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
-    return ruled(topology, snapshot, fallback, load.cpu), edges, _memory_in_words(memory)
-
-
-def _most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
-    """`topology.workers`; the ResourceAwareScheduler ignores it, so there those that it made."""
-    running = {(e.supervisor, e.port) for e in snapshot.executors if e.supervisor is not None}
-    return len(running) if running and resource_aware(fallback) else max(1, snapshot.workers)
-
-
-def _memory_mb(
-    snapshot: TopologySnapshot, component: ComponentPart, tasks: Sequence[TaskRates], load: LoadSection, fallback: str
-) -> tuple[float, str]:
-    """Memory of an executor, MB, and where the number comes from: `declared`, `measured` or `unknown` (0, no limit).
-
-    What somebody declared counts, and Storm's default where RAS goes by it; else what is measured of all its `tasks`,
-    unless `load.capacity` is `declared`.
-    """
-    if resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config)):
-        return component.memory_mb, "declared"
-    measured = [t.memory_mb for t in tasks if t.memory_mb is not None]
-    if load.capacity != "declared" and measured and len(measured) == len(tasks):
-        return sum(measured), "measured"
-    return 0.0, "unknown"
-
-
-def _memory_in_words(memory: Mapping[str, Sequence[float]]) -> str:
-    """`512 MB declared by 4 executors, 310 MB measured of 2`; what nobody knows is left out."""
-    declared, measured = memory.get("declared", ()), memory.get("measured", ())
-    parts = [f"{sum(declared):,.0f} MB declared by {len(declared)} executors"] if declared else []
-    parts += [f"{sum(measured):,.0f} MB measured of {len(measured)} executors"] if measured else []
-    return ", ".join(parts)
+    return ruled(topology, snapshot, fallback, load.cpu), edges, memory_in_words(memory)
 
 
 def owner_priority(conf: Mapping[str, object], default: int) -> int:

@@ -84,6 +84,12 @@ def offers(s: SupervisorPart, fallback: str, cpu: CpuPolicy) -> dict[str, float]
     return dict(s.resources) | ({POINTS: s.cpu_pcore_percent} if cpu in ("auto", "larger") else {})
 
 
+def most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
+    """`topology.workers`; the ResourceAwareScheduler ignores it, so there those that it made."""
+    running = {(e.supervisor, e.port) for e in snapshot.executors if e.supervisor is not None}
+    return len(running) if running and resource_aware(fallback) else max(1, snapshot.workers)
+
+
 def _on_heap_mb(component: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
     """Heap of an executor of the component: its own, else the topology's, else Storm's default."""
     if component == "__acker":

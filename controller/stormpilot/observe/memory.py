@@ -1,0 +1,37 @@
+"""Memory of executors: declared by their owner, or measured where nobody declared it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stormpilot.messages.core import ComponentPart, TopologySnapshot
+from stormpilot.observe.load import TaskRates
+from stormpilot.observe.storm_keys import declares_memory, resource_aware
+
+if TYPE_CHECKING:
+    from stormpilot.config.sections import LoadSection
+
+
+def declared_or_measured_mb(
+    snapshot: TopologySnapshot, component: ComponentPart, tasks: Sequence[TaskRates], load: LoadSection, fallback: str
+) -> tuple[float, str]:
+    """Memory of an executor, MB, and where the number comes from: `declared`, `measured` or `unknown` (0, no limit).
+
+    What somebody declared counts, and Storm's default where RAS goes by it; else what is measured of all its `tasks`,
+    unless `load.capacity` is `declared`.
+    """
+    if resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config)):
+        return component.memory_mb, "declared"
+    measured = [t.memory_mb for t in tasks if t.memory_mb is not None]
+    if load.capacity != "declared" and measured and len(measured) == len(tasks):
+        return sum(measured), "measured"
+    return 0.0, "unknown"
+
+
+def memory_in_words(memory: Mapping[str, Sequence[float]]) -> str:
+    """`512 MB declared by 4 executors, 310 MB measured of 2`; what nobody knows is left out."""
+    declared, measured = memory.get("declared", ()), memory.get("measured", ())
+    parts = [f"{sum(declared):,.0f} MB declared by {len(declared)} executors"] if declared else []
+    parts += [f"{sum(measured):,.0f} MB measured of {len(measured)} executors"] if measured else []
+    return ", ".join(parts)
