@@ -34,8 +34,8 @@ import org.apache.storm.scheduler.WorkerSlot;
  * <p>Executors whose component requires a site go to supervisors of that site, or nowhere. Those
  * that were with them and may run anywhere then go on without them.
  *
- * <p>Where there are rules on who shares a worker or a supervisor, a lost worker that finds no place
- * is divided, down to single executors; who finds none waits.
+ * <p>Where there are rules on who shares a worker or a supervisor, a lost worker that finds no
+ * place is divided, down to single executors; who finds none waits.
  */
 public final class Repair {
 
@@ -200,8 +200,7 @@ public final class Repair {
     return workers.entrySet().stream()
         .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
         .filter(worker -> mayHold(worker.getKey().getNodeId(), group.executors()))
-        .filter(
-            worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
+        .filter(worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
         .min(
             Comparator.comparingInt(
                     (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) -> w.getValue().size())
@@ -300,9 +299,7 @@ public final class Repair {
     for (SupervisorDetails supervisor : slots.supervisors()) {
       String id = supervisor.getId();
       int free = slots.available(id).size();
-      if (free == 0
-          || !slots.isOfSite(id, group.site())
-          || !mayHold(id, group.executors())) {
+      if (free == 0 || !slots.isOfSite(id, group.site()) || !mayHold(id, group.executors())) {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);

@@ -98,8 +98,7 @@ public final class Round {
     intents.putAll(moved.intents());
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     RepairStep repair =
-        new RepairStep(
-            topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
+        new RepairStep(topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
     String failure = delegate(with(Intent.FALLBACK, topologies, intents), repair);
     topologies.values().forEach(this::remember);

@@ -26,7 +26,8 @@ class RepairTest {
     Slots slots = new Slots(cluster, new KnownPorts(), new PortRest(0), story.now());
     Map<WorkerSlot, Set<ExecutorDetails>> workers = new HashMap<>();
     before.forEach((slot, tasks) -> workers.put(Story.slot(slot), Story.executors(tasks)));
-    return new Repair(slots, Set.of(), id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0, sites::get, null)
+    return new Repair(
+            slots, Set.of(), id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0, sites::get, null)
         .place(
             "t",
             Story.executors(lost),

@@ -85,7 +85,8 @@ class SharingTest {
 
   @Test
   void componentsThatAreKeptApartStartInWorkersOfTheirOwn() {
-    Map<String, Object> apart = Map.of("source", Map.of("incompatibleComponents", List.of("count")));
+    Map<String, Object> apart =
+        Map.of("source", Map.of("incompatibleComponents", List.of("count")));
     Story story =
         new Story(3, 2)
             .fallback(new ResourceAwareScheduler())
