@@ -6,6 +6,7 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     """JSON to `json_file`, `planners.md` and the plots to `folder`."""
     rows = sorted(bench.store.rows(), key=lambda r: r.key)
     table = Table(rows)
-    found = all_targets(rows)
+    found = [t for t in all_targets(rows) if t.samples]  # of the parts that were measured
     machine = _machine()
     report = {
         "machine": machine,
@@ -48,7 +49,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         "",
-        *_shared(rows),
+        *_shared([r for r in rows if r.part not in own]),
         "## Targets",
         "",
         tables.targets(found),
@@ -59,7 +60,8 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
             lines += ["", f"## {title}", "", text, "", body]
     for file in drawn:
         lines += ["", f"![{file.stem}]({file.name})"]
-    page = "\n".join(lines) + "\n"
+    wrapped = (textwrap.wrap(x, 120) if x[:1] not in "|#!" and "\n" not in x else [x] for x in lines)
+    page = "\n".join("\n".join(w) for w in wrapped) + "\n"
     (folder / "planners.md").write_text(page)
     unlike_report.write_rows([r for r in rows if r.part not in own], folder / "planners.json")
     print(page)

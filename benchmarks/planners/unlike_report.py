@@ -18,6 +18,19 @@ from benchmarks.planners.unlike import HOT, KNOWN, SPEED
 PARTS = ("unlike", "set", "anytime", "replan", "speed")
 FLOW_PARTS = ("set-flows",)
 BEST = "best 10 s"
+COLUMNS = (
+    "part",
+    "instance",
+    "contestant",
+    "seed",
+    "executors",
+    "plan_s",
+    "process_s",
+    "cpu_s",
+    "peak_mb",
+    "held",
+    "broken",
+)
 KEPT = (COST, RAS, SPEED, "inter_node_share", "workers", "restarted_workers", "moved_executors")  # metrics of a row
 TITLES = {
     "set": "Clusters whose best plan is known by long annealing",
@@ -29,9 +42,9 @@ TITLES = {
 REFERENCES = {"set": KNOWN, "replan": "best 10 s", "set-flows": HOT}
 INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only unlike,set,anytime,replan,speed --set FOLDER --publish"`; every '
-    "figure is a row of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by measured "
-    "pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler is a whole "
-    "process. CPU: seconds of all threads."
+    "figure is made of rows of `planners-unlike.json`. Traffic is tuples/s between executors on different nodes, by "
+    "measured pairs, as a part of the reference's; each plan of `best`, `partition`, `online` and Storm's scheduler in "
+    "the first tables is a whole process. CPU: seconds of all threads."
 )
 FLOW_INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only set-flows --set FOLDER --publish"`; every figure is a row of '
@@ -77,11 +90,15 @@ def _page(
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """What a page's figures are made of, a row on a line."""
-    data = [{k: v for k, v in msgspec.to_builtins(r).items() if v not in (None, [], "")} for r in rows]
-    for d in data:
-        d["metrics"] = {k: round(v, 3) for k, v in d["metrics"].items() if k in KEPT}
-    file.write_bytes(b"[\n" + b",\n".join(msgspec.json.encode(d) for d in data) + b"\n]\n")
+    """What a page's figures are made of: the names of the columns, then a row on a line; null: not measured."""
+    data = [
+        {k: round(v, 4) if isinstance(v, float) else v for k, v in (msgspec.to_builtins(r) | r.metrics).items()}
+        for r in rows
+    ]
+    columns = [c for c in dict.fromkeys(k for d in data for k in d) if c in (*COLUMNS, *KEPT)]
+    columns = [c for c in columns if any(d.get(c) not in (None, [], "") for d in data)]
+    lines = [msgspec.json.encode([d.get(c) for c in columns]) for d in data]
+    file.write_bytes(b"[\n" + b",\n".join([msgspec.json.encode(columns), *lines]) + b"\n]\n")
 
 
 def compared(rows: Sequence[Row], reference: str) -> str:
