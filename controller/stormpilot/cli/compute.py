@@ -165,7 +165,7 @@ def _forget_compiled() -> None:
 
     for package in (stormpilot.model, stormpilot.planner):
         for folder in package.__path__:
-            for cached in Path(folder, "__pycache__").glob("*.nb[ci]"):
+            for cached in Path(folder).rglob("__pycache__/*.nb[ci]"):
                 cached.unlink(missing_ok=True)
 
 

@@ -312,3 +312,27 @@ def test_a_model_that_does_not_compile_sends_to_validate(run: Run, files: Path) 
     assert done.code == 2
     assert "bad.json: traffic[0]" in done.err
     assert "model validate" in done.err
+
+
+def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is cached of a changed function runs on in those that call it, with arrays of another form."""
+    import stormpilot.model
+    import stormpilot.planner
+    from stormpilot.cli.compute import _forget_compiled
+
+    (tmp_path / "model" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "planner" / "search" / "__pycache__").mkdir(parents=True)
+    old = [
+        tmp_path / "model" / "__pycache__" / "cost.nbi",
+        tmp_path / "planner" / "search" / "__pycache__" / "run.1.nbc",
+    ]
+    source = tmp_path / "planner" / "search" / "__pycache__" / "run.pyc"
+    for file in (*old, source):
+        file.write_bytes(b"")
+    monkeypatch.setattr(stormpilot.model, "__path__", [str(tmp_path / "model")])
+    monkeypatch.setattr(stormpilot.planner, "__path__", [str(tmp_path / "planner")])
+    _forget_compiled()
+    assert not any(file.exists() for file in old)
+    assert source.exists()
