@@ -20,6 +20,17 @@ if "CI" not in os.environ:  # (there Hypothesis has a profile of its own, withou
     hypothesis.settings.load_profile("any machine")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Of several test processes none keeps what it compiles: numba lets two of them write one file, with either's code.
+
+    `make build` compiles what planners need; what a test needs beyond that takes a moment in each process.
+    """
+    if hasattr(config, "workerinput"):
+        from numba.core.caching import Cache
+
+        Cache.save_overload = lambda self, sig, data: None
+
+
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
     """A running ZooKeeper of this test's own: `hosts`, `stop()`, `start()`, `pause()`, `resume()`."""

@@ -73,6 +73,7 @@ def ruled_models(draw: st.DrawFn) -> Model:
                 worker_heap_mb=draw(st.sampled_from([None, 256.0, 512.0])),
                 worker_executors=draw(st.sampled_from([None, None, 1, 2])),
                 apart=[(a, b) for a, b in apart if a != b],
+                all_apart=draw(st.integers(0, 4)) == 0,
             )
         )
     supervisors = [

@@ -24,10 +24,10 @@ NO_KIND = -1
 
 @dataclass(frozen=True)
 class Sharing:
-    """E executors, T topologies, N nodes, K kinds, R amounts.
+    """E executors, T topologies, N nodes, K kinds, R amounts, L kinds of the largest topology that keeps some apart.
 
     Executors of topology t have the kinds `first_kind[t]:first_kind[t + 1]`. `room` is infinite nowhere: a node that
-    does not name a resource has 0 of it.
+    does not name a resource has 0 of it. `apart[k, i]`: kind k and kind `first_kind[t] + i` of its topology t.
     """
 
     heap_mb: NDArray[np.float64]  # E
@@ -35,7 +35,7 @@ class Sharing:
     most_executors: NDArray[np.int64]  # T: of one worker
     kind: NDArray[np.int64]  # E, or -1
     first_kind: NDArray[np.int64]  # T + 1
-    apart: NDArray[np.bool_]  # K x K
+    apart: NDArray[np.bool_]  # K x L
     demand: NDArray[np.float64]  # K x R
     room: NDArray[np.float64]  # R x N
     names: list[str]  # R: the resource, or the component
@@ -73,9 +73,10 @@ class Sharing:
             wrong |= heap[worker] > self.most_heap_mb[topology] * SLACK
         ruled = np.flatnonzero(self.kind != NO_KIND)
         if self.apart.any():
-            inside = np.zeros((int(worker.max()) + 1, len(self.apart)), dtype=np.int64)
-            np.add.at(inside, (worker[ruled], self.kind[ruled]), 1)
-            wrong[ruled] |= (inside[worker[ruled]] * self.apart[self.kind[ruled]]).any(axis=1)
+            some = ruled[self.keeps_apart()[topology[ruled]]]
+            inside = np.zeros((int(worker.max()) + 1, self.apart.shape[1]), dtype=np.bool_)
+            inside[worker[some], self.kind[some] - self.first_kind[topology[some]]] = True
+            wrong[some] |= (inside[worker[some]] & self.apart[self.kind[some]]).any(axis=1)
         if self.names:
             over = self.taken(node) > self.room * SLACK
             wrong[ruled] |= (over[:, node[ruled]].T & (self.demand[self.kind[ruled]] > 0)).any(axis=1)
@@ -109,14 +110,13 @@ def sharing_of(
     first_kind = [0]
     heap: list[float] = []
     kind: list[int] = []
-    pairs: list[tuple[int, int]] = []
     takes: list[tuple[int, str, float, float | None]] = []  # kind, name, amount, places of a node
     for t, topo in enumerate(model.topologies):
         _checked(topo)
         named = {c for pair in topo.apart for c in pair}
         for c in topo.components:
             heap.append(c.heap_mb)
-            if c.id not in named and c.most_per_node is None and not c.resources:
+            if not topo.all_apart and c.id not in named and c.most_per_node is None and not c.resources:
                 kind.append(NO_KIND)
                 continue
             k = kinds[t, c.id] = len(kinds)
@@ -124,13 +124,20 @@ def sharing_of(
             takes += [(k, name, amount, None) for name, amount in sorted(c.resources.items()) if amount > 0]
             if c.most_per_node is not None:
                 takes.append((k, f"{topo.id}/{c.id}", 1.0, float(c.most_per_node)))
-        pairs += [(kinds[t, a], kinds[t, b]) for a, b in topo.apart]
         first_kind.append(len(kinds))
     names = sorted({(name, places) for _, name, _, places in takes}, key=str)
     number = {n: r for r, n in enumerate(names)}
-    apart = np.zeros((len(kinds), len(kinds)), dtype=np.bool_)
-    for a, b in pairs:
-        apart[a, b] = apart[b, a] = True
+    widths = [
+        first_kind[t + 1] - first_kind[t] for t, topo in enumerate(model.topologies) if topo.apart or topo.all_apart
+    ]
+    apart = np.zeros((len(kinds), max(widths, default=0)), dtype=np.bool_)
+    for t, topo in enumerate(model.topologies):
+        first, end = first_kind[t], first_kind[t + 1]
+        if topo.all_apart:
+            apart[first:end, : end - first] = ~np.eye(end - first, dtype=np.bool_)
+        for names_apart in topo.apart:
+            a, b = (kinds[t, name] for name in names_apart)
+            apart[a, b - first] = apart[b, a - first] = True
     demand = np.zeros((len(kinds), len(names)))
     for k, name, amount, places in takes:
         demand[k, number[name, places]] = amount

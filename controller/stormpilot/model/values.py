@@ -107,7 +107,8 @@ class Topology(Value, frozen=True, kw_only=True):
 
     `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are. `standby`:
     first tasks of executors that get no tuples of the streams to their component until a route names them. A worker
-    holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`.
+    holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
+    no two at all with `all_apart`.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Topology(Value, frozen=True, kw_only=True):
     worker_heap_mb: float | None = None
     worker_executors: Annotated[int, msgspec.Meta(ge=1)] | None = None
     apart: list[tuple[str, str]] = []
+    all_apart: bool = False
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

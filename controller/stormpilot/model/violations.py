@@ -155,6 +155,8 @@ def _shared_workers(topology: Topology, plan: TopologyPlan, fixed: Collection[tu
         heap, limit = sum(heap_mb[c] for c in inside), topology.worker_heap_mb
         if limit is not None and heap > limit * (1 + TOLERANCE):
             yield Violation("worker-heap", f"{topology.id}: {at} has {heap:.0f} MB of heap of {limit:.0f} MB", names)
+        if topology.all_apart and len(set(inside)) > 1:
+            yield Violation("apart", f"{topology.id}: {', '.join(sorted(set(inside)))} share {at}", names)
         for a, b in topology.apart:
             if a in inside and b in inside:
                 yield Violation("apart", f"{topology.id}: {a} and {b} share {at}", names)

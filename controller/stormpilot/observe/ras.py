@@ -7,7 +7,6 @@ Source: Storm 2.8.3, `RasNode.wouldFit`, `ConstraintSolverConfig`, `NormalizedRe
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,7 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         return topology
     conf = snapshot.config
     parts = {c.id: c for c in snapshot.components}
-    known = [c.id for c in topology.components]
+    known = {c.id for c in topology.components}
     most = dict(_most_on_node(conf))
     components: list[Component] = []
     for c in topology.components:
@@ -59,14 +58,12 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
             msgspec.structs.replace(c, heap_mb=heap_mb, resources=resources, most_per_node=most.get(c.id))
         )
     pairs = {(a, b) for a, b in _apart(conf) if a in known and b in known}
-    if conf.get(ONE_COMPONENT):
-        pairs |= set(itertools.combinations(sorted(known), 2))
     one = bool(conf.get(ONE_EXECUTOR))
     limit_mb = _number(conf.get(HEAP)) or DEFAULT_HEAP_MB
     heap_of = {c.id: c.heap_mb for c in components}
     needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / limit_mb)
-    if pairs:
-        needed += len({c for pair in pairs for c in pair})
+    all_apart = bool(conf.get(ONE_COMPONENT))
+    needed += len(known) if all_apart else len({c for pair in pairs for c in pair})
     return msgspec.structs.replace(
         topology,
         workers=len(topology.executors) if one else max(topology.workers, min(needed, len(topology.executors)), 1),
@@ -74,6 +71,7 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         worker_heap_mb=limit_mb,
         worker_executors=1 if one else None,
         apart=sorted(pairs),
+        all_apart=all_apart,
     )
 
 

@@ -287,7 +287,9 @@ class _Completion:
             out[i] = s.heap_mb[members].sum() + s.heap_mb[e] > s.most_heap_mb[c.topology[e]] * (1 + 1e-9)
             if s.kind[e] != NO_KIND:
                 kinds = s.kind[members]
-                out[i] |= bool(s.apart[s.kind[e], kinds[kinds != NO_KIND]].any())
+                if s.keeps_apart()[c.topology[e]]:
+                    local = kinds[kinds != NO_KIND] - s.first_kind[c.topology[e]]
+                    out[i] |= bool(s.apart[s.kind[e], local].any())
                 if taken is not None:
                     n, takes = self.layout.node[w], s.demand[s.kind[e]]
                     out[i] |= bool(((takes > 0) & (taken[:, n] + takes > s.room[:, n] * (1 + 1e-9))).any())

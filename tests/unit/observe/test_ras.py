@@ -10,6 +10,7 @@ import pytest
 from doubles import snapshots
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
 from stormpilot.observe.build import build
@@ -164,3 +165,21 @@ def test_what_is_no_number_is_left_to_storm() -> None:
     t = topology(snapshots.topology(config=config))
     assert (t.worker_heap_mb, t.apart) == (768.0, [])
     assert {c.most_per_node for c in t.components} == {None}
+
+
+def test_rules_take_room_by_the_topologies_that_have_them() -> None:
+    """A thousand components of which none share a worker beside many topologies that only reserve CPU."""
+    wide = snapshots.topology(config={"topology.ras.one.component.per.worker": True})
+    parts = [msgspec.structs.replace(wide.components[0], id=f"c{i}") for i in range(1000)]
+    wide = msgspec.structs.replace(
+        wide,
+        components=parts,
+        executors=[msgspec.structs.replace(wide.executors[0], start=i, end=i, component=f"c{i}") for i in range(1000)],
+    )
+    assert topology(wide).apart == []
+    others = [snapshots.topology(name=f"other{i}") for i in range(200)]
+    jobs = {job.id: job for job in (*others, wide)}
+    built = build(cluster("a", "b"), jobs, {}, LoadSection(), 1.0, snapshots.T0_MS)
+    sharing = compile_model(built.model).sharing
+    assert sharing.apart.shape == (2000, 1000)
+    assert int(sharing.keeps_apart().sum()) == 1

@@ -74,6 +74,7 @@ class FlowSearch:
             kind=c.sharing.kind,
             first_kind=c.sharing.first_kind,
             apart=c.sharing.apart,
+            keeps_apart=c.sharing.keeps_apart(),
             demand=c.sharing.demand,
             room=c.sharing.room,
         )
@@ -168,7 +169,7 @@ class FlowSearch:
             more_memory_mb=np.zeros(n),
             random=np.full(1, seed, dtype=np.int64),
             worker_heap=np.zeros(w),
-            of_kind=np.zeros((w, int(np.diff(c.sharing.first_kind).max(initial=0))), dtype=np.int64),
+            of_kind=np.zeros((w, c.sharing.apart.shape[1]), dtype=np.int64),
             taken=np.zeros_like(c.sharing.room),
         )
         measure(self.flows, self.rules, state, self.scratch if scratch is None else scratch)

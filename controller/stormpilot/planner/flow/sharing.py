@@ -18,9 +18,10 @@ def may_join(r: Rules, s: State, e: int, b: int, n: int, f: int) -> bool:
         return False
     if k == NOWHERE:
         return True
-    for i in range(r.first_kind[t], r.first_kind[t + 1]):
-        if r.apart[k, i] and s.of_kind[b, i - r.first_kind[t]] > (1 if i == other else 0):
-            return False
+    if r.keeps_apart[t]:
+        for i in range(r.first_kind[t + 1] - r.first_kind[t]):
+            if r.apart[k, i] and s.of_kind[b, i] > (1 if other - r.first_kind[t] == i else 0):
+                return False
     if s.node[s.worker[e]] != n:
         for i in range(len(r.room)):
             amount = r.demand[k, i]
@@ -38,7 +39,8 @@ def book(r: Rules, s: State, e: int, w: int, sign: int) -> None:
     s.worker_heap[w] += sign * r.heap[e]
     k = r.kind[e]
     if k != NOWHERE:
-        s.of_kind[w, k - r.first_kind[r.topology[e]]] += sign
+        if r.keeps_apart[r.topology[e]]:
+            s.of_kind[w, k - r.first_kind[r.topology[e]]] += sign
         for i in range(len(r.room)):
             s.taken[i, s.node[w]] += sign * r.demand[k, i]
 

@@ -35,7 +35,8 @@ class Rules(NamedTuple):
     most_heap: Floats  # T, MB
     kind: Ints  # E, or -1
     first_kind: Ints  # T + 1
-    apart: Bools  # kinds x kinds
+    apart: Bools  # kinds x kinds of their topology
+    keeps_apart: Bools  # T
     demand: Floats  # kinds x amounts
     room: Floats  # amounts x N
 

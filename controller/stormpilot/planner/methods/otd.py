@@ -323,8 +323,22 @@ class Stepper:
             lean_cpu=load.node_high,
             lean_queue=load.queue_high,
         )
-        e, w, asc_tps = best_transfer(sources, targets, least)
-        return None if e == NOWHERE else (e, w, asc_tps)
+        while True:
+            e, w, asc_tps = best_transfer(sources, targets, least)
+            if e == NOWHERE:
+                return None
+            if switch or not self._breaks_a_rule(layout, Move(1, e, w, asc_tps)):  # a switch is within a component
+                return e, w, asc_tps
+            sources = sources._replace(may_move=sources.may_move & (np.arange(c.executors) != e))
+
+    def _breaks_a_rule(self, layout: Layout, move: Move) -> bool:
+        """Whether the executor would break a rule on who shares a worker or a node where it goes."""
+        c = self.frame.compiled
+        if not c.sharing.any:
+            return False
+        after = moved(layout, move)
+        there = after.node_of_executors()
+        return bool(c.sharing.breakers(after.worker, there, c.topology)[move.executor])
 
     def _names(self, layout: Layout, workers: Ints, limit: int = 3) -> str:
         """Workers as a person names them: by topology and supervisor."""

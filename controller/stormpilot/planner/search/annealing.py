@@ -290,7 +290,7 @@ def template(frame: Frame, objective: Objective, limits: Limits, largest_table: 
         unit=np.where(c.sharing.demand > 0, c.sharing.demand, np.inf).min(axis=0, initial=np.inf),
         room=c.sharing.room,
         worker_heap=np.zeros(frame.workers),
-        of_kind=np.zeros((frame.workers, int(np.diff(c.sharing.first_kind).max(initial=0))), dtype=np.int64),
+        of_kind=np.zeros((frame.workers, c.sharing.apart.shape[1]), dtype=np.int64),
         taken=np.zeros_like(c.sharing.room),
     )
 

@@ -26,12 +26,11 @@ def clashes(g: Space, e: int, b: int) -> int:
     """How many executors of worker b are of components that are kept apart from that of e."""
     k = g.kind[e]
     found = 0
-    if k != NOWHERE and b != NOWHERE:
-        t = g.executors[e].topology
-        first = g.topologies[t].first_kind
-        for other in range(first, g.topologies[t].end_kind):
-            if g.apart[k, other]:
-                found += g.of_kind[b, other - first]
+    t = g.executors[e].topology
+    if k != NOWHERE and b != NOWHERE and g.topologies[t].apart:
+        for i in range(g.topologies[t].end_kind - g.topologies[t].first_kind):
+            if g.apart[k, i]:
+                found += g.of_kind[b, i]
     return found
 
 
@@ -52,7 +51,7 @@ def may_join(g: Space, e: int, b: int, n: int, m: int, f: int) -> bool:
     clash = clashes(g, e, b)
     if f != NOWHERE and b != NOWHERE and g.executors[f].worker == b:
         heap -= g.heap[f]
-        if g.kind[e] != NOWHERE and g.kind[f] != NOWHERE and g.apart[g.kind[e], g.kind[f]]:
+        if clash > 0 and g.kind[f] != NOWHERE and g.apart[g.kind[e], g.kind[f] - g.topologies[t].first_kind]:
             clash -= 1
     if clash > 0 or not takes_heap(g, t, b, heap):
         return False
@@ -181,8 +180,9 @@ def join(g: Space, e: int, b: int, n: int) -> None:
         g.box[0].forbidden += int(not takes_heap(g, g.executors[e].topology, b, 0.0))
     k = g.kind[e]
     if k != NOWHERE:
-        if not g.workers[b].fixed:
-            g.of_kind[b, k - g.topologies[g.executors[e].topology].first_kind] += 1
+        t = g.executors[e].topology
+        if g.topologies[t].apart and not g.workers[b].fixed:
+            g.of_kind[b, k - g.topologies[t].first_kind] += 1
         for r in range(len(g.room)):
             if g.demand[k, r] > 0.0:
                 before = lacks(g, r, n, g.taken[r, n])
@@ -196,7 +196,8 @@ def leave(g: Space, e: int, a: int, m: int) -> None:
     k = g.kind[e]
     t = g.executors[e].topology
     if k != NOWHERE:
-        g.of_kind[a, k - g.topologies[t].first_kind] -= 1
+        if g.topologies[t].apart:
+            g.of_kind[a, k - g.topologies[t].first_kind] -= 1
         for r in range(len(g.room)):
             if g.demand[k, r] > 0.0:
                 before = lacks(g, r, m, g.taken[r, m])

@@ -119,7 +119,7 @@ class Space(NamedTuple):
     changed: Ints  # executors whose worker is not the one in the best layout
     heap: Floats  # MB; from here on `sharing.py`: rules, executors to kinds of components that they name
     kind: Ints  # of an executor, or -1
-    apart: Bools  # kinds x kinds
+    apart: Bools  # kinds x kinds of their topology
     demand: Floats  # kinds x amounts
     unit: Floats  # of an amount: the least demand
     room: Floats  # amounts x nodes
