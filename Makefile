@@ -73,7 +73,7 @@ test-clusters: build
 	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 
-test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs six of them), and what is too long for `test`; 20 minutes
+test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs five of them), and what is too long for `test`; 20 minutes
 	$(BIN)/pytest -v -m "faults or long" tests
 
 dist: build ## what is shipped, in dist/: jars, wheel, pinned requirements, SBOM, licences, checksums, compose bundle

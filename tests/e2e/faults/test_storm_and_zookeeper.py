@@ -27,7 +27,6 @@ def test_one_of_three_zookeepers_lost_changes_nothing(scene: Scene) -> None:
         scene.cycles(2)
 
 
-@pytest.mark.smoke
 def test_a_minute_without_any_zookeeper_restarts_no_worker(scene: Scene) -> None:
     before = scene.workers()
     with invariants(scene):

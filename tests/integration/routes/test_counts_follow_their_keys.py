@@ -105,6 +105,7 @@ def counting(cluster: LocalCluster, tmp_path: Path) -> Iterator[Counting]:
         wait_until(lambda: not cluster.workers(), "the workers to end")
 
 
+@pytest.mark.long
 def test_twenty_moves_lose_no_count(counting: Counting) -> None:
     """Two at a time: to standby tasks, to and from tasks that count already; each count is where its key goes."""
     rng = random.Random(7)

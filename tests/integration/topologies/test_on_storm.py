@@ -68,6 +68,7 @@ def worker_of(cluster: LocalCluster, topology_id: str, component: str) -> Worker
     return next(w for w in cluster.workers() if w.topology_id == topology_id and w.pid in parents)
 
 
+@pytest.mark.long
 def test_every_flight_is_acknowledged_though_workers_are_killed(
     cluster: LocalCluster, client: KazooClient, submit: Submit
 ) -> None:
