@@ -131,7 +131,9 @@ class Bench:
             return
         clock = time.process_time if self.shared else time.perf_counter
         begin = clock()
-        row.metrics = {COST: inter_node_bound(compile_model(instance.model))}
+        compiled = compile_model(instance.model)
+        row.metrics = {COST: inter_node_bound(compiled)}
+        row.executors, row.nodes, row.pairs = compiled.executors, compiled.nodes, len(instance.model.traffic)
         row.plan_s = clock() - begin
         self.keep(row)
 

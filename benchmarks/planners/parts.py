@@ -140,6 +140,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "unlike": unlike.unlike,
     "set": unlike.given,
     "set-flows": unlike.by_flows,
+    "set-bounds": unlike.bounds,
     "anytime": unlike.anytime,
     "replan": unlike.replan,
     "speed": unlike.speed,

@@ -89,6 +89,16 @@ def given(bench: Bench) -> None:
         bench.baseline("set", instance, "mt-kahypar+climb")
 
 
+def bounds(bench: Bench) -> None:
+    """What no plan of the folder's medium clusters can be below, against the best plan known."""
+    for instance, known_tps in _folder(bench):
+        if _executors(instance) <= HOT_MOST:
+            row = Row(part="set-bounds", instance=instance.name, contestant=KNOWN, kind="known")
+            row.metrics = {COST: known_tps}
+            bench.store.add([row])
+            bench.bound("set-bounds", instance)
+
+
 def by_flows(bench: Bench) -> None:
     """The folder's medium clusters by what shuffles will send: `best`, and annealing on flows for ten times as long."""
     for instance, _ in _folder(bench):

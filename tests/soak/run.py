@@ -30,8 +30,9 @@ TOGETHER = 0.3
 class Soak:
     """One run in a world that stands."""
 
-    def __init__(self, scene: SoakScene, log: History, seed: int) -> None:
+    def __init__(self, scene: SoakScene, log: History, watcher: Watcher, seed: int) -> None:
         self._scene = scene
+        self._watcher = watcher
         self._log = log
         self._chance = random.Random(f"faults {seed}")
         self._shift = Shift(scene, log, random.Random(f"operator {seed}"))
@@ -42,6 +43,8 @@ class Soak:
         end = time.monotonic() + seconds
         self._shift.start()
         while time.monotonic() < end:
+            assert self._watcher.is_alive(), "nobody watches any more: what comes now would not be in the history"
+            assert self._shift.is_alive(), "the operator is gone"
             self._some_faults()
             if self._chance.random() < 0.3:
                 self._settle("in between")
@@ -147,7 +150,7 @@ def main() -> int:
         watcher = Watcher(scene.cluster.zookeeper_hosts, log, scene.cluster)
         watcher.start()
         try:
-            Soak(scene, log, asked.seed).run(asked.minutes * 60)
+            Soak(scene, log, watcher, asked.seed).run(asked.minutes * 60)
         finally:
             watcher.stop()
             read_logs(log, [c.log for c in scene.controllers])

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from doubles.hostile import bombs
 from soak import history
 from soak.checker import RULES, check, summary
 from soak.history import History, Record
-from soak.watcher import read_logs
+from soak.watcher import as_json, read_logs
 
 T = "words-1-1763690000"
 MODE, PIN = "/stormpilot/v1/settings/mode/words", "/stormpilot/v1/settings/pin/words,count,"
@@ -20,6 +21,10 @@ ACT, ADVISE = {"mode": "act", "why": "number 1"}, {"mode": "advise", "why": "num
 PINNED = {"kind": "pin", "topology": "words", "component": "count", "supervisor": "s2"}
 HERE, THERE = "s1:6700", "s2:6700"
 NOTHING: dict[str, Any] = {"slots": [], "topologies": [], "ends": [], "blocks": False}
+
+
+def test_what_is_hostile_does_not_end_the_watcher() -> None:
+    assert {as_json((data, None)) for name, data in bombs().items() if "gzip" in name} == {"unreadable"}
 
 
 def record(t: float, kind: str, **fields: Any) -> Record:

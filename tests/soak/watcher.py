@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import threading
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -96,10 +97,10 @@ class Watcher(threading.Thread):
         (epoch, controller, cluster) = self._get([f"{BASE}/epoch", f"{BASE}/controller", f"{BASE}/cluster"])
         if epoch is not None and epoch[0].strip().isdigit():
             self._changed("epoch", "", value=int(epoch[0]), zxid=epoch[1].mzxid)
-        state = _json(controller)
+        state = as_json(controller)
         if isinstance(state, dict):
             self._changed("claim", "", controller=state.get("controller"), epoch=state.get("epoch"), source="state")
-        seen = _json(cluster)
+        seen = as_json(cluster)
         if isinstance(seen, dict):
             parts = {s["id"]: {"host": s["host"], "ports": s["ports"]} for s in seen.get("supervisors", [])}
             self._changed("cluster", "", supervisors=parts)
@@ -111,7 +112,7 @@ class Watcher(threading.Thread):
     def _placements(self, ids: list[str]) -> None:
         nodes = self._get([f"{BASE}/topologies/{i}" for i in ids] + [f"{BASE}/status/{i}" for i in ids])
         for topology, node, status in zip(ids, nodes[: len(ids)], nodes[len(ids) :], strict=True):
-            found, said = _json(node), _json(status)
+            found, said = as_json(node), as_json(status)
             if isinstance(found, dict) and "executors" in found:
                 executors = [
                     [e["start"], e["end"], e["component"], f"{e['supervisor']}:{e['port']}" if _placed(e) else None]
@@ -131,12 +132,12 @@ class Watcher(threading.Thread):
         nodes = self._get([f"{BASE}/plan-history/{topology}/{n}" for n in names] + [f"{BASE}/plans/{topology}"])
         for name, node in zip(names, nodes[:-1], strict=True):
             self._kept.add(f"{topology}/{name}")
-            entry = _json(node)
+            entry = as_json(node)
             if node is not None and isinstance(entry, dict):
                 plan, by = entry["plan"], entry.get("publishedBy", "")
                 self._plan(plan, node[1].czxid, entry.get("reason", ""))
                 self._changed("claim", f"plan {plan['planId']}", controller=by, epoch=plan["epoch"], source="plan")
-        plan = _json(nodes[-1])
+        plan = as_json(nodes[-1])
         if nodes[-1] is not None and isinstance(plan, dict) and plan.get("topologyId") == topology:
             self._plan(plan, nodes[-1][1].mzxid, "")
 
@@ -160,7 +161,7 @@ class Watcher(threading.Thread):
             if path.count("/") > 4:
                 paths.append(path)
         nodes = self._get(sorted(paths))
-        values = {p: _json(n) for p, n in zip(sorted(paths), nodes, strict=True) if n is not None}
+        values = {p: as_json(n) for p, n in zip(sorted(paths), nodes, strict=True) if n is not None}
         if self._changed("settings", "", _ignored={"began": round(began, 3)}, values=values):
             self._settings_s = began
         elif began - self._settings_s > AGAIN_S:
@@ -210,14 +211,14 @@ def read_logs(history: History, logs: Iterable[Path]) -> None:
                 history.add("log", source=log.name, line=" ... ".join([first, *more[-1:]]))
 
 
-def _json(node: Any) -> Any:
+def as_json(node: Any) -> Any:
     """What a znode holds; None where it is no JSON."""
     if node is None:
         return None
     data = node[0]
     try:
         return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (ValueError, OSError, EOFError, RecursionError):
+    except (ValueError, OSError, EOFError, RecursionError, zlib.error):
         return "unreadable"
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from kazoo.exceptions import KazooException, NoNodeError
 
-from doubles.hostile import bombs
-from scene import PATHS, Scene, invariants, until
+from doubles.hostile import bombs, hostile
+from scene import PATHS, REPOSITORY, Scene, invariants, until
 from stormpilot.messages.core import ClusterSnapshot
 
 JUTE_BYTES = 0xFFFFF
 """`jute.maxbuffer` where nobody set it: the longest packet that a ZooKeeper server or a client reads."""
 SMALL_BYTES = 150_000
 """In every folder they must not fill the servers themselves, which have 128 MB."""
+OF_EACH_KIND = 10_000
+AT_ONCE = 500
+"""Hostile znodes of a kind, and how many of them lie there at the same time, for several rounds and cycles."""
 
 
 def hostile_paths(n: int) -> list[str]:
@@ -86,3 +91,60 @@ def test_znodes_as_large_as_a_packet_may_be_are_left_out_and_larger_ones_are_not
         except KazooException:
             until(lambda: scene.zookeeper.wait_connected(10), "our own connection, which the server closed")
         goes_on(scene)
+
+
+def kinds(topology_id: str, n: int) -> dict[str, tuple[str, str]]:
+    """Kind -> example message, path of its n-th hostile znode: load reports of this topology, the rest of nobody's."""
+    p, nobody = PATHS, f"nobody-{n}-1"
+    return {
+        "load": ("load", p.load(topology_id, f"hostile-{n}")),
+        "plans": ("plan", p.plan(nobody)),
+        "topologies": ("topology", p.topology(nobody)),
+        "status": ("status", p.status(nobody)),
+        "moves": ("history", p.moves(nobody)),
+        "rollouts": ("rollout", p.rollout(nobody)),
+        "routes": ("routes", p.routes(nobody)),
+        "keyed": ("keyed", p.keyed(nobody)),
+        "requests": ("request", p.request(nobody)),
+        "holds": ("hold", p.hold(nobody)),
+        "thresholds": ("thresholds", p.thresholds(nobody)),
+        "profiles": ("profile", p.profile(nobody)),
+        "audit": ("audit", p.audit(f"hostile-{n:010d}")),
+        "settings/mode": ("mode", p.mode(f"nobody-{n}")),
+        "settings/pause": ("pause", p.pause(f"nobody-{n}")),
+        "settings/pin": ("pin", p.pin(f"nobody-{n}")),
+        "settings/drain": ("drain", p.drain(f"nobody-{n}")),
+        "settings/exclude": ("exclude", p.exclusion(f"nobody-{n}")),
+        "settings/thresholds": ("threshold", p.threshold_setting(f"nobody-{n}")),
+    }
+
+
+def test_ten_thousand_hostile_znodes_of_each_kind_end_nobody_and_move_nothing(scene: Scene) -> None:
+    client, chance, began_s = scene.zookeeper.client, random.Random(17), time.monotonic()
+    honest = {
+        kind: (REPOSITORY / "tests" / "contract" / f"{kind}.json").read_bytes() for kind, _ in kinds("", 0).values()
+    }
+    assert scene.controller is not None
+    controller, written_of = scene.controller.pid, 0
+    with invariants(scene):
+        for first in range(0, OF_EACH_KIND, AT_ONCE):
+            laid: dict[str, bytes] = {}
+            for n in range(first, first + AT_ONCE):
+                for example, path in kinds(scene.topology_id, n).values():
+                    data = hostile(honest[example], chance)
+                    laid[path] = data if len(data) < SMALL_BYTES else data[:SMALL_BYTES]
+            for call in [client.create_async(path, data, makepath=True) for path, data in laid.items()]:
+                call.get(timeout=300)
+            written_of += AT_ONCE
+            mark = scene.log.stat().st_size
+            scene.rounds(3)
+            scene.cycles(2)
+            assert not scene.said("cycle failed", mark)
+            for call in [client.delete_async(path) for path in laid]:
+                with suppress(NoNodeError):  # Nimbus and the controller remove what is of no topology
+                    call.get(timeout=300)
+        goes_on(scene)
+    assert scene.controller.poll() is None
+    assert scene.controller.pid == controller
+    took_s = time.monotonic() - began_s
+    print(f"{written_of:,} hostile znodes of each of {len(kinds('', 0))} kinds in {took_s:.0f} s")

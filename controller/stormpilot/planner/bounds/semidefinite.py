@@ -1,104 +1,176 @@
 """A lower bound of inter-node traffic for models of hundreds of executors, by semidefinite programming.
 
 Let Z(e, f) be 1 where two executors of a topology are on one host, else 0. Every placement gives a positive
-semidefinite Z >= 0 with ones on its diagonal, and beside no executor there is more CPU than the largest host has. The
-most traffic that any such Z keeps together bounds what a placement can. Topologies are bounded one by one: what they
-take from each other, slots, workers and memory are left out, so the true optimum may be higher.
+semidefinite Z >= 0 with ones on its diagonal, and beside an executor there is at most the CPU and the memory that its
+host has: its room. The most traffic that any such Z keeps together bounds what a placement can.
+
+Topologies share the hosts: not everybody has room on the largest. The rooms of all executors together are those of a
+fractional assignment to hosts that fills none beyond its limits. What Z keeps is concave in the rooms, and the
+multipliers of the rows of CPU and memory are its slope, so the best rooms are found by conditional gradients (Frank and
+Wolfe, *An algorithm for quadratic programming*, 1956), each step of which is a linear program. Slots, workers and sites
+are left out, so the true optimum may be higher.
 
 The dual is solved by the alternating direction method (Povh, Rendl, Wiegele, *A boundary point method to solve
 semidefinite programs*, 2006). Its iterates need not be exact: each is made a bound by weak duality, with the largest
-eigenvalue of what it lacks, so that what is returned holds however few iterations were made.
+eigenvalue of what it lacks and the best rooms for its multipliers, so that what is returned holds however few
+iterations were made.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from stormpilot.model.compiled import Compiled, Floats
-from stormpilot.planner.placement.problem import (
-    LeftS,
-)
+from stormpilot.planner.placement.problem import LeftS
 
-ITERATIONS = 400
+ITERATIONS = 600
 LOOK_EVERY = 20
 LARGEST = 800  # executors of a topology: each iteration takes time with their cube, so larger ones count as 0
 SLACK = 1e-7  # of all traffic: far above the rounding of eigenvalues
 
 
 def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: int = ITERATIONS) -> float:
-    """No placement that keeps the CPU limits has less traffic (tuples/s) between hosts."""
-    largest = float(np.bincount(c.node_host, c.node_limit_mhz).max(initial=0.0))
-    between = 0.0
+    """No placement that keeps the limits of CPU and memory has less traffic (tuples/s) between hosts."""
+    limits = np.stack([np.bincount(c.node_host, c.node_limit_mhz), np.bincount(c.node_host, c.node_memory_mb)])
+    needs = np.stack([c.cpu_mhz, c.memory_mb])
+    bind = (needs.sum(axis=1) > 0) & np.isfinite(limits).all(axis=1) & (limits.max(axis=1) > 0)
+    if not bind.any():
+        return 0.0
+    largest = limits[bind].max(axis=1, keepdims=True)
+    limits, needs = limits[bind] / largest, needs[bind] / largest
+    parts, members = [], []
     for t in range(c.topologies):
         lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
-        cpu = c.cpu_mhz[lo:hi]
         own = (c.pair_a >= lo) & (c.pair_a < hi)
-        if not own.any() or len(cpu) > LARGEST or not 0 < largest < cpu.sum():
-            continue
-        traffic = np.zeros((hi - lo, hi - lo))
-        traffic[c.pair_a[own] - lo, c.pair_b[own] - lo] = c.pair_tps[own]
-        total = float(c.pair_tps[own].sum())
-        between += max(total * (1 - SLACK) - most_together(traffic + traffic.T, cpu / largest, left_s, iterations), 0.0)
-    return between
+        if own.any() and hi - lo <= LARGEST:
+            traffic = np.zeros((hi - lo, hi - lo))
+            traffic[c.pair_a[own] - lo, c.pair_b[own] - lo] = c.pair_tps[own]
+            parts.append(_Part(traffic + traffic.T, needs[:, lo:hi]))
+            members.append(slice(lo, hi))
+    if not parts:
+        return 0.0
+    hosts = _Hosts(limits, needs)
+    total = sum(p.total for p in parts)
+    least = total
+    room = np.ones_like(needs)
+    for i in range(iterations // LOOK_EVERY):
+        kept, slope = 0.0, np.zeros_like(needs)
+        for part, own_executors in zip(parts, members, strict=True):
+            part.improve(room[:, own_executors], LOOK_EVERY)
+            constant, slope[:, own_executors] = part.bound(room[:, own_executors])
+            kept += constant
+        best_room = hosts.rooms(slope)
+        least = min(least, kept + float((slope * best_room).sum()))
+        if left_s() <= 0:
+            break
+        room += 2 / (i + 2) * (best_room - room)
+    return max(total * (1 - SLACK) - least, 0.0)
 
 
-@dataclass
-class _Dual:
-    """Multipliers of the unit diagonal, the CPU rows and Z >= 0; what they lack to be feasible must be negative."""
+class _Hosts:
+    """Which rooms executors can have together: an assignment of parts of them to kinds of hosts, by linear programming.
 
-    diagonal: Floats
-    rows: Floats
-    least: Floats
-
-    def matrix(self, cpu: Floats) -> Floats:
-        """What the equalities weigh Z with."""
-        return np.asarray(np.diag(self.diagonal) + (np.outer(self.rows, cpu) + np.outer(cpu, self.rows)) / 2)
-
-    def bound(self, kept: Floats, cpu: Floats) -> float:
-        """Of <kept, Z>, whatever the multipliers are: what they lack is at most its largest eigenvalue x trace of Z."""
-        sound = _Dual(self.diagonal, np.maximum(self.rows, 0.0), self.least)
-        lack = np.linalg.eigvalsh(kept + sound.least - sound.matrix(cpu))[-1]
-        return float(sound.diagonal.sum() + sound.rows.sum() + len(cpu) * lack)
-
-
-def most_together(traffic: Floats, cpu: Floats, left_s: LeftS, iterations: int) -> float:
-    """An upper bound of the traffic that any placement keeps on one host.
-
-    `traffic`: symmetric, tuples/s of each pair (n x n, n > 0); `cpu`: of each executor, as a part of the largest host.
+    `limits`: resources x hosts; `needs`: resources x executors.
     """
-    n = len(cpu)
-    unit = float(traffic.sum()) / n
-    kept = traffic / (2 * unit)
-    system = np.block([[np.eye(n), np.diag(cpu)], [np.diag(cpu), (cpu @ cpu + 2) / 2 * np.eye(n)]])
-    system[n:, n:] += np.outer(cpu, cpu) / 2
-    solve = np.linalg.inv(system)
-    z, spare = np.eye(n), np.zeros(n)  # the primal: Z, and what the rows leave
-    psd, free = np.zeros((n, n)), np.zeros(n)
-    dual = _Dual(np.zeros(n), np.zeros(n), np.zeros((n, n)))
-    best = float(n) / 2  # all traffic
-    step = 1.0
-    for i in range(iterations):
-        target = kept + dual.least + psd
-        right = np.concatenate([np.diag(target), target @ cpu + free])
-        right += (np.concatenate([np.diag(z), z @ cpu + spare]) - 1.0) / step
-        x = solve @ right
-        dual.diagonal, dual.rows = x[:n], x[n:]
-        weighed = dual.matrix(cpu) - kept
-        dual.least = np.maximum(weighed - psd - z / step, 0.0)
-        free = np.maximum(dual.rows - spare / step, 0.0)
-        values, vectors = np.linalg.eigh(weighed - dual.least - z / step)
-        positive = values > 0
-        psd = (vectors[:, positive] * values[positive]) @ vectors[:, positive].T
-        z = z + step * (psd - weighed + dual.least)
-        spare = spare + step * (free - dual.rows)
-        if i % LOOK_EVERY == LOOK_EVERY - 1:
-            best = min(best, dual.bound(kept, cpu))
-            if left_s() <= 0:
-                break
-            primal_gap = float(np.linalg.norm(np.diag(z) - 1)) / math.sqrt(n)
-            dual_gap = float(np.linalg.norm(weighed - dual.least - psd) / np.linalg.norm(kept))
-            step *= 1.6 if primal_gap < dual_gap / 5 else 1 / 1.6 if dual_gap < primal_gap / 5 else 1.0
-    return best * unit
+
+    def __init__(self, limits: Floats, needs: Floats) -> None:
+        from ortools.linear_solver import pywraplp
+
+        kinds, counts = np.unique(limits, axis=1, return_counts=True)
+        self._kinds = kinds
+        self._solver = solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._fits = (needs[:, :, None] <= kinds[:, None, :] * (1 + 1e-9)).all(axis=0)
+        self._part = {(int(e), int(k)): solver.NumVar(0, 1, "") for e, k in np.argwhere(self._fits)}
+        whole = [solver.Constraint(1, 1) for _ in range(needs.shape[1])]
+        inside = [
+            [solver.Constraint(-math.inf, float(n * s)) for n, s in zip(counts, row, strict=True)] for row in kinds
+        ]
+        for (e, k), part in self._part.items():
+            whole[e].SetCoefficient(part, 1)
+            for r, row in enumerate(inside):
+                row[k].SetCoefficient(part, float(needs[r, e]))
+
+    def rooms(self, slope: Floats) -> Floats:
+        """The rooms (resources x executors) at which slope x rooms is greatest; all 1 where not everybody fits."""
+        from ortools.linear_solver import pywraplp
+
+        worth = slope.T @ self._kinds  # executors x kinds
+        objective = self._solver.Objective()
+        for (e, k), part in self._part.items():
+            objective.SetCoefficient(part, float(worth[e, k]))
+        objective.SetMaximization()
+        if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+            return np.ones_like(slope)
+        x = np.zeros(self._fits.shape)
+        for (e, k), part in self._part.items():
+            x[e, k] = part.solution_value()
+        return self._kinds @ x.T
+
+
+class _Part:
+    """The executors of one topology: what a Z keeps together at most, by multipliers that get better.
+
+    `traffic`: symmetric, tuples/s of each pair (n x n, some of it positive); `needs`: resources x n, as parts of the
+    most that a host has. The multipliers are of the unit diagonal, of the rows of each resource and of Z >= 0.
+    """
+
+    def __init__(self, traffic: Floats, needs: Floats) -> None:
+        n, resources = len(traffic), len(needs)
+        self.total = float(traffic.sum()) / 2
+        self._needs = needs
+        self._unit = float(traffic.sum()) / n
+        self._kept = traffic / (2 * self._unit)
+        system = np.eye(n * (1 + resources))
+        for r, need in enumerate(needs):
+            own = slice(n * (1 + r), n * (2 + r))
+            system[:n, own] = system[own, :n] = np.diag(need)
+            for s, other in enumerate(needs):
+                system[own, n * (1 + s) : n * (2 + s)] += (need @ other * np.eye(n) + np.outer(other, need)) / 2
+        self._solve = np.linalg.inv(system)
+        self._diagonal, self._rows, self._least = np.zeros(n), np.zeros((resources, n)), np.zeros((n, n))
+        self._z, self._spare = np.eye(n), np.zeros((resources, n))  # the primal: Z, and what the rows leave
+        self._psd, self._free = np.zeros((n, n)), np.zeros((resources, n))
+        self._step = 1.0
+
+    def _weights(self, rows: Floats) -> Floats:
+        """What the equalities weigh Z with."""
+        half = rows.T @ self._needs / 2
+        return np.asarray(np.diag(self._diagonal) + half + half.T)
+
+    def bound(self, room: Floats) -> tuple[float, Floats]:
+        """(a, r): no Z keeps more than a + (r x rooms) tuples/s, whatever the multipliers and the rooms are.
+
+        What they lack to be feasible is at most its largest eigenvalue x the trace of Z. Where that says less at these
+        rooms than that all traffic is kept, the latter is said.
+        """
+        rows = np.maximum(self._rows, 0.0)
+        lack = np.linalg.eigvalsh(self._kept + self._least - self._weights(rows))[-1]
+        constant = (float(self._diagonal.sum()) + len(self._kept) * float(lack)) * self._unit
+        slope = rows * self._unit
+        if constant + float((slope * room).sum()) >= self.total:
+            return self.total, np.zeros_like(rows)
+        return constant, slope
+
+    def improve(self, room: Floats, iterations: int) -> None:
+        """So many iterations for these rooms, from where the last ones ended."""
+        n, kept = len(self._kept), self._kept
+        weighed = kept
+        for _ in range(iterations):
+            target = kept + self._least + self._psd
+            right = np.concatenate([np.diag(target), (self._needs @ target + self._free).ravel()])
+            missed = np.concatenate([np.diag(self._z) - 1.0, (self._needs @ self._z + self._spare - room).ravel()])
+            x = self._solve @ (right + missed / self._step)
+            self._diagonal, self._rows = x[:n], x[n:].reshape(self._rows.shape)
+            weighed = self._weights(self._rows) - kept
+            self._least = np.maximum(weighed - self._psd - self._z / self._step, 0.0)
+            self._free = np.maximum(self._rows - self._spare / self._step, 0.0)
+            values, vectors = np.linalg.eigh(weighed - self._least - self._z / self._step)
+            positive = values > 0
+            self._psd = (vectors[:, positive] * values[positive]) @ vectors[:, positive].T
+            self._z = self._z + self._step * (self._psd - weighed + self._least)
+            self._spare = self._spare + self._step * (self._free - self._rows)
+        primal_gap = float(np.linalg.norm(np.diag(self._z) - 1)) / math.sqrt(n)
+        dual_gap = float(np.linalg.norm(weighed - self._least - self._psd) / np.linalg.norm(kept))
+        self._step *= 1.6 if primal_gap < dual_gap / 5 else 1 / 1.6 if dual_gap < primal_gap / 5 else 1.0

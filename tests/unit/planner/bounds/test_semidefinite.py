@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -28,6 +29,35 @@ def clique(nodes: int, mhz: float) -> Model:
 def test_is_the_optimum_of_four_executors_that_are_alike(mhz, optimum):
     """One, two or all of them fit on a node."""
     assert inter_node_bound(compile_model(clique(4, mhz))) == pytest.approx(optimum, rel=1e-3, abs=1e-9)
+
+
+def test_memory_binds_as_cpu_does():
+    """There is CPU for all on one node, and memory for two."""
+    m = clique(4, 200.0)
+    nodes = [msgspec.structs.replace(s, memory_mb=1_000.0) for s in m.supervisors]
+    t = m.topologies[0]
+    heavy = msgspec.structs.replace(t, executors=[msgspec.structs.replace(e, memory_mb=500.0) for e in t.executors])
+    c = compile_model(msgspec.structs.replace(m, supervisors=nodes, topologies=[heavy]))
+    assert inter_node_bound(c) == pytest.approx(40.0, rel=1e-3)
+
+
+def test_what_is_large_enough_for_one_is_not_for_two():
+    """Each topology alone fits on the only large node: there the bound of the other is what two small ones leave."""
+    one, other = clique(1, 200.0), clique(1, 200.0)
+    small = [supervisor(f"small{i}", mhz=100.0) for i in range(2)]
+    alone = Model(supervisors=[*one.supervisors, *small], topologies=one.topologies, traffic=one.traffic)
+    assert inter_node_bound(compile_model(alone)) == pytest.approx(0.0, abs=1e-6)
+    t = msgspec.structs.replace(other.topologies[0], id="u")
+    both = Model(
+        supervisors=alone.supervisors,
+        topologies=[*one.topologies, t],
+        traffic=[*one.traffic, *(msgspec.structs.replace(e, topology="u") for e in other.traffic)],
+    )
+    c = compile_model(both)
+    optimum = compute(both, "exact", {"threads": 1})
+    assert isinstance(optimum, Plan)
+    assert optimum.metrics["inter_node_tps"] == 40.0
+    assert 15.0 < inter_node_bound(c) <= 40.0 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
