@@ -2,13 +2,14 @@
 
 Let Z(e, f) be 1 where two executors of a topology are on one host, else 0. Every placement gives a positive
 semidefinite Z >= 0 with ones on its diagonal, and beside an executor there is at most the CPU and the memory that its
-host has: its room. The most traffic that any such Z keeps together bounds what a placement can.
+host has: its room. Z is 0 where no host is allowed to both. The most traffic that any such Z keeps together bounds what
+a placement can.
 
 Topologies share the hosts: not everybody has room on the largest. The rooms of all executors together are those of a
 fractional assignment to hosts that fills none beyond its limits. What Z keeps is concave in the rooms, and the
 multipliers of the rows of CPU and memory are its slope, so the best rooms are found by conditional gradients (Frank and
-Wolfe, *An algorithm for quadratic programming*, 1956), each step of which is a linear program. Slots, workers and sites
-are left out, so the true optimum may be higher.
+Wolfe, *An algorithm for quadratic programming*, 1956), each step of which is a linear program. Slots and workers are
+left out, and an executor may be spread over hosts, so the true optimum may be higher.
 
 The dual is solved by the alternating direction method (Povh, Rendl, Wiegele, *A boundary point method to solve
 semidefinite programs*, 2006). Its iterates need not be exact: each is made a bound by weak duality, with the largest
@@ -22,7 +23,7 @@ import math
 
 import numpy as np
 
-from stormpilot.model.compiled import Compiled, Floats
+from stormpilot.model.compiled import Bools, Compiled, Floats
 from stormpilot.planner.placement.problem import LeftS
 
 ITERATIONS = 600
@@ -40,6 +41,7 @@ def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: 
         return 0.0
     largest = limits[bind].max(axis=1, keepdims=True)
     limits, needs = limits[bind] / largest, needs[bind] / largest
+    allowed = _allowed_hosts(c)
     parts, members = [], []
     for t in range(c.topologies):
         lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
@@ -47,11 +49,11 @@ def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: 
         if own.any() and hi - lo <= LARGEST:
             traffic = np.zeros((hi - lo, hi - lo))
             traffic[c.pair_a[own] - lo, c.pair_b[own] - lo] = c.pair_tps[own]
-            parts.append(_Part(traffic + traffic.T, needs[:, lo:hi]))
+            parts.append(_Part(traffic + traffic.T, needs[:, lo:hi], allowed[lo:hi]))
             members.append(slice(lo, hi))
     if not parts:
         return 0.0
-    hosts = _Hosts(limits, needs)
+    hosts = _Hosts(limits, needs, allowed)
     total = sum(p.total for p in parts)
     least = total
     room = np.ones_like(needs)
@@ -69,19 +71,34 @@ def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: 
     return max(total * (1 - SLACK) - least, 0.0)
 
 
+def _allowed_hosts(c: Compiled) -> Bools:
+    """E x hosts: where a node of the host may have the executor."""
+    hosts = int(c.node_host.max(initial=-1)) + 1
+    of_class = np.zeros((len(c.allowed), hosts), dtype=np.bool_)
+    for k, row in enumerate(c.allowed):
+        of_class[k, c.node_host[row]] = True
+    allowed = of_class[c.klass]
+    held = np.flatnonzero(c.fixed)
+    allowed[held] = False
+    allowed[held, c.node_host[c.slot_node[c.current[held]]]] = True
+    return allowed
+
+
 class _Hosts:
     """Which rooms executors can have together: an assignment of parts of them to kinds of hosts, by linear programming.
 
-    `limits`: resources x hosts; `needs`: resources x executors.
+    `limits`: resources x hosts; `needs`: resources x executors; `allowed`: executors x hosts.
     """
 
-    def __init__(self, limits: Floats, needs: Floats) -> None:
+    def __init__(self, limits: Floats, needs: Floats, allowed: Bools) -> None:
         from ortools.linear_solver import pywraplp
 
-        kinds, counts = np.unique(limits, axis=1, return_counts=True)
-        self._kinds = kinds
+        alike, first, counts = np.unique(
+            np.vstack([limits, np.unique(allowed, axis=0)]), axis=1, return_index=True, return_counts=True
+        )
+        self._kinds = kinds = alike[: len(limits)]
         self._solver = solver = pywraplp.Solver.CreateSolver("GLOP")
-        self._fits = (needs[:, :, None] <= kinds[:, None, :] * (1 + 1e-9)).all(axis=0)
+        self._fits = (needs[:, :, None] <= kinds[:, None, :] * (1 + 1e-9)).all(axis=0) & allowed[:, first]
         self._part = {(int(e), int(k)): solver.NumVar(0, 1, "") for e, k in np.argwhere(self._fits)}
         whole = [solver.Constraint(1, 1) for _ in range(needs.shape[1])]
         inside = [
@@ -113,13 +130,17 @@ class _Part:
     """The executors of one topology: what a Z keeps together at most, by multipliers that get better.
 
     `traffic`: symmetric, tuples/s of each pair (n x n, some of it positive); `needs`: resources x n, as parts of the
-    most that a host has. The multipliers are of the unit diagonal, of the rows of each resource and of Z >= 0.
+    most that a host has; `allowed`: n x hosts. The multipliers are of the unit diagonal, of the rows of each resource
+    and of Z >= 0, or Z = 0 where no host is allowed to both.
     """
 
-    def __init__(self, traffic: Floats, needs: Floats) -> None:
+    def __init__(self, traffic: Floats, needs: Floats, allowed: Bools) -> None:
         n, resources = len(traffic), len(needs)
         self.total = float(traffic.sum()) / 2
         self._needs = needs
+        kinds, of = np.unique(allowed, axis=0, return_inverse=True)
+        of = of.reshape(-1)
+        self._free_sign = ~(kinds.astype(np.int64) @ kinds.T.astype(np.int64) > 0)[np.ix_(of, of)]
         self._unit = float(traffic.sum()) / n
         self._kept = traffic / (2 * self._unit)
         system = np.eye(n * (1 + resources))
@@ -164,7 +185,8 @@ class _Part:
             x = self._solve @ (right + missed / self._step)
             self._diagonal, self._rows = x[:n], x[n:].reshape(self._rows.shape)
             weighed = self._weights(self._rows) - kept
-            self._least = np.maximum(weighed - self._psd - self._z / self._step, 0.0)
+            least = weighed - self._psd - self._z / self._step
+            self._least = np.where(self._free_sign, least, np.maximum(least, 0.0))
             self._free = np.maximum(self._rows - self._spare / self._step, 0.0)
             values, vectors = np.linalg.eigh(weighed - self._least - self._z / self._step)
             positive = values > 0

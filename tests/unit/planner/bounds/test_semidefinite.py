@@ -41,6 +41,16 @@ def test_memory_binds_as_cpu_does():
     assert inter_node_bound(c) == pytest.approx(40.0, rel=1e-3)
 
 
+def test_who_may_not_be_on_one_host_is_apart():
+    """Two components that belong to different sites, each of which has room for all."""
+    m = clique(2, 1000.0)
+    nodes = [msgspec.structs.replace(s, site=site) for s, site in zip(m.supervisors, ("east", "west"), strict=True)]
+    t = m.topologies[0]
+    parts = [msgspec.structs.replace(p, site=site) for p, site in zip(t.components, ("east", "west"), strict=True)]
+    tied = msgspec.structs.replace(m, supervisors=nodes, topologies=[msgspec.structs.replace(t, components=parts)])
+    assert inter_node_bound(compile_model(tied)) == pytest.approx(40.0, rel=1e-3)
+
+
 def test_what_is_large_enough_for_one_is_not_for_two():
     """Each topology alone fits on the only large node: there the bound of the other is what two small ones leave."""
     one, other = clique(1, 200.0), clique(1, 200.0)
