@@ -100,36 +100,3 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
     end = rolling.of("keys")
     assert end.failed == 0
     assert end.emitted > spout.emitted
-
-
-@pytest.mark.long
-def test_what_is_killed_in_the_middle_of_a_step_and_submitted_again_starts_anew_and_leaves_nothing(
-    rolling: Rolling,
-) -> None:
-    """The old topology's plan, tables and rollout concern nobody; the new one is planned and moved as its own."""
-    rolling.place(a0=[], a1=["forward:0", "tally:0"], a2=["forward:1", "tally:1"])
-    until(rolling.moving, "a step to be under way")
-    old, mark = rolling.topology_id, rolling.log.stat().st_size
-    rolling.place(a0=[], b0=["forward:0", "tally:0"], c0=["forward:1", "tally:1"])
-    rolling.kill_topology(old)
-    rolling.submit_rolled()
-    assert rolling.topology_id != old
-    until(rolling.applied, "the new one's own plan to be applied")
-    left = (PATHS.plan(old), PATHS.routes(old), PATHS.rollout(old), PATHS.request(old), PATHS.hold(old))
-    until(lambda: not [path for path in left if rolling.exists(path)], "what was the old one's to go")
-    before, spout = rolling.nodes_of(*MOVED), rolling.of("keys")
-    rolling.place(a0=[], a1=["forward:0", "tally:0"], a2=["forward:1", "tally:1"])
-
-    def over() -> bool:
-        m = rolling.rollout()
-        return m is not None and not m.running
-
-    until(over, "a rollout of the new one to end", ROLLOUT_S)
-    until(rolling.applied, "its plan to be applied")
-    after = rolling.nodes_of(*MOVED)
-    assert all(after[e] != before[e] for e in after)
-    assert rolling.of("keys").pid == spout.pid
-    assert not rolling.said("cycle failed", mark)
-    rolling.stop_file.touch()
-    until(lambda: rolling.of("keys").completed == rolling.of("keys").emitted, "every tuple to be acked")
-    assert rolling.of("keys").failed == 0
