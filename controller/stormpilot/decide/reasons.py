@@ -185,6 +185,13 @@ class Reason(enum.StrEnum):
         holds_everything=True,
         only_leader_knows=True,
     )
+    HIGHER_PRIORITY_WAITS = _gate(
+        "HIGHER_PRIORITY_WAITS",
+        "no topology that comes before it waits for room",
+        "under the ResourceAwareScheduler: it runs nowhere, and a topology that comes before it by users' guarantees "
+        "and priorities waits for room; that scheduler serves both in their order",
+        only_leader_knows=True,
+    )
     BLACKOUT = _gate(
         "BLACKOUT",
         "no blackout window",

@@ -26,6 +26,7 @@ WINDOW_COLUMNS = ("window_from", "topology_name", "measured", "total_tps", "inte
 GAP_PERIODS = 3
 """A cycle stands for the time until the next one, but for no more than so many usual periods: then nothing decided."""
 Row = Mapping[str, Any]
+Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def trial_run(
 ) -> list[TopologyTrial]:
     """Every topology that was decided about in the period, by name; `names`: only these (all)."""
     rows = LogRows(place, from_ms, to_ms, left_out)
-    by_name: defaultdict[str, list[tuple[str, list[Row], list[Row], list[Row]]]] = defaultdict(list)
+    by_name: defaultdict[str, list[tuple[str, Rows, Rows, Rows]]] = defaultdict(list)
     for t in rows.topologies("decisions"):
         decisions = rows.of("decisions", "at", t, DECISION_COLUMNS)
         if decisions and (not names or decisions[0]["topology_name"] in names):
@@ -277,7 +278,7 @@ def _certainty(outcomes: Sequence[Row], windows: Sequence[Row], shares: Sequence
 
 def _length_s(window: Row) -> float:
     at = window["window_from"]
-    return window["window_to"] / 1000 - float(at.timestamp())
+    return float(window["window_to"] / 1000 - at.timestamp())
 
 
 def _sum(values: Sequence[float | None]) -> Any:
