@@ -32,7 +32,7 @@ def page(
             f"<p>{utc(t.from_ms)} to {utc(t.to_ms)} UTC, {t.windows:,} windows, {t.placements} placements; "
             f"traffic between nodes varies by {per_cent(t.noise_ratio)} by itself.</p>",
             "<h3>Over time</h3><p class=muted>By hour: means, the highest load of any window, the median latency.</p>",
-            plots.overutc(t.hours),
+            plots.over_time(t.hours),
             "<h3>Who sends to whom</h3><p class=muted>Tuples/s in the mean, and the part of them between nodes.</p>",
             plots.heat(t.pairs) if t.pairs else "<p>The log does not name components (written before version 2).</p>",
             "<h3>A week</h3><p class=muted>Mean by hour of the week, UTC. A gap: an hour that was not seen.</p>",
