@@ -10,7 +10,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-java test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-java test-versions test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,15 @@ soak: build ## faults from a seed on a real cluster, and a checker of the histor
 test-java: setup ## the plug-in's own tests
 	$(MVN) test
 	$(MVN_SCHEDULERS) test
+
+test-versions: tools ## the Java tests of both jars built on other minors of Storm (STORM_VERSIONS="2.7.1"), at most 20 minutes for each; logs in build/versions
+	@failed=; for v in $(or $(STORM_VERSIONS),2.4.0 2.5.0 2.6.4 2.7.1); do \
+	  rm -rf build/versions/$$v && mkdir -p build/versions/$$v/tests; \
+	  cp -r storm-plugin LICENSE build/versions/$$v/ && cp -r tests/contract build/versions/$$v/tests/ && rm -rf build/versions/$$v/storm-plugin/*/target; \
+	  if timeout 1200 mvn -B -ntp -f build/versions/$$v/storm-plugin/pom.xml -Dstorm.version=$$v -pl scheduler,worker test >build/versions/$$v.log 2>&1; \
+	  then echo "Storm $$v: passed"; else failed=1; echo "Storm $$v: failed"; fi; \
+	  grep -E "^\[(ERROR|INFO|WARNING)\] +Tests run: [0-9]+, .*[^a-z]$$|COMPILATION ERROR" build/versions/$$v.log | sort -u | tail -4 || true; \
+	done; test -z "$$failed"
 
 test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 

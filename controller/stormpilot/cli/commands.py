@@ -89,6 +89,13 @@ ENTRIES: tuple[Entry, ...] = (
         INSPECT,
     ),
     Entry(
+        "trial-run",
+        f"{HERE}.trial_run:trial_run",
+        "Report what the controller would have moved in mode `advise`, and what that would have won and cost.",
+        "stormpilot trial-run --config controller.yaml --since 7d -o trial.html",
+        INSPECT,
+    ),
+    Entry(
         "what-if",
         f"{HERE}.what_if:what_if",
         "Plan on a changed model and compare it with the present placement; nothing is applied.",

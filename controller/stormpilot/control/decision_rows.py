@@ -36,6 +36,9 @@ def decision_row(report: CycleReport, topology_id: str, epoch: int, took_ms: flo
         "planned_inter_node_tps": d.inter_node_tps[1],
         "took_ms": took_ms,
         "plan": None if plan is None else _placement(plan),
+        "total_tps": report.running.get(topology_id, {}).get("total_tps"),
+        "restarted_workers": d.restarted_workers,
+        "held_up_tuples": None if d.restarted_workers is None else sum(d.held_up),
     }
 
 

@@ -11,6 +11,7 @@ from stormpilot.control.fruitless_plans import FruitlessPlans
 from stormpilot.control.otd_loop import OtdLoop
 from stormpilot.control.plan_evaluation import PlanEvaluator, PlanningTask
 from stormpilot.control.planner_client import PlannerClient
+from stormpilot.control.ranks import first_in_order, infeasible_together, outranked, with_turn
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
@@ -21,6 +22,7 @@ from stormpilot.model.closed_loop import grown, growth
 from stormpilot.model.forecast import Foreseen, foresee
 from stormpilot.model.subset import subset, with_even_headroom, with_headroom
 from stormpilot.model.values import Model, Plan
+from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds
 from stormpilot.tuning.recommendation import Choice
 
@@ -64,7 +66,21 @@ class ImprovementProposer:
         for t, state in situation.undecided.items():
             key = (state.mode != "act", not state.new, situation.choices.name(t))
             groups.setdefault(key, {})[t] = state
-        return self._decided(groups[min(groups)], situation) if groups else None
+        return self._in_order(groups[min(groups)], situation) if groups else None
+
+    def _in_order(self, group: States, situation: Situation) -> Verdict:
+        """The verdict on a group, or on the part of it whose turn it is where not all that run nowhere have room."""
+        acts = all(s.mode == "act" for s in group.values())
+        if acts and resource_aware(situation.fallback):
+            later = outranked(situation.model, group, situation.on_their_way)
+            if len(later) == len(group):
+                return Verdict.without_plan(later, situation.memory)
+            group = {t: s for t, s in group.items() if t not in later}
+        verdict = self._decided(group, situation)
+        if not infeasible_together(group, verdict):
+            return verdict
+        first = first_in_order(situation.model, group)
+        return with_turn(self._decided({first: group[first]}, situation), situation.model)
 
     def _refusal(self, state: TopologyState, situation: Situation) -> Decision | None:
         if self.otd.has(state):

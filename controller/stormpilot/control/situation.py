@@ -70,6 +70,12 @@ class Situation:
         return self.readiness.model
 
     @property
+    def fallback(self) -> str:
+        """The class of the scheduler that places what has no plan; empty where it is not known."""
+        cluster = self.snapshot.cluster
+        return "" if cluster is None else cluster.shim.fallback
+
+    @property
     def undecided(self) -> dict[str, TopologyState]:
         """Topologies without a decision in this cycle."""
         return {t: s for t, s in self.topologies.items() if t not in self.decisions}

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
-from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
+from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
@@ -235,7 +235,8 @@ class _Case:
             if self.moved and self.gain > 0 and (rest_s := cool_down_after_repair(self.own.decide)) > 0:
                 text += f" ({self._falls()} under another plan: not within {rest_s:.0f} s, decide.repair_cool_down_s)"
         reason = Reason.REBALANCED if subject.rebalanced and not subject.degraded else Reason.REPAIR
-        return replace(self._act(reason, text), moved_executors=0, inter_node_tps=(self.now_tps, self.now_tps))
+        act = self._act(reason, text)
+        return replace(act, moved_executors=0, restarted_workers=0, inter_node_tps=(self.now_tps, self.now_tps))
 
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when the move holds up more tuples than it saves."""
@@ -293,6 +294,7 @@ class _Case:
             promise=promise,
             manner=self.criteria.strategies.get(self.topology.id),
             held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
+            restarted_workers=self._restarted_workers(),
         )
 
     def _skip(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:
@@ -332,6 +334,11 @@ class _Case:
         if manner.how == "rolling":
             return 0.0, manner.around_tps * SWITCH_S
         return self._held_up_tps() * self._restart().seconds, 0.0
+
+    def _restarted_workers(self) -> int:
+        if not self.moved or self.subject.new or self._manner().how == "rolling":
+            return 0
+        return restarted_workers(self.topology, self.plans[self.topology.id])
 
     def _held_up_tps(self) -> float:
         """Tuples/s that arrive at executors in workers whose slot or set of executors changes, so that they restart."""

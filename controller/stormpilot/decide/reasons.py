@@ -185,6 +185,13 @@ class Reason(enum.StrEnum):
         holds_everything=True,
         only_leader_knows=True,
     )
+    HIGHER_PRIORITY_WAITS = _gate(
+        "HIGHER_PRIORITY_WAITS",
+        "no topology that comes before it waits for room",
+        "under the ResourceAwareScheduler: it runs nowhere, and a topology that comes before it by users' guarantees "
+        "and priorities waits for room; that scheduler serves both in their order",
+        only_leader_knows=True,
+    )
     BLACKOUT = _gate(
         "BLACKOUT",
         "no blackout window",
@@ -308,8 +315,9 @@ class Decision:
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
     now and in the plan; `promise` is the expected effect of the move, where it is measured. `threshold_from` names the
-    source of the threshold, empty: the configuration. `manner` is the strategy of the move (None: not known), and
-    `held_up` the tuples that the move holds up, by restarts and by rolling moves.
+    source of the threshold, empty: the configuration. `manner` is the strategy of the move (None: not known),
+    `held_up` the tuples that the move holds up, by restarts and by rolling moves, and `restarted_workers` how many
+    workers it restarts (None: not known).
     """
 
     topology_id: str
@@ -325,6 +333,7 @@ class Decision:
     threshold_from: str = ""
     manner: MoveStrategy | None = None
     held_up: tuple[float, float] = (0.0, 0.0)
+    restarted_workers: int | None = None
 
 
 def skip(

@@ -16,6 +16,10 @@ from stormpilot.messages.core import Worker as Worker  # a worker of a plan is t
 Kind = Literal["spout", "bolt", "system"]
 
 
+RESERVED_CPU = "cpu.pcore.percent"
+"""Name among the resources of components and supervisors: CPU as a reservation, in Storm's points (100 = one core)."""
+
+
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Base of the values: immutable, unknown fields in files are ignored."""
 
@@ -121,6 +125,7 @@ class Topology(Value, frozen=True, kw_only=True):
     standby: list[int] = []
     owner: str | None = None
     priority: int = 29
+    launched_at_ms: int = 0
     loadaware: bool = True
     worker_heap_mb: float | None = None
     worker_executors: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -154,11 +159,15 @@ class Exclusion(Value, frozen=True, kw_only=True):
 
 
 class Guarantee(Value, frozen=True, kw_only=True):
-    """What a user (`Topology.owner`) may have before others: decides who comes first where not all topologies fit."""
+    """What a user (`Topology.owner`) may have before others: decides who comes first where not all topologies fit.
+
+    `cpu_points` counts instead of `cpu_mhz` where CPU is reserved in points (supervisors offer `RESERVED_CPU`).
+    """
 
     user: str
     cpu_mhz: float = 0.0
     memory_mb: float = 0.0
+    cpu_points: float = 0.0
 
 
 class Model(Value, frozen=True, kw_only=True):

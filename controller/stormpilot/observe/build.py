@@ -47,6 +47,7 @@ from stormpilot.observe.memory import declared_or_measured_mb, memory_in_words
 from stormpilot.observe.ras import most_workers, offers, ruled
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
+from stormpilot.observe.users import guarantees
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -146,6 +147,7 @@ def build(
             ],
             topologies=built,
             traffic=traffic,
+            guarantees=guarantees(cluster, median_mhz),
         ),
         readiness=readiness,
         ignored=ignored,
@@ -279,6 +281,7 @@ def _topology(
         ],
         owner=snapshot.owner or None,
         priority=owner_priority(snapshot.config, snapshot.priority),
+        launched_at_ms=snapshot.launched_at_ms,
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
     return ruled(topology, snapshot, fallback, load.cpu), edges, memory_in_words(memory)

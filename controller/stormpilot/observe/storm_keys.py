@@ -37,12 +37,16 @@ CAPACITY_TEST = "tests/unit/model/test_constraints.py"
 HELD_TEST = "tests/unit/observe/test_storm_keys.py"
 RAS_TEST = "tests/unit/observe/test_ras.py"
 BUILD_TEST = "tests/unit/observe/test_build.py"
+RANK_TEST = "tests/unit/control/test_ranks.py"
 WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
 RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
 CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
 ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
+
+
+USER_POOLS = "resource.aware.scheduler.user.pools"
 
 
 def _honoured(key: str, how: str, test: str) -> StormKey:
@@ -82,10 +86,12 @@ STORM_KEYS: Sequence[StormKey] = (
     _honoured("topology.metrics.consumer.cpu.pcore.percent", _CPU, BUILD_TEST),
     _honoured("topology.metrics.consumer.resources.onheap.memory.mb", _MEMORY, CAPACITY_TEST),
     _honoured("topology.metrics.consumer.resources.offheap.memory.mb", _MEMORY, CAPACITY_TEST),
+    _honoured("topology.priority", "order in which topologies get room where not all fit", RANK_TEST),
     _honoured(
-        "topology.priority",
-        "order in which topologies are planned where not all fit",
-        "tests/unit/planner/test_admission.py",
+        USER_POOLS,
+        "the same order, under the ResourceAwareScheduler: no plan gives room to a topology while one before "
+        "it waits, and what has a plan counts for its user; in user-resource-pools.yaml too",
+        RANK_TEST,
     ),
     _honoured("supervisor.slots.ports", "slots of a node", BUILD_TEST),
     _honoured("supervisor.cpu.capacity", "CPU of a node", BUILD_TEST),
@@ -110,8 +116,7 @@ STORM_KEYS: Sequence[StormKey] = (
     _fallback("topology.ras.constraint.max.time.secs", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.max.topology.scheduling.attempts", _PRIORITY),
-    _fallback("resource.aware.scheduler.priority.strategy", _PRIORITY),
-    _fallback("resource.aware.scheduler.user.pools", f"{_PRIORITY}; a plan takes nothing that another topology has"),
+    _fallback("resource.aware.scheduler.priority.strategy", f"{_PRIORITY}; plans use the formula of Storm's default"),
     _fallback("scheduling.timeout.seconds.per.topology", "how long the ResourceAwareScheduler searches"),
     _fallback("scheduler.config.cache.expiration.secs", "where pools of users come from"),
     _fallback("scheduler.config.loader.uri", "where pools of users come from"),

@@ -8,14 +8,14 @@ rank, we never do: what runs stays, and of the new ones those that still fit are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from stormpilot.errors import UsageError
 from stormpilot.model.subset import subset
-from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
+from stormpilot.model.values import RESERVED_CPU, Guarantee, Infeasible, Model, Plan, Topology
 
 PlanModel = Callable[[Model], Plan | Infeasible]
 
@@ -34,22 +34,22 @@ def topology_order(model: Model) -> list[Turn]:
 
     score = max over CPU and memory of (requested + assigned - guaranteed) / available, the lowest first, where
     `requested` is the user's next topology, `assigned` what had its turn before, and `available` what those of all
-    users left. Ties go to the lower user name. A user's own: lower priority number, then running ones, then lower id.
+    users left. Ties go to the lower user name. A user's own: lower priority number, then older ones (running ones where
+    no time is known), then lower id. CPU counts as reserved where every supervisor offers reserved CPU, else in MHz.
     """
     guaranteed = _guarantees(model)
     queues: dict[str, list[Topology]] = {}
-    for topology in sorted(model.topologies, key=lambda t: (t.priority, not t.assignment, t.id)):
+    for topology in sorted(model.topologies, key=_within_user):
         queues.setdefault(topology.owner or "", []).append(topology)
-    cpu_mhz = sum(s.limit_mhz for s in model.supervisors)
+    reserved = bool(model.supervisors) and all(RESERVED_CPU in s.resources for s in model.supervisors)
+    free_cpu = sum(s.resources[RESERVED_CPU] if reserved else s.limit_mhz for s in model.supervisors)
     memory_mb = sum(s.memory_mb if s.memory_mb else math.inf for s in model.supervisors)
     assigned = dict.fromkeys(queues, (0.0, 0.0))
-    needs = {t.id: _needs(t) for t in model.topologies}
+    needs = {t.id: _needs(t, reserved) for t in model.topologies}
     turns = []
     while queues:
         scores = {
-            user: _score(
-                needs[own[0].id], assigned[user], guaranteed.get(user, Guarantee(user=user)), cpu_mhz, memory_mb
-            )
+            user: _score(needs[own[0].id], assigned[user], _guaranteed(guaranteed, user, reserved), free_cpu, memory_mb)
             for user, own in queues.items()
         }
         user = min(queues, key=lambda u: (scores[u], u))
@@ -58,7 +58,7 @@ def topology_order(model: Model) -> list[Turn]:
             del queues[user]
         cpu, memory = needs[topology.id]
         assigned[user] = assigned[user][0] + cpu, assigned[user][1] + memory
-        cpu_mhz -= cpu
+        free_cpu -= cpu
         memory_mb -= memory
         turns.append(Turn(topology.id, user, scores[user]))
     return turns
@@ -70,26 +70,35 @@ def _guarantees(model: Model) -> dict[str, Guarantee]:
     for g in model.guarantees:
         if g.user in found:
             raise UsageError(f"guarantees: user {g.user!r} is there twice")
-        if not (0 <= g.cpu_mhz < math.inf and 0 <= g.memory_mb < math.inf):
-            raise UsageError(f"guarantees: user {g.user!r}: expected finite cpu_mhz and memory_mb >= 0")
+        if not all(0 <= number < math.inf for number in (g.cpu_mhz, g.memory_mb, g.cpu_points)):
+            raise UsageError(f"guarantees: user {g.user!r}: expected finite cpu_mhz, memory_mb and cpu_points >= 0")
         found[g.user] = g
     return found
 
 
-def _needs(topology: Topology) -> tuple[float, float]:
-    """CPU in MHz, memory in MB."""
-    return sum(e.cpu_mhz for e in topology.executors), sum(e.memory_mb for e in topology.executors)
+def _within_user(t: Topology) -> tuple[int, int, bool, str]:
+    return t.priority, t.launched_at_ms, not t.assignment, t.id
+
+
+def _guaranteed(guarantees: Mapping[str, Guarantee], user: str, reserved: bool) -> tuple[float, float]:
+    """CPU and memory that the user is guaranteed."""
+    g = guarantees.get(user)
+    return (0.0, 0.0) if g is None else (g.cpu_points if reserved else g.cpu_mhz, g.memory_mb)
+
+
+def _needs(topology: Topology, reserved: bool) -> tuple[float, float]:
+    """CPU (points where it is reserved, else MHz), memory in MB."""
+    points = {c.id: c.resources.get(RESERVED_CPU, 0.0) for c in topology.components}
+    cpu = sum(points.get(e.component, 0.0) if reserved else e.cpu_mhz for e in topology.executors)
+    return cpu, sum(e.memory_mb for e in topology.executors)
 
 
 def _score(
-    need: tuple[float, float], assigned: tuple[float, float], guarantee: Guarantee, cpu_mhz: float, memory_mb: float
+    need: tuple[float, float], assigned: tuple[float, float], guaranteed: tuple[float, float], cpu: float, memory: float
 ) -> float:
-    if cpu_mhz <= 0 or memory_mb <= 0:
+    if cpu <= 0 or memory <= 0:
         return math.inf
-    return max(
-        (assigned[0] + need[0] - guarantee.cpu_mhz) / cpu_mhz,
-        (assigned[1] + need[1] - guarantee.memory_mb) / memory_mb,
-    )
+    return max((assigned[0] + need[0] - guaranteed[0]) / cpu, (assigned[1] + need[1] - guaranteed[1]) / memory)
 
 
 def admitted(

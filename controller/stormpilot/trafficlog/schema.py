@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-VERSION = 2
-"""2 adds what the miners need: places and components in `edges`, `windows`, `outcomes`, ports, the plan itself."""
+VERSION = 3
+"""2 adds what the miners need: places and components in `edges`, `windows`, `outcomes`, ports, the plan itself.
+3 adds what a plan costs, also where it is only proposed: restarted workers, tuples held up, all tuples of the time."""
 VERSION_KEY = b"stormpilot.schema"
 """Key of the version in a file's metadata; files of version 1 have none."""
 
@@ -142,6 +143,10 @@ TABLES: dict[str, pa.Schema] = {
             # since 2
             ("plan", pa.string()),  # JSON: [[supervisor, port, [[first task, last task], ...]], ...]; null without one
             ("threshold_from", pa.string()),  # where the threshold comes from: mined, operator, owner, configured
+            # since 3
+            ("total_tps", pa.float64()),  # of all edges, as it runs; null while not measured
+            ("restarted_workers", pa.int32()),  # by the plan, published or proposed; 0 for a rolling move
+            ("held_up_tuples", pa.float64()),  # by the move
         ]
     ),
     # one row per published plan when it is known what became of it (since 2); joins decisions by plan_id

@@ -14,7 +14,9 @@ import pytest
 from doubles.commands import Run
 from doubles.models import PAIRED, SPREAD, model, plan
 from doubles.models import topology as model_topology
+from doubles.trial_log import write_trial_log
 from functional.api.conftest import ID, NOW_MS, Api
+from stormpilot import clock
 from stormpilot.cli import live, live_plan, steer
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.rollouts import Rollout
@@ -24,7 +26,7 @@ CONTRACT = Path(__file__).parents[2] / "contract"
 CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*$")
 NAMED = {
     *("before", "after", "metrics", "present", "params", "counters", "settings", "conf", "vms", "allocations"),
-    *("executors", "remaining", "decisions", "now", "planned", "then"),
+    *("executors", "remaining", "decisions", "now", "planned", "then", "modes", "verdicts"),
 }
 """Fields that are maps: their keys are names of metrics, settings, topologies or machines."""
 MOMENT = re.compile(r"(AtMs|sinceMs|untilMs|fromMs|toMs|startMs)$")
@@ -103,6 +105,7 @@ OFFLINE = [
     ["plan", "explain", "--model", "m.json", "--plan", "p.json"],
     ["plan", "compare", "--model", "m.json", "-p", "default", "--budget", "1"],
     ["planners"],
+    ["trial-run", "--log", "log"],
     ["config", "check", "c.yaml"],
     ["config", "explain", "decide"],
     ["token", "new", "ann"],
@@ -117,6 +120,7 @@ def test_commands_that_read_files(
     Path("m.json").write_bytes(msgspec.json.encode(model(model_topology(SPREAD))))
     Path("p.json").write_bytes(msgspec.json.encode(plan(PAIRED)))
     Path("c.yaml").write_text("decide: {mode: act}")
+    write_trial_log(Path("log"), clock.now_ms() - 600_000)
     assert not list(problems(run(*command, "-f", "json").json()))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -15,17 +14,8 @@ from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
 from stormpilot.history.report.gather import TopologyLog
+from stormpilot.history.report.style import document, per_cent, utc
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
-
-CSS = """
-body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;color:#1c2733}
-h1{font-size:1.5rem;margin-bottom:.2rem} h2{font-size:1.25rem;margin:2.4rem 0 .4rem;border-bottom:1px solid #d8dee5}
-h3{font-size:1rem;margin:1.4rem 0 .2rem} .muted{color:#66727f} p{margin:.3rem 0}
-table{border-collapse:collapse;margin:.4rem 0} td,th{padding:.18rem 1rem .18rem 0;text-align:right;vertical-align:top}
-td:first-child,th:first-child,td.text,th.text{text-align:left}
-th{color:#66727f;font-weight:600;border-bottom:1px solid #d8dee5}
-nav a{margin-right:1rem} tr.default td{color:#66727f} svg{max-width:100%;height:auto} tr.best td{font-weight:600}
-"""
 
 
 def page(
@@ -39,8 +29,8 @@ def page(
     for t in topologies:
         parts += [
             f"<h2 id='{html.escape(t.name)}'>{html.escape(t.name)}</h2>",
-            f"<p>{_time(t.from_ms)} to {_time(t.to_ms)} UTC, {t.windows:,} windows, {t.placements} placements; "
-            f"traffic between nodes varies by {_percent(t.noise_ratio)} by itself.</p>",
+            f"<p>{utc(t.from_ms)} to {utc(t.to_ms)} UTC, {t.windows:,} windows, {t.placements} placements; "
+            f"traffic between nodes varies by {per_cent(t.noise_ratio)} by itself.</p>",
             "<h3>Over time</h3><p class=muted>By hour: means, the highest load of any window, the median latency.</p>",
             plots.over_time(t.hours),
             "<h3>Who sends to whom</h3><p class=muted>Tuples/s in the mean, and the part of them between nodes.</p>",
@@ -55,10 +45,7 @@ def page(
             "<h3>Replay</h3>",
             _replay(replay, verdicts.get(t.name), runs),
         ]
-    return (
-        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>Traffic history</title><style>{CSS}</style></head><body>{''.join(parts)}</body></html>\n"
-    )
+    return document("Traffic history", parts)
 
 
 def _foretells(mined: Mined | None) -> str:
@@ -100,9 +87,9 @@ def _threshold(e: ThresholdEntry) -> str:
 def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -> str:
     if replay is None or verdict is None:
         return "<p>Not replayed: <code>stormpilot trafficlog replay -o replay</code>, then <code>--replay</code>.</p>"
-    held = "" if replay.split_ms is None else f"; held out: from {_time(replay.split_ms)} on"
+    held = "" if replay.split_ms is None else f"; held out: from {utc(replay.split_ms)} on"
     parts = [
-        f"<p>{_time(replay.from_ms)} to {_time(replay.to_ms)} UTC in steps of {replay.step_s / 60:g} min{held}. "
+        f"<p>{utc(replay.from_ms)} to {utc(replay.to_ms)} UTC in steps of {replay.step_s / 60:g} min{held}. "
         f"{len(verdict.tried)} settings, {replay.budget_s:g} s for each plan.</p>"
     ]
     if not replay.together:
@@ -154,11 +141,3 @@ def _lines(verdict: Verdict, runs: Path) -> str:
         at = [int(r["step_from"].timestamp() * 1000) for r in own]
         lines.append((t, at, [r["network_cost_tps"] / r["total_tps"] if r["total_tps"] else 0.0 for r in own]))
     return plots.played(lines)
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}"
-
-
-def _percent(ratio: float | None) -> str:
-    return "an unknown part" if ratio is None else f"{ratio:.1%}"

@@ -1,5 +1,6 @@
 package io.stormpilot;
 
+import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.PilotMetrics;
 import io.stormpilot.scheduler.StateWriter;
 import io.stormpilot.scheduler.message.PlanKeys;
@@ -157,8 +158,13 @@ public final class PilotScheduler implements IScheduler {
         new Round(config, memory, fallback, topologies, cluster, view, now).run();
     metrics.count(outcome);
     if (view.loaded()) {
-      stateWriter.write(outcome, shim, memory, cluster, view, now);
+      stateWriter.write(outcome, shim.with(guarantees()), memory, cluster, view, now);
     }
+  }
+
+  /** What users are guaranteed now, as the snapshot has it; without I/O. */
+  private JsonObject guarantees() {
+    return SchedulingKeys.ofUsers(fallback.guarantees());
   }
 
   private void takeOver(long now) {

@@ -39,9 +39,23 @@ public final class Fallback {
       Set.of(DefaultScheduler.class, EvenScheduler.class);
 
   private final IScheduler scheduler;
+  private final Ranking ranking;
 
-  public Fallback(IScheduler scheduler) {
+  private Fallback(IScheduler scheduler, Ranking ranking) {
     this.scheduler = scheduler;
+    this.ranking = ranking;
+  }
+
+  /** Prepare a scheduler; one that is resource-aware gets its order among all topologies. */
+  static Fallback prepare(
+      IScheduler scheduler, Map<String, Object> conf, StormMetricsRegistry registry) {
+    if (scheduler instanceof ResourceAwareScheduler) {
+      Ranking ranking = Ranking.of(conf, scheduler::config);
+      scheduler.prepare(Ranking.instead(conf), registry);
+      return new Fallback(scheduler, ranking);
+    }
+    scheduler.prepare(conf, registry);
+    return new Fallback(scheduler, null);
   }
 
   /**
@@ -51,13 +65,10 @@ public final class Fallback {
       String className, Map<String, Object> conf, StormMetricsRegistry registry) {
     try {
       IScheduler scheduler = ReflectionUtils.newInstance(className);
-      scheduler.prepare(conf, registry);
-      return new Fallback(scheduler);
+      return prepare(scheduler, conf, registry);
     } catch (RuntimeException | LinkageError e) {
       LOG.error("cannot load fallback scheduler {}; using DefaultScheduler", className, e);
-      IScheduler scheduler = new DefaultScheduler();
-      scheduler.prepare(conf, registry);
-      return new Fallback(scheduler);
+      return prepare(new DefaultScheduler(), conf, registry);
     }
   }
 
@@ -77,6 +88,19 @@ public final class Fallback {
   /** Whether it keeps heap, constraints and generic resources of topologies. */
   boolean isResourceAware() {
     return scheduler instanceof ResourceAwareScheduler;
+  }
+
+  /**
+   * What is guaranteed to each user (points of CPU, MB), as the scheduler has loaded it; empty
+   * where it knows no guarantees.
+   */
+  public Map<String, Map<String, Double>> guarantees() {
+    try {
+      return isResourceAware() ? config() : Map.of();
+    } catch (RuntimeException e) {
+      LOG.warn("fallback scheduler {} failed to tell users' guarantees", name(), e);
+      return Map.of();
+    }
   }
 
   public Map<String, Map<String, Double>> config() {
@@ -108,7 +132,7 @@ public final class Fallback {
       return new Outcome(null, Map.of());
     }
     try {
-      FallbackCluster copy = new FallbackCluster(cluster, delegated);
+      FallbackCluster copy = new FallbackCluster(cluster, delegated, ranking);
       scheduler.schedule(copy.getTopologies(), copy);
       Map<String, Rejection> waiting = new HashMap<>();
       List<Change> changes = new ArrayList<>();

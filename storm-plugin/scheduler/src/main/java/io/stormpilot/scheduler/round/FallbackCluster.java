@@ -13,6 +13,7 @@ import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.resource.User;
 
 /**
  * The cluster as the fallback scheduler sees it: a copy in which only the topologies that are left
@@ -27,14 +28,19 @@ import org.apache.storm.scheduler.WorkerSlot;
 public final class FallbackCluster extends Cluster {
 
   private final Topologies delegated;
+  private final Cluster original;
+  private final Ranking ranking;
 
   /**
    * Copy the cluster.
    *
    * @param delegated topologies that the fallback may schedule
+   * @param ranking their order, or null where the fallback has none
    */
-  public FallbackCluster(Cluster cluster, List<TopologyDetails> delegated) {
+  FallbackCluster(Cluster cluster, List<TopologyDetails> delegated, Ranking ranking) {
     super(cluster);
+    this.original = cluster;
+    this.ranking = ranking;
     this.delegated = new Topologies(delegated.toArray(new TopologyDetails[0]));
   }
 
@@ -69,6 +75,13 @@ public final class FallbackCluster extends Cluster {
     if (!isProtected(slot)) {
       super.freeSlot(slot);
     }
+  }
+
+  /** The topologies that the fallback may schedule, in their order among all. */
+  List<TopologyDetails> ranked(Map<String, User> users) {
+    Set<String> ids = new HashSet<>();
+    delegated.getTopologies().forEach(topology -> ids.add(topology.getId()));
+    return ranking.order(original, users, ids);
   }
 
   private boolean isDelegated(String topologyId) {

@@ -22,7 +22,8 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<P
   /**
    * Who writes.
    *
-   * @param config keys of Nimbus that say which machines belong to whom
+   * @param config keys of Nimbus that say which machines belong to whom, and what users are
+   *     guaranteed
    */
   public record Shim(
       String version,
@@ -35,6 +36,16 @@ public record ClusterSnapshot(Shim shim, List<SupervisorRow> supervisors, List<P
 
     public Shim withEpoch(long epoch) {
       return new Shim(version, stormVersion, nimbus, startedAtMs, fallback, epoch, config);
+    }
+
+    /** The same with more keys. */
+    public Shim with(JsonObject keys) {
+      if (keys.size() == 0) {
+        return this;
+      }
+      JsonObject all = config.deepCopy();
+      keys.entrySet().forEach(entry -> all.add(entry.getKey(), entry.getValue()));
+      return new Shim(version, stormVersion, nimbus, startedAtMs, fallback, epochSeen, all);
     }
 
     JsonObject json() {

@@ -48,6 +48,17 @@ public final class SchedulingKeys {
         && key.contains(".resources.");
   }
 
+  /** What the ResourceAwareScheduler guarantees to users, by its key; empty where nothing is. */
+  public static JsonObject ofUsers(Map<String, Map<String, Double>> guarantees) {
+    Map<String, Map<String, Double>> sorted = new TreeMap<>();
+    guarantees.forEach((user, pool) -> sorted.put(user, new TreeMap<>(pool)));
+    JsonObject found = new JsonObject();
+    if (!sorted.isEmpty()) {
+      found.add(DaemonConfig.RESOURCE_AWARE_SCHEDULER_USER_POOLS, GSON.toJsonTree(sorted));
+    }
+    return found;
+  }
+
   /** Those of Nimbus's own configuration. */
   public static JsonObject ofNimbus(Map<String, Object> conf) {
     JsonObject found = new JsonObject();

@@ -46,7 +46,9 @@ final class StormState {
   final Set<String> blacklistedHosts = new HashSet<>();
   final Map<String, String> sites = new HashMap<>();
   final Map<String, String> requiredSites = new HashMap<>();
+  final Map<String, String> owners = new HashMap<>();
   double cpuPerSupervisor = 400;
+  double memoryPerSupervisor = 8192;
 
   /** Nimbus drops the executors of these slots from every assignment. */
   void drop(Predicate<WorkerSlot> lost) {
@@ -82,7 +84,7 @@ final class StormState {
                         Constants.COMMON_CPU_RESOURCE_NAME,
                         cpuPerSupervisor,
                         Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME,
-                        8192.0))));
+                        memoryPerSupervisor))));
     Map<String, TopologyDetails> details = new HashMap<>();
     workers.keySet().forEach(id -> details.put(id, details(id)));
     Cluster made =
@@ -124,7 +126,13 @@ final class StormState {
     topologyConf.put(Config.TOPOLOGY_NAME, Story.name(id));
     topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
     return new TopologyDetails(
-        id, topologyConf, topology, workers.get(id), components, launchedSecs.get(id), "ops");
+        id,
+        topologyConf,
+        topology,
+        workers.get(id),
+        components,
+        launchedSecs.get(id),
+        owners.getOrDefault(id, "ops"));
   }
 
   /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */

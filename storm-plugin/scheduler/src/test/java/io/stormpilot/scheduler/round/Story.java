@@ -91,6 +91,17 @@ public final class Story {
     return this;
   }
 
+  public Story memoryPerSupervisor(double mb) {
+    storm.memoryPerSupervisor = mb;
+    return this;
+  }
+
+  /** Who submitted a topology. */
+  public Story owner(String topology, String user) {
+    storm.owners.put(topology, user);
+    return this;
+  }
+
   public Story supervisor(String id, int portCount) {
     storm.ports.put(
         id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
@@ -281,8 +292,7 @@ public final class Story {
       }
     }
     if (fallback == null) {
-      fallbackScheduler.prepare(storm.conf, new StormMetricsRegistry());
-      fallback = new Fallback(fallbackScheduler);
+      fallback = Fallback.prepare(fallbackScheduler, storm.conf, new StormMetricsRegistry());
     }
     Cluster cluster = storm.cluster();
     View view =

@@ -1,0 +1,76 @@
+"""Rows of the traffic log, one topology at a time: what a report needs that fits into memory without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormpilot.trafficlog.place import LogPlace
+from stormpilot.trafficlog.schema import TABLES, to_newest
+
+HOUR_MS = 3_600_000
+_FOLDER = "topology="
+
+
+class LogRows:
+    """The rows of a part of a log, from `from_ms` on and before `to_ms` by the table's moment.
+
+    `left_out` gets the path and the cause of every file that cannot be read.
+    """
+
+    def __init__(self, place: LogPlace, from_ms: int, to_ms: int, left_out: Callable[[str, Exception], None]):
+        self._place, self._from_ms, self._to_ms, self._left_out = place, from_ms, to_ms, left_out
+
+    def topologies(self, table: str) -> list[str]:
+        """Ids of the topologies that have files of a table in these days, sorted."""
+        found = set()
+        for day in self._days(table):
+            found |= {unquote(f.removeprefix(_FOLDER)) for f in self._place.folders(f"{table}/{day}") if _is_of_one(f)}
+        return sorted(found)
+
+    def of(self, table: str, moment: str, topology_id: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows of a topology in time order, one per moment (a crash may leave a row twice).
+
+        Parameters
+        ----------
+        moment
+            The column that says when; in the rows it is an integer, milliseconds.
+        """
+        found: dict[int, dict[str, Any]] = {}
+        for data in self._tables(table, topology_id):
+            at_ms = data[moment].cast(pa.int64())
+            mine = pc.and_(pc.greater_equal(at_ms, self._from_ms), pc.less(at_ms, self._to_ms))
+            chosen = data.select([moment, *columns]).filter(mine)
+            for row in chosen.set_column(0, moment, chosen[moment].cast(pa.int64())).to_pylist():
+                found.setdefault(row[moment], row)
+        return [row for _, row in sorted(found.items())]
+
+    def _tables(self, table: str, topology_id: str) -> Iterator[pa.Table]:
+        for day in self._days(table):
+            for folder in self._place.folders(f"{table}/{day}"):
+                if not _is_of_one(folder) or unquote(folder.removeprefix(_FOLDER)) != topology_id:
+                    continue
+                for info in self._place.files(f"{table}/{day}/{folder}"):
+                    if info.base_name.endswith(".parquet") and not info.base_name.startswith("."):
+                        path = self._place.relative(info)
+                        try:
+                            with self._place.read(path) as file:
+                                yield to_newest(file.read(), table)
+                        except (OSError, pa.ArrowException) as e:
+                            self._left_out(path, e)
+
+    def _days(self, table: str) -> list[str]:
+        """Folders of days in which such rows may be; a row is filed by when it was written, at most an hour later."""
+        assert table in TABLES
+        first = f"date={datetime.fromtimestamp(self._from_ms / 1000, UTC):%Y-%m-%d}"
+        last = f"date={datetime.fromtimestamp((self._to_ms + HOUR_MS) / 1000, UTC):%Y-%m-%d}"
+        return [d for d in self._place.folders(table) if first <= d <= last]
+
+
+def _is_of_one(folder: str) -> bool:
+    return folder.startswith(_FOLDER)
