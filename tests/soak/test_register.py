@@ -67,7 +67,7 @@ class Client(threading.Thread):
                     self.work()
 
     def work(self) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("a subclass says what it writes and reads")
 
     def end(self) -> None:
         self.stopping.set()

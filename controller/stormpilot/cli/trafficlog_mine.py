@@ -138,7 +138,8 @@ def _print_all(mined: list[Mined]) -> None:
 def _print(m: Mined) -> None:
     """Thresholds first, then what components cost; what has no number last, each with why."""
     t = m.thresholds
-    say(f"{t.topology_name} ({t.topology_id}): {_day(t.from_ms)} to {_day(t.to_ms)}, {_span(t.from_ms, t.to_ms)}")
+    from_, to = clock.utc(t.from_ms), clock.utc(t.to_ms)
+    say(f"{t.topology_name} ({t.topology_id}): {from_} to {to} UTC, {_span(t.from_ms, t.to_ms)}")
     shown = [_row(e) for e in sorted(t.entries, key=lambda e: e.source == "default")]
     columns = ["number", "of", "value", "90% of draws", "unit", "source", "rows", "over", "why"]
     print_table(columns, shown[:MOST_ROWS])
@@ -166,10 +167,6 @@ def _row(e: ThresholdEntry) -> list[object]:
     over = _span(e.from_ms, e.to_ms) if e.rows else None
     sure = None if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"
     return [e.name, " ".join(e.of), value, sure, e.unit, e.source, e.rows, over, e.text]
-
-
-def _day(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def _span(from_ms: int, to_ms: int) -> str:

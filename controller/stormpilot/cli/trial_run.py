@@ -119,7 +119,6 @@ def _show(
         SUM_COLUMNS,
         certainty_lines,
         lasting,
-        moment,
         proposal_cells,
         skipped_cells,
         sum_cells,
@@ -127,7 +126,8 @@ def _show(
     )
 
     say_line(
-        "trial run", f"{moment(from_ms)} to {moment(to_ms)} UTC ({lasting((to_ms - from_ms) / 1000)}), from {where}"
+        "trial run",
+        f"{clock.utc(from_ms)} to {clock.utc(to_ms)} UTC ({lasting((to_ms - from_ms) / 1000)}), from {where}",
     )
     if found is None:
         say_line("set-up", "not looked at: give --config or --zookeeper")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stormpilot.messages.core import SupervisorPart, TopologySnapshot
-from stormpilot.model.values import Component, Topology
+from stormpilot.model.values import RESERVED_CPU, Component, Topology
 from stormpilot.observe.storm_keys import (
     CONSTRAINTS,
     DEFAULT_HEAP_MB,
@@ -30,8 +30,6 @@ from stormpilot.observe.storm_keys import (
 if TYPE_CHECKING:
     from stormpilot.config.sections import CpuPolicy
 
-POINTS = "cpu.pcore.percent"
-"""Of a component and a supervisor: declared CPU as a reservation, in Storm's points (100 = one core)."""
 ON_HEAP = "topology.component.resources.onheap.memory.mb"
 OF_ACKERS, OF_CONSUMERS = (f"topology.{x}.resources.onheap.memory.mb" for x in ("acker", "metrics.consumer"))
 DEFAULT_ON_HEAP_MB = 128.0
@@ -52,7 +50,7 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         own = {} if part is None else part.config
         resources = {name: float(amount) for name, amount in generic(own).items()}
         if part is not None and cpu in ("auto", "larger") and part.cpu_pcore_percent > 0:
-            resources[POINTS] = part.cpu_pcore_percent
+            resources[RESERVED_CPU] = part.cpu_pcore_percent
         heap_mb = _on_heap_mb(c.id, own, conf)
         components.append(
             msgspec.structs.replace(c, heap_mb=heap_mb, resources=resources, most_per_node=most.get(c.id))
@@ -79,7 +77,7 @@ def offers(s: SupervisorPart, fallback: str, cpu: CpuPolicy) -> dict[str, float]
     """What a supervisor has beside CPU and memory, and the points of CPU that may be reserved."""
     if not resource_aware(fallback):
         return {}
-    return dict(s.resources) | ({POINTS: s.cpu_pcore_percent} if cpu in ("auto", "larger") else {})
+    return dict(s.resources) | ({RESERVED_CPU: s.cpu_pcore_percent} if cpu in ("auto", "larger") else {})
 
 
 def most_workers(snapshot: TopologySnapshot, fallback: str) -> int:

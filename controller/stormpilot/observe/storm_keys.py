@@ -44,8 +44,6 @@ CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
 ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
-
-
 USER_POOLS = "resource.aware.scheduler.user.pools"
 
 

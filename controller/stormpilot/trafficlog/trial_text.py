@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from stormpilot.clock import utc
 from stormpilot.trafficlog.trial import Proposal, Skipped, TopologyTrial
 
 SUM_COLUMNS = (
@@ -37,7 +37,7 @@ def sum_cells(t: TopologyTrial) -> list[str]:
 def proposal_cells(p: Proposal) -> list[str]:
     """One proposal."""
     return [
-        moment(p.from_ms),
+        utc(p.from_ms),
         lasting(p.stood_s),
         ", ".join(p.reasons),
         _count(p.inter_node_tps),
@@ -99,11 +99,6 @@ def certainty_lines(t: TopologyTrial) -> list[str]:
     if len(t.proposals) > 1:
         lines.append("After the first move the later ones might not have been needed: their cost is an upper bound.")
     return lines
-
-
-def moment(ms: int) -> str:
-    """Date and time, UTC."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def lasting(seconds: float) -> str:

@@ -14,6 +14,7 @@ from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.health import in_time, topologies_of
 from stormpilot.history.mine.log import Selection
+from stormpilot.trafficlog.schema import VERSION
 from tests.integration.history.conftest import Table, collected, window
 
 
@@ -55,5 +56,5 @@ def test_files_and_rows_are_counted_by_version(tmp_path: Path, table: str) -> No
     log = tmp_path / "log"
     truth = generate(log, Spec(days=1 / 24, parallelism=1, nodes=2), seed=3)
     (health,) = [t for t in mined(log).health.tables if t.name == table]
-    assert health.rows_by_version == {"3": truth.rows[table]}
+    assert health.rows_by_version == {str(VERSION): truth.rows[table]}
     assert (health.files, health.skipped) == (len(list((log / table).rglob("*.parquet"))), 0)

@@ -9,8 +9,7 @@ import pytest
 
 from doubles import snapshots
 from stormpilot.messages.core import ClusterSnapshot
-from stormpilot.model.values import RESERVED_CPU, Guarantee
-from stormpilot.observe.ras import POINTS
+from stormpilot.model.values import Guarantee
 from stormpilot.observe.users import guarantees
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -37,7 +36,3 @@ def test_what_is_no_guarantee_guarantees_nothing(pools: object) -> None:
 
 def test_other_schedulers_know_no_users() -> None:
     assert guarantees(cluster({"a": {"cpu": 1}}, "org.apache.storm.scheduler.DefaultScheduler"), 1000.0) == []
-
-
-def test_reserved_cpu_has_one_name() -> None:
-    assert POINTS == RESERVED_CPU

@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from stormpilot.clock import utc
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
 from stormpilot.history.report.gather import TopologyLog
-from stormpilot.history.report.style import document, per_cent, utc
+from stormpilot.history.report.style import document, per_cent
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
 
 

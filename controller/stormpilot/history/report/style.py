@@ -1,10 +1,9 @@
-"""What the pages have in common: style, frame, times."""
+"""What the pages have in common: style, frame, shares."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 CSS = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;color:#1c2733}
@@ -23,11 +22,6 @@ def document(title: str, parts: Iterable[str]) -> str:
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{html.escape(title)}</title><style>{CSS}</style></head><body>{''.join(parts)}</body></html>\n"
     )
-
-
-def utc(ms: int) -> str:
-    """Date and time."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def per_cent(ratio: float | None) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from stormpilot.history.report.style import document, utc
+from stormpilot.clock import utc
+from stormpilot.history.report.style import document
 from stormpilot.operate.trial import Obstacle
 from stormpilot.trafficlog.trial import TopologyTrial
 from stormpilot.trafficlog.trial_text import (
