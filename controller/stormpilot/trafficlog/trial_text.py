@@ -73,19 +73,20 @@ def total_line(topologies: Sequence[TopologyTrial]) -> str:
 def certainty_lines(t: TopologyTrial) -> list[str]:
     """How sure the figures of a topology are."""
     c, lines = t.certainty, []
-    if c.checked and c.error_share is not None:
-        lines.append(
-            f"{_plural(c.checked, 'move')} checked: the share between nodes was off by {c.error_share:.1%} in the "
-            "median from what was predicted."
-        )
-    else:
-        lines.append("No move was made and measured in this time, so no prediction was checked.")
     if c.moves:
         verdicts = ", ".join(f"{n} {v}" for v, n in sorted(c.verdicts.items()))
         downtime = "" if c.downtime_s is None else f"; a restart took {c.downtime_s:.1f} s (median)"
         lines.append(f"{_plural(c.moves, 'plan')} applied in this time: {verdicts}{downtime}.")
     else:
         lines.append("What restarts hold up is counted with `decide.restart_s`: no restart was measured.")
+    if c.checked and c.error_share is not None:
+        lines.append(
+            f"{_plural(c.checked, 'move')} checked: the share between nodes was off by {c.error_share:.1%} in the "
+            "median from what was predicted."
+        )
+    else:
+        what = "The share between nodes was measured after none of them" if c.moves else "No move was made in this time"
+        lines.append(f"{what}, so no prediction was checked.")
     if c.low_share is not None and c.high_share is not None:
         lines.append(
             f"By itself the share between nodes was {c.low_share:.0%} to {c.high_share:.0%} (10th to 90th percentile "

@@ -114,7 +114,7 @@ def test_prediction_error_of_moves_that_were_made() -> None:
     assert (t.certainty.moves, t.certainty.checked) == (4, 3)
     assert t.certainty.error_share == pytest.approx(0.05)
     assert t.certainty.verdicts == {"HELPED": 3, "WORSE": 1}
-    assert "3 moves checked: the share between nodes was off by 5.0%" in certainty_lines(t)[0]
+    assert "3 moves checked: the share between nodes was off by 5.0%" in certainty_lines(t)[1]
 
 
 def test_without_moves_it_says_that_no_prediction_was_checked() -> None:
