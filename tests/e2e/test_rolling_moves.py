@@ -100,3 +100,24 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
     end = rolling.of("keys")
     assert end.failed == 0
     assert end.emitted > spout.emitted
+
+
+@pytest.mark.long
+def test_what_is_killed_in_the_middle_of_a_step_and_submitted_again_starts_anew(
+    rolling: Rolling,
+) -> None:
+    """What the old topology left (Nimbus removes it after ten minutes) concerns nobody: the new one gets its own plan."""
+    rolling.place(a0=[], a1=["forward:0", "tally:0"], a2=["forward:1", "tally:1"])
+    until(rolling.moving, "a step to be under way")
+    old, mark = rolling.topology_id, rolling.log.stat().st_size
+    rolling.kill_topology(old)
+    until(lambda: not rolling.exists(PATHS.topology(old)), "Nimbus to forget it: the double places one of a kind")
+    rolling.submit_rolled()
+    assert rolling.topology_id != old
+    wanted = {rolling.cluster.description.supervisors[0].id}
+    until(lambda: set(rolling.nodes_of(*MOVED).values()) == wanted, "the new one to be where it is wanted", ROLLOUT_S)
+    until(rolling.applied, "its own plan to be applied")
+    assert not rolling.said("cycle failed", mark)
+    rolling.stop_file.touch()
+    until(lambda: rolling.of("keys").completed == rolling.of("keys").emitted, "every tuple to be acked")
+    assert rolling.of("keys").failed == 0
