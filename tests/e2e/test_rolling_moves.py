@@ -106,7 +106,7 @@ def test_a_plan_is_carried_out_without_a_restart_that_anybody_notices_though_the
 def test_what_is_killed_in_the_middle_of_a_step_and_submitted_again_starts_anew(
     rolling: Rolling,
 ) -> None:
-    """What the old topology left (Nimbus removes it after ten minutes) concerns nobody: the new one gets its own plan."""
+    """What the old topology left (it goes after ten minutes) concerns nobody: the new one gets its own plan."""
     rolling.place(a0=[], a1=["forward:0", "tally:0"], a2=["forward:1", "tally:1"])
     until(rolling.moving, "a step to be under way")
     old, mark = rolling.topology_id, rolling.log.stat().st_size
