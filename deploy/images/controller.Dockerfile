@@ -2,7 +2,7 @@
 FROM python:3.11-slim-bookworm
 RUN groupadd --system --gid 10001 stormpilot \
  && useradd --system --no-log-init --uid 10001 --gid 10001 --home-dir /var/lib/stormpilot --shell /usr/sbin/nologin stormpilot \
- && install -d -o stormpilot -g stormpilot /var/lib/stormpilot /var/cache/stormpilot /etc/stormpilot \
+ && install -d -o stormpilot -g stormpilot /var/lib/stormpilot /var/cache/stormpilot /etc/stormpilot /run/stormpilot \
  && python -m venv /opt/stormpilot
 ENV PATH=/opt/stormpilot/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY dist/requirements-controller.txt /tmp/

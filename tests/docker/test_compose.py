@@ -33,6 +33,14 @@ def test_one_command_brings_up_flights_placed_by_us(stack: Stack) -> None:
     assert tags["supervisor-3"] == ("west", "/west-1")
 
 
+def test_plans_are_signed_with_a_key_that_nimbus_and_the_controller_share(stack: Stack) -> None:
+    plans = [stack.znode(f"/stormpilot/v1/plans/{name}") for name in stack.children("/stormpilot/v1/plans")]
+    assert plans
+    assert all(plan["signature"] for plan in plans)
+    seen = {s for s in SERVICES if stack.inside(s, "sh", "-c", "ls /run/stormpilot 2>/dev/null; true").strip()}
+    assert seen == {"nimbus", "controller"}
+
+
 def test_no_process_of_it_is_root_and_every_container_is_healthy(stack: Stack) -> None:
     for service in SERVICES:
         uids = docker("top", stack.container(service), "-eo", "uid,pid,comm").splitlines()[1:]

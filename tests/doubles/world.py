@@ -216,7 +216,10 @@ class World:
             self._plug_in()
 
     def tell(self, seconds: float) -> list[str]:
-        """Let time pass, with a cycle every period; the reasons of the first topology, repeated ones once."""
+        """Let time pass, with a cycle every period and when traffic changed.
+
+        Returns the reasons of the first topology, repeated ones once.
+        """
         said: list[str] = []
         for _ in range(int(seconds / self.tick_s)):
             self.pass_time(self.tick_s)
@@ -224,7 +227,8 @@ class World:
             if self.cycle.rollout_runner.wanted(observation):
                 self.cycle.advance_rollouts(observation)
                 observation = self.cycle.observer.look(self.now_ms)
-            if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
+            changed = self.cycle.observer.newly_changed(self.now_ms)
+            if changed or self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
                 report = self.cycle.run(observation)
                 self._recorder.record(
                     report, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ log = structlog.get_logger(__name__)
 ROLLOUT_PERIOD_S = 1.0
 ROLLOUT_REST = 3.0
 """On a large cluster, where one look at rollouts takes long, the next comes after so many times that long."""
+CHANGE_REST = 1 / 3
+"""A change of the traffic starts a cycle at once, if the last one began this part of a period ago."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -53,6 +56,8 @@ class Leadership:
     _observation: Observation | None = None
     _changed: Observation | None = None
     _signature: object = None
+    _traffic_changed: set[str] = field(default_factory=set)
+    _cycle_began_s: float = -math.inf
     schedule: Schedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +132,8 @@ class Leadership:
     def _cycle(self) -> None:
         observation, self._changed = self._changed or self._observe(), None
         self._signature = observation.signature
-        started_s = time.monotonic()
+        self._traffic_changed.clear()
+        self._cycle_began_s = started_s = time.monotonic()
         try:
             report = self.cycle.run(observation)
             took_ms = (time.monotonic() - started_s) * 1000
@@ -180,7 +186,14 @@ class Leadership:
             self._failed("rollouts could not be advanced", e)
 
     def _poll_loads(self) -> None:
-        self.cycle.observer.poll_loads(self.now_ms())
+        now_ms = self.now_ms()
+        self.cycle.observer.poll_loads(now_ms)
+        if changed := self.cycle.observer.newly_changed(now_ms):
+            log.info("traffic changed; planning on what is measured since", topologies=", ".join(changed))
+            self._traffic_changed |= set(changed)
+        rested_s = time.monotonic() - self._cycle_began_s
+        if self._traffic_changed and rested_s >= CHANGE_REST * self._config.cycle.period_s:
+            self.schedule.now("cycle")
 
     # --- parts --------------------------------------------------------------------------------------------------------
 

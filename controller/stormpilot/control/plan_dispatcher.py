@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from stormpilot.config import Config
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
 from stormpilot.control.rollout_runner import RolloutRunner
@@ -22,6 +23,7 @@ from stormpilot.decide.report import Outcome
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
+from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
@@ -113,7 +115,7 @@ class PlanDispatcher:
         """Write a rollout; `UsageError` where it is too large to be written."""
         observation, decision = situation.observation, outcome.decisions[t]
         entry = self._entries([t], verdict, situation, outcome.decisions)[t]
-        window_s = (observation.at_ms - observation.since_ms[t]) / 1000
+        window_s = _window_to_verify_s(observation, t, situation.config)
         topology = situation.topologies[t].topology
         steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
         try:
@@ -166,6 +168,12 @@ def _not_written(ids: Sequence[str], conflict: ConflictError, outcome: Outcome) 
     return replace(outcome, decisions={**outcome.decisions, **skipped})
 
 
+def _window_to_verify_s(observation: Observation, topology_id: str, config: Config) -> float:
+    """How long the effect is measured: as long as what the plan was made for, but no few seconds after a step."""
+    window_s = (observation.at_ms - observation.since_ms[topology_id]) / 1000
+    return max(window_s, config.load.window_s * config.load.min_coverage_ratio)
+
+
 def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> MoveState:
     """What is verified of a plan that is published now."""
     t, message, observation = entry.plan.topology_id, entry.plan, situation.observation
@@ -176,7 +184,7 @@ def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> M
         plan_id=message.plan_id,
         reason=decision.reason.value,
         now_ms=message.created_at_ms,
-        window_s=(observation.at_ms - observation.since_ms[t]) / 1000,
+        window_s=_window_to_verify_s(observation, t, situation.config),
         moved=moved_executors(topology, placement) if decision.moved_executors else [],
         workers=restarted_workers(topology, placement),
         former=as_it_runs(topology).workers,

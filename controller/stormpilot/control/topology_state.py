@@ -67,6 +67,8 @@ def topology_states(
             blackout=None if closed is None else closed.text,
             blackout_until_ms=None if closed is None else closed.until_ms,
             torn=published is not None and _torn(published.message, observation, epoch),
+            assigned_ms=observation.assigned_ms.get(t.id),
+            window_ratio=observation.window_ratio.get(t.id, 1.0),
             silent=sum(e.supervisor not in live for e in snapshot.topologies[t.id].executors if e.supervisor),
         )
     return states

@@ -15,6 +15,8 @@ from stormpilot.messages.settings import Hold
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
 
+STARTING_MS = 30_000
+"""How long a worker may take from its assignment until its JVM has written its process id, on a busy host."""
 ANSWER_MS = 60_000
 """How long the scheduler plug-in may take to answer to a plan or to repair a placement: a few of its rounds."""
 
@@ -32,7 +34,8 @@ class TopologyState:
     `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
     names a setting that cannot be read, `unsupported` settings of Storm that plans do not honour. `asked`: an operator
     asked to replan. `sources` tells whether the topology holds its sources. `silent` counts executors on supervisors
-    that are gone or blacklisted; Storm keeps them there as long as they send heartbeats.
+    that are gone or blacklisted; Storm keeps them there as long as they send heartbeats. `window_ratio` is the part of
+    a whole window that its rates are means of. `assigned_ms`: since when executors are assigned as they are.
     """
 
     topology: Topology
@@ -58,6 +61,8 @@ class TopologyState:
     unsupported: str | None = None
     asked: bool = False
     silent: int = 0
+    window_ratio: float = 1.0
+    assigned_ms: int | None = None
     sources: Sources = field(default_factory=Sources)
 
     @property
@@ -247,6 +252,21 @@ def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> De
     return None
 
 
+def workers_starting(subject: TopologyState, now_ms: int) -> Decision | None:
+    """WORKERS_STARTING: what was assigned just now is not moved again, unless executors have no slot.
+
+    Storm's supervisor ends a worker by the process ids that the worker wrote; one that has not come so far is taken for
+    dead, and runs on when its JVM is up.
+    """
+    if subject.assigned_ms is None or not subject.placed:
+        return None
+    again_ms = subject.assigned_ms + STARTING_MS
+    if now_ms >= again_ms:
+        return None
+    text = f"its workers were assigned {max(0, now_ms - subject.assigned_ms) / 1000:.0f} s ago and may just be starting"
+    return skip(subject.topology.id, Reason.WORKERS_STARTING, text, until_ms=again_ms)
+
+
 def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
     """COOL_DOWN while the last plan is young."""
     plan, status = subject.plan, subject.status
@@ -298,6 +318,7 @@ _ASKED: dict[Reason, Gate] = {
     Reason.BLACKOUT: lambda s, _: blacked_out(s),
     Reason.OPERATOR_HOLD: lambda s, c: held(s, c.now_ms),
     Reason.PLAN_MOVING: lambda s, c: on_its_way(s, c.config, c.now_ms),
+    Reason.WORKERS_STARTING: lambda s, c: workers_starting(s, c.now_ms),
     Reason.COOL_DOWN: lambda s, c: _cooling_down(s, c.config, c.now_ms),
     Reason.MOVE_BEING_EVALUATED: lambda s, c: _effect(s, c.now_ms),
     Reason.WAITING_FOR_REPAIR: lambda s, c: _repaired_by_others(s, c.now_ms),

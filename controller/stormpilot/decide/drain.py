@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import ANSWER_MS, TopologyState, blacked_out, forbidden, held, on_its_way
+from stormpilot.decide.admit import (
+    ANSWER_MS,
+    TopologyState,
+    blacked_out,
+    forbidden,
+    held,
+    on_its_way,
+    workers_starting,
+)
 from stormpilot.decide.predict import Traffic, predict
 from stormpilot.decide.reasons import Decision, Reason, row_of, skip
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
@@ -55,7 +63,8 @@ def admit_leaving(
     closed = forbidden(subject, lost, known, config)
     if closed is None and not any(_overrules(subject, s) for s in settings):
         closed = held(subject, now_ms)
-    return closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
+    closed = closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
+    return closed or workers_starting(subject, now_ms)
 
 
 def _overrules(subject: TopologyState, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:

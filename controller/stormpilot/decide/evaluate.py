@@ -15,6 +15,7 @@ they may reach, moves are judged by throughput, and an overload that our own gai
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,8 @@ from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mh
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
 
+LEAST_WINDOW = 0.01
+"""Rates of a shorter part of a window are as uncertain as those of this part."""
 KEPT_SHARE = 0.02
 """A plan that sends at most this part of all tuples more between nodes sends as much as now."""
 
@@ -200,8 +203,12 @@ class _Case:
         shares = self.memory.shares.get(self.topology.id)
         if shares is None or len(shares.values) < LEAST_SAMPLES:
             return 0.0
-        noise = noise_ratio(shares.values, self.own.verify.noise_floor_ratio)
-        return evidence(self.gain, self.own.decide.gain_threshold_ratio, noise)
+        return evidence(self.gain, self.own.decide.gain_threshold_ratio, self._noise(shares.values))
+
+    def _noise(self, values: Sequence[float]) -> float:
+        """The noise ratio of what is measured now: the values are of whole windows, this window may be shorter."""
+        noise = noise_ratio(values, 0.0) / math.sqrt(max(self.subject.window_ratio, LEAST_WINDOW))
+        return max(noise, self.own.verify.noise_floor_ratio)
 
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
@@ -311,13 +318,13 @@ class _Case:
         if self.subject.sources.held:
             before = 1e6 / self.total_tps
             by = max(self.criteria.growth.get(t, 1.0), 1 + LEAST_RISE)  # relief that makes nothing faster is no gain
-            noise = noise_ratio(() if shares is None else shares.throughput_tps, floor)
+            noise = self._noise(() if shares is None else shares.throughput_tps)
             return Promise("us_per_tuple", before, before / by, noise, self.total_tps, nodes)
         if metric == "load_ratio":
             before = own_load_ratio(self.model, t, nodes)
             predicted = own_load_ratio(self.then, t, nodes, self.plans)
             return Promise(metric, before, predicted, floor, self.total_tps, nodes)
-        noise = noise_ratio(() if shares is None else shares.values, floor)
+        noise = self._noise(() if shares is None else shares.values)
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)
 

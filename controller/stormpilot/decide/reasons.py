@@ -225,6 +225,13 @@ class Reason(enum.StrEnum):
     NOT_INSTRUMENTED = _gate("NOT_INSTRUMENTED", _MEASURED, "it does not report load")
     INSUFFICIENT_METRICS = _gate("INSUFFICIENT_METRICS", _MEASURED, "not enough of the window is measured")
     REPORTS_OVER_LIMIT = _gate("REPORTS_OVER_LIMIT", _MEASURED, "its load reports are more than the controller reads")
+    WORKERS_STARTING = _gate(
+        "WORKERS_STARTING",
+        "its workers had time to start",
+        "Storm assigned workers of it less than half a minute ago; a supervisor that ends a worker which has not yet "
+        "written its process id loses it, and the worker goes on beside the new one; executors without a slot do not "
+        "wait",
+    )
     WAITING_FOR_DRAIN = _gate(
         "WAITING_FOR_DRAIN",
         "no other topology is leaving a drained host just now",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.admit import TopologyState, forbidden, on_its_way
+from stormpilot.decide.admit import TopologyState, forbidden, on_its_way, workers_starting
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.predict import Traffic, predict
 from stormpilot.decide.reasons import Decision, Reason
@@ -67,7 +67,7 @@ def answer(
     closed = forbidden(subject, lost, known, config)
     if closed is not None:
         return _refused(f"{closed.reason}: {closed.text}")
-    waiting = on_its_way(subject, config, now_ms)
+    waiting = on_its_way(subject, config, now_ms) or workers_starting(subject, now_ms)
     if waiting is not None:
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":

@@ -90,6 +90,7 @@ def build(
     tables: Mapping[str, Routes] | None = None,
     over_limit: Mapping[str, str] | None = None,
     hosts: Mapping[str, HostCapacity] | None = None,
+    windows_s: Mapping[str, float] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -105,6 +106,8 @@ def build(
         By topology id, which bound its load reports break.
     hosts
         What was measured of hosts.
+    windows_s
+        By topology id, how long a window is (s), where it is not `load.window_s`.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
@@ -125,7 +128,8 @@ def build(
                 snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback
             )
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
-            ready = replace(_readiness(snapshot, own, load, now_ms), memory=memory)
+            window_s = (windows_s or {}).get(topology_id, load.window_s)
+            ready = replace(_readiness(snapshot, own, load, window_s, now_ms), memory=memory)
             sources[topology_id] = sources_of(snapshot, fresh)
         except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
             failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
@@ -347,7 +351,7 @@ def _acker_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: R
     return [e for e in derived if not (counted & {e.from_, e.to} & ackers)]
 
 
-def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_ms: int) -> Readiness:
+def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, window_s: float, now_ms: int) -> Readiness:
     reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
     in_jvm = any(r.in_jvm for r in rates.values())  # a hook that is in one worker is in all of them, for every task
     expected = {t: e.component for e in snapshot.executors if in_jvm or e.component in reporting for t in _tasks(e)}
@@ -374,7 +378,7 @@ def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, now_
             expected_at_ms=None if overdue or not since_ms else due_ms,
             reports_age_s=age_s,
         )
-    needed_s = load.window_s * load.min_coverage_ratio
+    needed_s = window_s * load.min_coverage_ratio
     least_s = min(rates[t].covered_s for t in expected)
     if least_s < needed_s:
         short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)

@@ -7,26 +7,21 @@ process give a rate; any other pair gives none. So a restart or a lost report co
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from stormpilot.messages.load import LoadReport, TaskLoad
-from stormpilot.observe.capacity import MOST_CORES, MOST_MEMORY_MB
+from stormpilot.observe.change_points import Counted
+from stormpilot.observe.plausible import implausible_reading
 
-MAX_AHEAD_MS = 300_000
-"""A report whose clock is further ahead of ours than this is from the future."""
-MAX_BEHIND_MS = 3_600_000
-"""A report older than this says nothing about now."""
 CLOCK_TOLERANCE_MS = 30_000
 """By how much a reporter's time may differ from ours between two reports before its clock was set meanwhile."""
 MAX_TASK_TPS = 5e7
 """More tuples/s than a task can count."""
 MAX_TASK_CORES = 1024.0
 """More CPU than a process and its children can use."""
-MAX_COUNT = 2**53
 FRESHER_S = 20.0
 """By how much one measurement of a task must be older than the other to be left aside."""
 SAMPLES_PER_WINDOW = 12
@@ -89,6 +84,7 @@ class _Sample:
     received: dict[tuple[int, str], int]
     sent: dict[tuple[int, str], int]
     seen_ms: int
+    work: int  # tuples that it received and emitted
     follows: bool  # whether the time since the sample before belongs to one process with a sound clock
 
 
@@ -111,6 +107,7 @@ class LoadHistory:
         self._samples: dict[str, dict[Reading, list[_Sample]]] = {}
         self._suspects: dict[tuple[str, Reading], _Sample] = {}
         self._newest: dict[tuple[str, str], LoadReport] = {}
+        self._apart_ms: dict[str, int] = {}
         self.rejected: Counter[str] = Counter()
 
     def resize(self, window_s: float) -> None:
@@ -136,6 +133,7 @@ class LoadHistory:
         self._samples = {t: tasks for t, tasks in self._samples.items() if t in keep}
         self._suspects = {k: s for k, s in self._suspects.items() if k[0] in keep}
         self._newest = {k: r for k, r in self._newest.items() if k[0] in keep}
+        self._apart_ms = {t: at_ms for t, at_ms in self._apart_ms.items() if t in keep}
 
     def rates(self, topology_id: str, since_ms: int, now_ms: int) -> dict[int, TaskRates]:
         """Rates of every task that ever reported, over what was first seen at or after `since_ms`.
@@ -153,6 +151,19 @@ class LoadHistory:
     def tasks(self, topology_id: str) -> frozenset[int]:
         """Tasks that ever reported."""
         return frozenset(task for task, _ in self._samples.get(topology_id, {}))
+
+    def counted(self, topology_id: str) -> dict[Hashable, Counted]:
+        """Tuples that every task received and emitted until its newest report, by who measured it."""
+        return {
+            r: Counted((newest.load.pid, newest.load.start_ms), newest.load.at_ms, newest.work)
+            for r, samples in self._samples.get(topology_id, {}).items()
+            if samples
+            for newest in samples[-1:]
+        }
+
+    def keep_apart(self, topology_id: str, at_ms: int) -> None:
+        """Windows may begin at `at_ms`: the readings of that moment are not thinned out."""
+        self._apart_ms[topology_id] = at_ms
 
     def newest(self, topology_id: str) -> dict[Reading, TaskLoad]:
         """The newest report of every task, by who measured it."""
@@ -181,33 +192,36 @@ class LoadHistory:
             return  # the same report again, or one that was overtaken
         if last is not None and load.start_ms < last.load.start_ms and now_ms - last.seen_ms <= CLOCK_TOLERANCE_MS:
             return  # the process before the present one (a new one on a host with a slow clock is heard later)
-        wrong = _implausible(load, now_ms)
+        wrong = implausible_reading(load, now_ms)
         if wrong:
             self.rejected[wrong] += 1
             return
-        sample = _Sample(load, _by_pair(load.received), _by_pair(load.sent), now_ms, follows=False)
+        received = _by_pair(load.received)
+        work = sum(received.values()) + load.emitted
+        sample = _Sample(load, received, _by_pair(load.sent), now_ms, work, follows=False)
         if last is None or not _same_process(last.load, load):
-            self._append(samples, sample)
+            self._append(topology_id, samples, sample)
             return
         # A reading that does not go with the one before is put aside: the next one shows which of the two is wrong.
         suspect = self._suspects.pop((topology_id, reading), None)
         broken = _broken(last, sample)
         if not broken:
-            self._append(samples, replace(sample, follows=True))
+            self._append(topology_id, samples, replace(sample, follows=True))
         elif suspect is not None and _same_process(suspect.load, load) and not _broken(suspect, sample):
-            self._append(samples, suspect)
-            self._append(samples, replace(sample, follows=True))
+            self._append(topology_id, samples, suspect)
+            self._append(topology_id, samples, replace(sample, follows=True))
         else:
             self.rejected[broken] += 1
             self._suspects[topology_id, reading] = sample
 
-    def _append(self, samples: list[_Sample], sample: _Sample) -> None:
+    def _append(self, topology_id: str, samples: list[_Sample], sample: _Sample) -> None:
         spacing_ms = self._window_ms / SAMPLES_PER_WINDOW
         if (
             len(samples) >= 2
             and sample.follows
             and samples[-1].follows
             and samples[-1].seen_ms - samples[-2].seen_ms < spacing_ms
+            and not samples[-1].seen_ms <= self._apart_ms.get(topology_id, -1) < sample.seen_ms
         ):
             samples[-1] = sample
         else:
@@ -244,30 +258,6 @@ def _sum_of(a: float | None, b: float | None) -> float | None:
 
 def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
     return a.pid == b.pid and a.start_ms == b.start_ms and a.host == b.host
-
-
-def _implausible(load: TaskLoad, now_ms: int) -> str | None:
-    """Why a reading cannot be true by itself, or None."""
-    counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
-    counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
-    pairs = load.received + load.sent
-    seconds = [load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.timed_ms]
-    if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for t, _, _ in pairs):
-        return "negative"
-    if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):
-        return "huge"
-    if load.at_ms > now_ms + MAX_AHEAD_MS:
-        return "future"
-    if load.at_ms < now_ms - MAX_BEHIND_MS:
-        return "old"
-    if load.start_ms > load.at_ms:
-        return "starts_after_report"
-    if load.mhz is not None and not 0 < load.mhz < 1e6:
-        return "mhz"
-    told = ((load.host_cores, MOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB), (load.memory_mb, MOST_MEMORY_MB))
-    if not all(n is None or 0 < n <= most for n, most in told):
-        return "capacity"
-    return None
 
 
 def _broken(a: _Sample, b: _Sample) -> str | None:
@@ -325,14 +315,10 @@ def _stood_s(before: list[_Sample], first: _Sample) -> float:
     for a, b in itertools.pairwise(before):
         if b.follows:
             elapsed_ms += b.load.at_ms - a.load.at_ms
-            done += _work(b) - _work(a)
+            done += b.work - a.work
     if elapsed_ms <= 0 or done <= 0:
         return gap_s
-    return max(0.0, gap_s - _work(first) / (done * 1000 / elapsed_ms))
-
-
-def _work(sample: _Sample) -> int:
-    return sum(sample.received.values()) + sample.load.emitted
+    return max(0.0, gap_s - first.work / (done * 1000 / elapsed_ms))
 
 
 Runs = Sequence[tuple[_Sample, _Sample]]

@@ -16,6 +16,7 @@ from stormpilot.model.constraints import constrained
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, Rates, build
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
+from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
@@ -30,7 +31,8 @@ class Observation:
     """One look: what was read, and what we believe (None while there is no cluster snapshot).
 
     `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement and routes had
-    settled.
+    settled, or when its traffic changed. `window_ratio` is the part of a whole window that this is.
+    `assigned_ms`: since when its executors are assigned as they are, by our clock.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
     followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
     topology id.
@@ -41,6 +43,8 @@ class Observation:
     belief: ModelWithReadiness | None
     rates: Mapping[str, Rates]
     since_ms: Mapping[str, int]
+    window_ratio: Mapping[str, float] = field(default_factory=dict)
+    assigned_ms: Mapping[str, int] = field(default_factory=dict)
     reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
     returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
     in_use: EffectiveThresholds = field(default_factory=EffectiveThresholds)
@@ -80,6 +84,11 @@ class Observer:
         self._cpu_limit_ratio = cpu_limit_ratio
         self._history = LoadHistory(load.window_s)
         self._placements: dict[str, tuple[object, int]] = {}
+        self._assigned: dict[str, tuple[object, int]] = {}
+        self._change_points = ChangePoints(load.window_s)
+        self._changed_ms: dict[str, int] = {}
+        self._to_look_at: set[str] = set()
+        self._followed: frozenset[str] = frozenset()
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
@@ -99,9 +108,35 @@ class Observer:
         return rejected | refused | {f"load_ignored_{why}": n for why, n in sorted(self._ignored.items())}
 
     def poll_loads(self, now_ms: int) -> None:
-        """Read the load reports of the topologies of the last look."""
+        """Read the load reports of the topologies of the last look, and see whether their traffic changed."""
         reports, self._load_problems = self._reader.read_loads(self._topology_ids)
         self._history.take(reports, now_ms)
+        if self._load.change_window_s <= 0:
+            return
+        for t in self._topology_ids:
+            if t in self._followed:
+                continue  # a move changes the traffic, and is measured over whole windows
+            changed_ms = self._change_points.take(t, self._history.counted(t), now_ms)
+            if changed_ms is not None:
+                self._changed_ms[t] = changed_ms
+                self._to_look_at.add(t)
+            elif (suspected_ms := self._change_points.suspected_ms(t)) is not None:
+                self._history.keep_apart(t, suspected_ms)
+
+    def newly_changed(self, now_ms: int) -> list[str]:
+        """Topologies whose traffic changed, and is measured since for long enough to plan on; each is told once."""
+        ready = []
+        for t in sorted(self._to_look_at):
+            since_ms = self._changed_ms.get(t)
+            if since_ms is None or now_ms - since_ms >= self._load.window_s * 1000:
+                self._to_look_at.discard(t)  # placed anew meanwhile, or not measured: no haste
+            elif now_ms - since_ms >= self._load.change_window_s * 1000:
+                needed_s = self._load.change_window_s * self._load.min_coverage_ratio
+                rates = self._history.rates(t, since_ms, now_ms).values()
+                if all(r.covered_s >= needed_s or r.age_s > self._load.max_report_age_s for r in rates):
+                    ready.append(t)
+        self._to_look_at -= set(ready)
+        return ready
 
     def look(self, now_ms: int) -> Observation:
         """Read everything and build the model; `UnreachableError` when ZooKeeper is away."""
@@ -110,9 +145,13 @@ class Observer:
         self.poll_loads(now_ms)
         seen = replace(seen, problems={**seen.problems, **self._load_problems})
         self._history.keep_only(self._topology_ids)
+        self._change_points.keep_only(set(self._topology_ids))
+        self._changed_ms = {t: at_ms for t, at_ms in self._changed_ms.items() if t in seen.topologies}
         self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
+        self._assigned = {t: p for t, p in self._assigned.items() if t in seen.topologies}
         tables = {t: v.message for t, v in seen.tables.items()}
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
+        window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
         if belief is not None and belief.failed:
@@ -125,12 +164,15 @@ class Observer:
             belief = replace(belief, model=in_use.limited(belief.model))
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
+        self._followed = frozenset(followed) | _rolling(seen)
         return Observation(
             now_ms,
             seen,
             belief,
             rates,
             since_ms,
+            window_ratio={t: min(1.0, max(0, now_ms - ms) / window_ms) for t, ms in since_ms.items()},
+            assigned_ms={t: at_ms for t, (_, at_ms) in self._assigned.items()},
             reporting={t: self._history.tasks(t) for t in followed},
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
             in_use=in_use,
@@ -163,7 +205,7 @@ class Observer:
         self, seen: StoreSnapshot, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int
     ) -> ModelWithReadiness:
         # tasks that a rollout routes around come back: until it is over they do not count as standing by
-        moving = {t for t, v in seen.rollouts.items() if v.message is not None and v.message.running}
+        moving = _rolling(seen)
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
@@ -180,17 +222,23 @@ class Observer:
             tables,
             self._reader.over_limit,
             self._hosts,
+            {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
         )
         self._ignored.update(belief.ignored)
         return belief
 
     def _since_ms(self, snapshot: TopologySnapshot, table: Routes | None, now_ms: int) -> int:
-        """Begin of the window: not while the placement or the routes were others, nor while that settled."""
+        """Begin of the window: not while the placement, the routes or the traffic were others, nor while that settled.
+
+        A change of the traffic that is longer ago than a window is forgotten.
+        """
         routes = [] if table is None else table.components
-        placement = (
-            frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors),
-            [(r.component, r.active, r.partitions) for r in routes],
-        )
+        assignment = frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors)
+        if snapshot.id not in self._assigned:
+            self._assigned[snapshot.id] = assignment, min(now_ms, snapshot.assigned_since_ms or 0)
+        elif self._assigned[snapshot.id][0] != assignment:
+            self._assigned[snapshot.id] = assignment, now_ms
+        placement = assignment, [(r.component, r.active, r.partitions) for r in routes]
         last = self._placements.get(snapshot.id)
         if last is None:
             written_ms = 0 if table is None else table.written_at_ms
@@ -198,8 +246,20 @@ class Observer:
         else:
             changed_ms = last[1] if last[0] == placement else now_ms
         self._placements[snapshot.id] = (placement, changed_ms)
+        oldest_ms = now_ms - int(self._load.window_s * 1000)
         settled_ms = changed_ms + int(self._load.settle_s * 1000)
-        return max(now_ms - int(self._load.window_s * 1000), settled_ms)
+        if settled_ms > now_ms:
+            self._change_points.forget(snapshot.id)
+        begin_ms = max(oldest_ms, settled_ms)
+        if (traffic_ms := self._changed_ms.get(snapshot.id, begin_ms)) > begin_ms:
+            return traffic_ms
+        self._changed_ms.pop(snapshot.id, None)
+        return begin_ms
+
+
+def _rolling(seen: StoreSnapshot) -> frozenset[str]:
+    """Topologies (ids) with a rollout that goes on."""
+    return frozenset(t for t, v in seen.rollouts.items() if v.message is not None and v.message.running)
 
 
 def _as_operators_want(belief: ModelWithReadiness, settings: Settings, fallback: str) -> ModelWithReadiness:

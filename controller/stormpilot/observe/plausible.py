@@ -6,12 +6,16 @@ of a trillion tasks. So these are asked before anything is made of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TypeVar
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot, decode
+from stormpilot.messages.load import TaskLoad
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT
+from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
+from stormpilot.observe.capacity import MOST_MEMORY_MB
 from stormpilot.zookeeper.client import Node
 
 M = TypeVar("M", bound=Message)
@@ -21,6 +25,11 @@ MAX_SLOTS = 10_000
 """Of one supervisor."""
 MAX_PORT = 65_535
 MAX_CPU_POINTS = 100 * MOST_CORES
+MAX_AHEAD_MS = 300_000
+"""A report whose clock is further ahead of ours than this is from the future."""
+MAX_BEHIND_MS = 3_600_000
+"""A report older than this says nothing about now."""
+MAX_COUNT = 2**53
 LEAST_CPU_POINTS = 1e-6
 """Above 0. What is smaller may become 0 on its way into a model, where a node without CPU is none."""
 
@@ -85,3 +94,27 @@ def _amounts(place: str, cpu_points: float, memory_mb: float) -> Iterator[str]:
         yield f"{place}: CPU {cpu_points:g}, expected 0 or {LEAST_CPU_POINTS:g} to {MAX_CPU_POINTS:g} points"
     if not 0 <= memory_mb <= MOST:
         yield f"{place}: memory {memory_mb:g}, expected 0 to {MOST:g} MB"
+
+
+def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
+    """Why a reading cannot be true by itself, or None."""
+    counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
+    counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
+    pairs = load.received + load.sent
+    seconds = [load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.timed_ms]
+    if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for t, _, _ in pairs):
+        return "negative"
+    if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):
+        return "huge"
+    if load.at_ms > now_ms + MAX_AHEAD_MS:
+        return "future"
+    if load.at_ms < now_ms - MAX_BEHIND_MS:
+        return "old"
+    if load.start_ms > load.at_ms:
+        return "starts_after_report"
+    if load.mhz is not None and not 0 < load.mhz < 1e6:
+        return "mhz"
+    told = ((load.host_cores, MOST_HOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB), (load.memory_mb, MOST_MEMORY_MB))
+    if not all(n is None or 0 < n <= most for n, most in told):
+        return "capacity"
+    return None

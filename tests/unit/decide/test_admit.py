@@ -45,6 +45,19 @@ def test_gate_that_is_closed_holds_with_its_reason(reason: Reason, fields: dict[
     assert decision.text
 
 
+@pytest.mark.parametrize(("age_s", "closed"), [(-600, True), (0, True), (29, True), (30, False)])
+def test_workers_that_were_assigned_just_now_are_not_moved(age_s: float, closed: bool) -> None:
+    """A supervisor loses a worker that it ends before its JVM wrote its process id."""
+    decision = asked(subject(assigned_ms=NOW_MS - int(age_s * 1000)))
+    assert (decision is not None) == closed
+    if decision is not None:
+        assert decision.reason is Reason.WORKERS_STARTING
+
+
+def test_executors_without_a_slot_do_not_wait_for_workers_that_start() -> None:
+    assert asked(subject(placed=False, assigned_ms=NOW_MS)) is None
+
+
 def test_thin_data_say_when_the_gate_opens() -> None:
     decision = asked(subject(not_ready="12 s of 30 s", ready_at_ms=NOW_MS + 18_000))
     assert decision is not None

@@ -41,6 +41,7 @@ def test_what_operators_closed_and_mass_failure_hold_them() -> None:
         ({"paused": True}, 0, Reason.PAUSED),
         ({"blackout": "nights"}, 0, Reason.BLACKOUT),
         ({"plan": plan_message(age_s=5), "status": status("moving")}, 0, Reason.PLAN_MOVING),
+        ({"assigned_ms": NOW_MS - 12_000}, 0, Reason.WORKERS_STARTING),
         ({}, 3, Reason.MASS_FAILURE),
     ]
     for fields, lost, reason in cases:

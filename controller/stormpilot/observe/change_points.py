@@ -1,0 +1,141 @@
+"""Change points in the traffic of topologies: a step is seen after two reports, not when a whole window has passed.
+
+Every report of a task gives its rate since the report before. The distance between those rates and the rates of the
+window before, `sum |now - before| / sum (now + before)` over all tasks, is greater than 0 even while nothing changes:
+its median and spread are learned from the topology itself. A cumulative sum of what goes beyond (E. S. Page, Continuous
+inspection schemes, Biometrika 41, 1954) tells a step from noise: one strange interval, as a pause of a JVM makes it, is
+not enough. Slow drifts are no change: the rates of the window before follow them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+LEARNED = 12
+"""So many distances are needed before one can be called unusual, after a change anew: a minute of reports."""
+KEPT = 60
+SPREAD_FLOOR = 0.02
+"""Least spread of the distance: less than 4% of all tuples on other ways is not worth a look."""
+ALLOWED = 3.0
+"""Spreads above the median that add nothing."""
+MOST_AT_ONCE = 8.0
+"""Spreads that one interval counts for at most; below `ALARM` + `ALLOWED`, so that it takes two."""
+ALARM = 9.0
+"""Sum of spreads from which on it is a change."""
+REPORTING = 0.9
+"""Part of the tasks that must have reported anew before their rates are compared."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a task had received when it reported last: `process` tells one life of it from the next."""
+
+    process: Hashable
+    at_ms: int
+    tuples: int
+
+
+@dataclass
+class _Series:
+    """What is known of one topology."""
+
+    last: dict[Hashable, Counted] = field(default_factory=dict)
+    usual_tps: dict[Hashable, float] = field(default_factory=dict)
+    distances: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    excess: float = 0.0
+    suspected_ms: int | None = None
+
+
+class ChangePoints:
+    """Watches the rates of topologies by id.
+
+    Parameters
+    ----------
+    window_s
+        Time constant with which the rates before are forgotten, in seconds.
+    """
+
+    def __init__(self, window_s: float):
+        self._window_s = window_s
+        self._series: dict[str, _Series] = {}
+
+    def suspected_ms(self, topology_id: str) -> int | None:
+        """When rates began to be unusual, if they are just now: what was counted until then should be kept apart."""
+        series = self._series.get(topology_id)
+        return None if series is None else series.suspected_ms
+
+    def take(self, topology_id: str, counted: Mapping[Hashable, Counted], now_ms: int) -> int | None:
+        """Take in the newest reports of its tasks; returns when the traffic changed (ms), where that is sure now."""
+        series = self._series.setdefault(topology_id, _Series())
+        rates, elapsed_s = _rates(series.last, counted)
+        if len(rates) < REPORTING * len(counted):
+            if not series.last.keys() & counted.keys():
+                series.last = dict(counted)
+            return None
+        series.last = dict(counted)
+        distance = _distance(series.usual_tps, rates)
+        if distance is None:
+            series.usual_tps = dict(rates)
+            return None
+        change_ms = self._judge(series, distance, now_ms)
+        if change_ms is not None:
+            series.usual_tps = dict(rates)
+        elif series.suspected_ms is None:  # rates that may be others teach nothing
+            series.distances.append(distance)
+            part = min(1.0, elapsed_s / self._window_s)
+            for task, tps in rates.items():
+                usual = series.usual_tps.get(task, tps)
+                series.usual_tps[task] = usual + part * (tps - usual)
+        return change_ms
+
+    def forget(self, topology_id: str) -> None:
+        """Its tasks were placed anew: its rates have to be learned again."""
+        self._series.pop(topology_id, None)
+
+    def keep_only(self, topology_ids: set[str]) -> None:
+        """Forget every other topology."""
+        self._series = {t: s for t, s in self._series.items() if t in topology_ids}
+
+    @staticmethod
+    def _judge(series: _Series, distance: float, now_ms: int) -> int | None:
+        if len(series.distances) < LEARNED:
+            return None
+        median = statistics.median(series.distances)
+        spread = 1.4826 * statistics.median(abs(d - median) for d in series.distances)
+        beyond = min(MOST_AT_ONCE, (distance - median) / max(spread, SPREAD_FLOOR))
+        series.excess = max(0.0, series.excess + beyond - ALLOWED)
+        if series.excess <= 0:
+            series.suspected_ms = None
+            return None
+        if series.suspected_ms is None:
+            series.suspected_ms = now_ms
+        if series.excess < ALARM:
+            return None
+        change_ms, series.suspected_ms, series.excess = series.suspected_ms, None, 0.0
+        series.distances.clear()
+        return change_ms
+
+
+def _rates(
+    before: Mapping[Hashable, Counted], counted: Mapping[Hashable, Counted]
+) -> tuple[dict[Hashable, float], float]:
+    """Tuples/s of the tasks that reported anew, and the median of the times between their reports (s)."""
+    rates: dict[Hashable, float] = {}
+    elapsed: list[float] = []
+    for task, now in counted.items():
+        then = before.get(task)
+        if then is not None and then.process == now.process and now.at_ms > then.at_ms:
+            seconds = (now.at_ms - then.at_ms) / 1000
+            rates[task] = max(0, now.tuples - then.tuples) / seconds
+            elapsed.append(seconds)
+    return rates, statistics.median(elapsed) if elapsed else 0.0
+
+
+def _distance(usual_tps: Mapping[Hashable, float], rates: Mapping[Hashable, float]) -> float | None:
+    """Between 0 (the same) and 1 (other tasks altogether); None where nothing is known or nothing flows."""
+    both = usual_tps.keys() & rates.keys()
+    total = sum(usual_tps[t] + rates[t] for t in both)
+    return sum(abs(usual_tps[t] - rates[t]) for t in both) / total if total > 0 else None
