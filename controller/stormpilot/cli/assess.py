@@ -102,11 +102,14 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     """The model, what holds topologies by id ("": all of them), and what was seen of each with its certainty."""
     from stormpilot.config.sections import LoadSection
     from stormpilot.observe.assess import Observed, certainty, model_of
-    from stormpilot.observe.storm_keys import held_by_cluster, held_by_topology
+    from stormpilot.observe.isolation import isolated, kept_apart
+    from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
 
     conf = connection.conf()
     scheduler = str(conf.get("storm.scheduler") or "")
     held: dict[str, list[str]] = {"": [str(h) for h in held_by_cluster(conf, scheduler)]}
+    if isolates_by_user(scheduler) and POOLS in conf:  # Nimbus does not say whose the topologies are
+        held[""].append(str(Held(POOLS, "with the MultitenantScheduler")))
     seen: list[tuple[Observed, Certainty]] = []
     for t in connection.topologies():
         if t.status != "ACTIVE":
@@ -121,7 +124,11 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
             loadaware=not own.get(LOADAWARE_OFF, False),
         )
         seen.append((o, certainty(o, float(own.get(SAMPLED) or SAMPLE_RATE))))
+    own_hosts = isolated(conf, scheduler, {o.topology.id: (o.topology.name, "") for o, _ in seen})
+    for i, (key, value) in own_hosts.items():
+        held[i].append(f"{key} is {value}")
     estimated = model_of(connection.supervisors(), [o for o, _ in seen], cpu_limit, LoadSection())
+    estimated = kept_apart(estimated, own_hosts, scheduler)
     return _fixed(estimated, held), held, seen
 
 

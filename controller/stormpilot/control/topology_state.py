@@ -13,6 +13,7 @@ from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.closed_loop import Sources
+from stormpilot.observe.isolation import of_cluster
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.storm_keys import unsupported
 from stormpilot.zookeeper.paths import Paths
@@ -36,7 +37,8 @@ def topology_states(
     snapshot = observation.seen
     live = {s.id for s in model.supervisors}
     closed = blackout(config.blackouts, observation.at_ms)
-    not_honoured = unsupported(snapshot.cluster, snapshot.topologies, config.ignored_storm_keys)
+    isolated = {} if snapshot.cluster is None else of_cluster(snapshot.cluster, snapshot.topologies)
+    not_honoured = unsupported(snapshot.cluster, snapshot.topologies, config.ignored_storm_keys, isolated)
     states = {}
     for t in model.topologies:
         readiness = known.readiness[t.id]

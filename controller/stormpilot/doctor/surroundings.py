@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from stormpilot.doctor.evidence import Access, Evidence
 from stormpilot.doctor.finding import Finding, Level
-from stormpilot.observe.storm_keys import held_by_cluster, held_by_topology
+from stormpilot.observe.isolation import isolated
+from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
 
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
@@ -176,6 +177,10 @@ def storm_settings(e: Evidence) -> Iterator[Finding]:
             f"put `{FALLBACK}: {before}` into storm.yaml of Nimbus together with the plug-in",
         )
     held = {f"every topology: {h}" for h in held_by_cluster(conf, fallback)}
+    if isolates_by_user(fallback) and conf.get(POOLS):
+        held.add(f"topologies of users with a pool: {Held(POOLS, str(conf[POOLS]))}")
+    names = {name: (name, "") for name in e.nimbus.confs}
+    held |= {f"{name}: {key} is {value}" for name, (key, value) in isolated(conf, fallback, names).items()}
     for name, own in e.nimbus.confs.items():
         components = e.nimbus.component_confs.get(name, {})
         held |= {f"{name}: {h}" for h in held_by_topology(own, components, fallback=fallback)}

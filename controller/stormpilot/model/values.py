@@ -149,13 +149,15 @@ class Edge(Value, frozen=True, kw_only=True, gc=False):
 class Exclusion(Value, frozen=True, kw_only=True):
     """A supervisor that executors may not run on: of one component, of one topology (id), or (both None) of all.
 
-    `drained`: an operator drains its host.
+    `drained`: an operator drains its host. `kept_for`: the isolated topology (its name) that has the supervisor to
+    itself.
     """
 
     supervisor: str
     topology: str | None = None
     component: str | None = None
     drained: bool = False
+    kept_for: str | None = None
 
 
 class Guarantee(Value, frozen=True, kw_only=True):

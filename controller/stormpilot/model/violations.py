@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from stormpilot.model.values import Component, Executor, Model, Plan, Supervisor, Topology, TopologyPlan
+from stormpilot.model.values import Component, Exclusion, Executor, Model, Plan, Supervisor, Topology, TopologyPlan
 
 TOLERANCE = 1e-6  # relative, of a sum of floats against a limit
 
@@ -80,6 +80,9 @@ def violations(
     cpu: defaultdict[str, float] = defaultdict(float)
     memory: defaultdict[str, float] = defaultdict(float)
     on_node: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    excluded: defaultdict[str, list[Exclusion]] = defaultdict(list)
+    for x in model.exclusions:
+        excluded[x.supervisor].append(x)
     for tp in plan.topologies:
         topology = topologies.get(tp.id)
         if topology is None:
@@ -114,7 +117,7 @@ def violations(
                 memory[w.supervisor] += e.memory_mb
                 on_node[w.supervisor].append((tp.id, start))
                 if supervisor is not None and slot not in fixed:
-                    found.extend(_where(model, topology, e, supervisor))
+                    found.extend(_where(excluded[supervisor.id], topology, e, supervisor))
         wrong = [start for start in executors if times[start] != 1]
         if wrong:
             found.append(
@@ -206,7 +209,10 @@ def _fixed(topology: Topology) -> dict[tuple[str, int], set[int]]:
     return members
 
 
-def _where(model: Model, topology: Topology, executor: Executor, supervisor: Supervisor) -> list[Violation]:
+def _where(
+    excluded: list[Exclusion], topology: Topology, executor: Executor, supervisor: Supervisor
+) -> list[Violation]:
+    """What the place of an executor breaks; `excluded` are the exclusions from the supervisor."""
     name = [(topology.id, executor.start)]
     found = []
     component = next((c for c in topology.components if c.id == executor.component), Component(id=executor.component))
@@ -218,11 +224,13 @@ def _where(model: Model, topology: Topology, executor: Executor, supervisor: Sup
         )
     if executor.pin is not None and executor.pin != supervisor.id:
         found.append(Violation("pin", f"executor {executor.start} is pinned to {executor.pin}", name))
-    for x in model.exclusions:
-        if x.supervisor != supervisor.id or x.topology not in (None, topology.id):
+    for x in excluded:
+        if x.topology not in (None, topology.id):
             continue
         if x.drained:
             found.append(Violation("drain", f"host {supervisor.host} ({supervisor.id}) is drained", name))
+        elif x.kept_for is not None:
+            found.append(Violation("exclusion", f"{supervisor.id} is kept for {x.kept_for}", name))
         elif x.component in (None, executor.component):
             text = f"{topology.id}/{executor.component} is excluded from {x.supervisor}"
             found.append(Violation("exclusion", text, name))

@@ -42,6 +42,7 @@ from stormpilot.model.values import (
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
+from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.load import TaskRates
 from stormpilot.observe.memory import declared_or_measured_mb, memory_in_words
 from stormpilot.observe.ras import most_workers, offers, ruled
@@ -140,19 +141,20 @@ def build(
         built.append(topology)
         traffic += edges
         readiness[topology_id] = ready
+    model = Model(
+        supervisors=[
+            msgspec.structs.replace(
+                _supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio),
+                resources=offers(s, cluster.shim.fallback, load.cpu),
+            )
+            for s in live
+        ],
+        topologies=built,
+        traffic=traffic,
+        guarantees=guarantees(cluster, median_mhz),
+    )
     return ModelWithReadiness(
-        model=Model(
-            supervisors=[
-                msgspec.structs.replace(
-                    _supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio),
-                    resources=offers(s, cluster.shim.fallback, load.cpu),
-                )
-                for s in live
-            ],
-            topologies=built,
-            traffic=traffic,
-            guarantees=guarantees(cluster, median_mhz),
-        ),
+        model=kept_apart(model, of_cluster(cluster, topologies), cluster.shim.fallback),
         readiness=readiness,
         ignored=ignored,
         failed=failed,

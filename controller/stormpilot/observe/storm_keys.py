@@ -37,6 +37,7 @@ CAPACITY_TEST = "tests/unit/model/test_constraints.py"
 HELD_TEST = "tests/unit/observe/test_storm_keys.py"
 RAS_TEST = "tests/unit/observe/test_ras.py"
 BUILD_TEST = "tests/unit/observe/test_build.py"
+ISOLATION_TEST = "tests/unit/observe/test_isolation.py"
 RANK_TEST = "tests/unit/control/test_ranks.py"
 WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
 RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
@@ -106,9 +107,23 @@ STORM_KEYS: Sequence[StormKey] = (
     _held("topology.scheduler.favored.nodes", "the topology is left alone"),
     _held("topology.scheduler.unfavored.nodes", "the topology is left alone"),
     _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
-    _held(ISOLATE, "the topology keeps machines to itself: every topology of the cluster is left alone"),
-    _held(ISOLATION, "every topology of the cluster is left alone"),
-    _held(POOLS, "every topology of the cluster is left alone; also where the fallback is the MultitenantScheduler"),
+    _honoured(
+        ISOLATE,
+        "under the MultitenantScheduler, as the pool of its user; under another, which does not know it: left alone",
+        ISOLATION_TEST,
+    ),
+    _honoured(
+        ISOLATION,
+        "under the IsolationScheduler: it alone places isolated topologies, and nobody else comes to their hosts, by "
+        "plan or repair; under another: every topology is left alone",
+        ISOLATION_TEST,
+    ),
+    _honoured(
+        POOLS,
+        "under the MultitenantScheduler: it alone places topologies of users with a pool, and nobody else comes to "
+        "their supervisors, by plan or repair; under another: every topology is left alone",
+        ISOLATION_TEST,
+    ),
     _fallback("topology.ras.order.executors.by.proximity.needs", "how the ResourceAwareScheduler orders executors"),
     _fallback("topology.ras.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
     _fallback("topology.ras.constraint.max.time.secs", "how long the ResourceAwareScheduler searches"),
@@ -198,9 +213,9 @@ def held_by_topology(
     for row in STORM_KEYS:
         value = config.get(row.key)
         unknown = row.key in RAS_KEYS and not (ras and _is_readable(row.key, value))
-        if not value or not (unknown or (row.treatment == "held" and row.key not in (STRATEGY, ISOLATION, POOLS))):
-            continue
-        yield Held(row.key, _short(value), whole=row.key == ISOLATE)
+        unknown |= row.key == ISOLATE and not isolates_by_user(fallback)
+        if value and (unknown or (row.treatment == "held" and row.key != STRATEGY)):
+            yield Held(row.key, _short(value))
     strategy = str(config.get(STRATEGY) or "").rpartition(".")[2]
     if strategy and strategy not in PLAIN_STRATEGIES and not (ras and strategy == CONSTRAINT_STRATEGY):
         yield Held(STRATEGY, strategy)
@@ -213,28 +228,37 @@ def held_by_topology(
 
 
 def held_by_cluster(config: Mapping[str, Any], fallback: str) -> Iterator[Held]:
-    """Keys of Nimbus that hold every topology: whose machines are whose is decided by another scheduler."""
-    for key in (ISOLATION, POOLS):
-        if config.get(key):
-            yield Held(key, _short(config[key]), whole=True)
-    if fallback.endswith("MultitenantScheduler") and not config.get(POOLS):
+    """Keys of Nimbus that hold every topology: whose machines are whose is said, but the scheduler is another."""
+    if config.get(ISOLATION) and not isolates_by_name(fallback):
+        yield Held(ISOLATION, _short(config[ISOLATION]), whole=True)
+    if config.get(POOLS) and not isolates_by_user(fallback):
+        yield Held(POOLS, _short(config[POOLS]), whole=True)
+    if isolates_by_user(fallback) and POOLS not in config:
         yield Held(POOLS, "with the MultitenantScheduler, in a file of its own", whole=True)
 
 
 def unsupported(
-    cluster: ClusterSnapshot | None, topologies: Mapping[str, TopologySnapshot], ignored: Collection[str] = ()
+    cluster: ClusterSnapshot | None,
+    topologies: Mapping[str, TopologySnapshot],
+    ignored: Collection[str] = (),
+    isolated: Mapping[str, tuple[str, str]] | None = None,
 ) -> dict[str, str]:
-    """The keys that hold each topology, by its id, in words; `ignored` are keys that shall hold nothing."""
+    """The keys that hold each topology, by its id, in words.
+
+    Parameters
+    ----------
+    ignored
+        Keys that shall hold nothing.
+    isolated
+        Isolated topologies, by id, with key and value: these the plug-in leaves to Storm's own scheduler in any case.
+    """
     fallback = "" if cluster is None else cluster.shim.fallback
-    whole = [] if cluster is None else [("", h) for h in held_by_cluster(cluster.shim.config, fallback)]
-    own = {i: list(held_by(t, fallback)) for i, t in topologies.items()}
-    whole += [(i, h) for i, held in own.items() for h in held if h.whole]
+    whole = [] if cluster is None else list(held_by_cluster(cluster.shim.config, fallback))
     said: dict[str, str] = {}
-    for i, held in own.items():
-        texts = [str(h) for h in held if h.key not in ignored]
-        for whose, h in whole:
-            if whose != i and h.key not in ignored:
-                texts.append(str(h) + (f" in {topologies[whose].name}" if whose else ""))
+    for i, t in topologies.items():
+        texts = [str(h) for h in [*held_by(t, fallback), *whole] if h.key not in ignored]
+        if isolated and i in isolated:
+            texts.insert(0, str(Held(*isolated[i])))
         if texts:
             said[i] = "; ".join(texts)
     return said
@@ -268,6 +292,16 @@ def declares_memory(config: Mapping[str, Any]) -> bool:
     resources = config.get(RESOURCES)
     keys = [*config, *(resources if isinstance(resources, dict) else ())]
     return any(key.endswith((".onheap.memory.mb", ".offheap.memory.mb")) for key in keys)
+
+
+def isolates_by_name(fallback: str) -> bool:
+    """Whether the fallback is Storm's IsolationScheduler."""
+    return fallback.endswith("IsolationScheduler")
+
+
+def isolates_by_user(fallback: str) -> bool:
+    """Whether the fallback is Storm's MultitenantScheduler."""
+    return fallback.endswith("MultitenantScheduler")
 
 
 def resource_aware(fallback: str) -> bool:

@@ -281,7 +281,8 @@ def _wishes(s: State, e: int, supervisor: str) -> list[Obstacle]:
     for x in c.model.exclusions:
         if x.supervisor == supervisor and x.topology in (None, topology.id) and x.component in (None, component_id):
             what = x.component or (topology.name if x.topology else "everything")
-            found.append(Obstacle(constraint="exclusion", text=f"{what} is excluded from {supervisor}"))
+            text = f"kept for {x.kept_for}" if x.kept_for else f"{what} is excluded from {supervisor}"
+            found.append(Obstacle(constraint="exclusion", text=text))
     return found
 
 

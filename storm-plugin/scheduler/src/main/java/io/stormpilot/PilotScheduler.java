@@ -162,9 +162,11 @@ public final class PilotScheduler implements IScheduler {
     }
   }
 
-  /** What users are guaranteed now, as the snapshot has it; without I/O. */
+  /** What users are guaranteed or have as pools now, as the snapshot has it; without I/O. */
   private JsonObject guarantees() {
-    return SchedulingKeys.ofUsers(fallback.guarantees());
+    JsonObject found = SchedulingKeys.ofUsers(fallback.guarantees());
+    fallback.pools().entrySet().forEach(e -> found.add(e.getKey(), e.getValue()));
+    return found;
   }
 
   private void takeOver(long now) {

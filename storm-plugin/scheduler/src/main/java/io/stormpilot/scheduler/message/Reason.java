@@ -10,6 +10,8 @@ public enum Reason {
   PAUSED,
   /** The mode of this topology is {@code off}. */
   MODE_OFF,
+  /** Storm's own scheduler keeps the topology on hosts of its own, and places it alone. */
+  ISOLATED,
   /** A new topology waits for its first plan. */
   WAITING_FOR_PLAN,
   /** What ZooKeeper holds is not known yet. */
@@ -18,6 +20,8 @@ public enum Reason {
   SUPERVISOR_GONE(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan is on Storm's blacklist. */
   SUPERVISOR_BLACKLISTED(Rejects.UNTIL_IT_FITS),
+  /** A supervisor of the plan is kept for an isolated topology. */
+  SUPERVISOR_KEPT(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan has no such port. */
   PORT_UNKNOWN(Rejects.UNTIL_IT_FITS),
   /** A slot of the plan is held by a topology that is not part of the plan's set. */

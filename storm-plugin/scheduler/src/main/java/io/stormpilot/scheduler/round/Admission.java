@@ -140,7 +140,12 @@ final class Admission {
     }
     for (TopologyContext member : present) {
       if (member.held() != null) {
-        String text = member.held() == Reason.PAUSED ? " is paused" : " is in mode off";
+        String text =
+            switch (member.held()) {
+              case PAUSED -> " is paused";
+              case ISOLATED -> " is isolated";
+              default -> " is in mode off";
+            };
         return new Obstacle(
             present.size() == 1 ? member.held() : Reason.PLAN_SET_INCOMPLETE,
             "topology " + member.details().getName() + text,

@@ -1,7 +1,9 @@
 package io.stormpilot.scheduler.round;
 
+import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.Isolation;
 import io.stormpilot.scheduler.state.Sites;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -15,15 +17,23 @@ import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.IsolationScheduler;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.utils.ReflectionUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Schedules every topology without a plan with another scheduler, which sees no other topology. */
+/**
+ * Schedules every topology without a plan with another scheduler, which sees no other topology.
+ *
+ * <p>Only one that isolates topologies sees all: it gives hosts to isolated topologies, whoever is
+ * there. Of what it does to topologies with a plan, that alone is carried out: they leave hosts
+ * that it has given to an isolated one.
+ */
 public final class Fallback {
 
   private static final Logger LOG = LoggerFactory.getLogger(Fallback.class);
@@ -40,10 +50,12 @@ public final class Fallback {
 
   private final IScheduler scheduler;
   private final Ranking ranking;
+  private final Isolation byMachines;
 
-  private Fallback(IScheduler scheduler, Ranking ranking) {
+  private Fallback(IScheduler scheduler, Ranking ranking, Isolation byMachines) {
     this.scheduler = scheduler;
     this.ranking = ranking;
+    this.byMachines = byMachines;
   }
 
   /** Prepare a scheduler; one that is resource-aware gets its order among all topologies. */
@@ -52,10 +64,11 @@ public final class Fallback {
     if (scheduler instanceof ResourceAwareScheduler) {
       Ranking ranking = Ranking.of(conf, scheduler::config);
       scheduler.prepare(Ranking.instead(conf), registry);
-      return new Fallback(scheduler, ranking);
+      return new Fallback(scheduler, ranking, Isolation.NONE);
     }
     scheduler.prepare(conf, registry);
-    return new Fallback(scheduler, null);
+    boolean byMachines = scheduler instanceof IsolationScheduler;
+    return new Fallback(scheduler, null, byMachines ? Isolation.ofMachines(conf) : Isolation.NONE);
   }
 
   /**
@@ -90,6 +103,34 @@ public final class Fallback {
     return scheduler instanceof ResourceAwareScheduler;
   }
 
+  /** The topologies that it isolates now. */
+  Isolation isolation() {
+    try {
+      return scheduler instanceof MultitenantScheduler
+          ? Isolation.ofUsers(config().keySet())
+          : byMachines;
+    } catch (RuntimeException e) {
+      LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
+      return byMachines;
+    }
+  }
+
+  private boolean isolates() {
+    return scheduler instanceof IsolationScheduler || scheduler instanceof MultitenantScheduler;
+  }
+
+  /** Pools of users by Storm's key, as the scheduler has loaded them; empty where it knows none. */
+  public JsonObject pools() {
+    try {
+      return scheduler instanceof MultitenantScheduler
+          ? Isolation.pools(config())
+          : new JsonObject();
+    } catch (RuntimeException e) {
+      LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
+      return new JsonObject();
+    }
+  }
+
   /**
    * What is guaranteed to each user (points of CPU, MB), as the scheduler has loaded it; empty
    * where it knows no guarantees.
@@ -117,10 +158,13 @@ public final class Fallback {
    *
    * @param failure what went wrong, or null; then the cluster is as it was
    * @param waiting by topology id, why executors got no slot that it had for them
+   * @param evicted other topologies (ids) that left hosts which are an isolated one's now
    */
-  public record Outcome(String failure, Map<String, Rejection> waiting) {
+  public record Outcome(String failure, Map<String, Rejection> waiting, Set<String> evicted) {
+    private static final Outcome NOTHING = new Outcome(null, Map.of(), Set.of());
+
     private static Outcome failed(String failure) {
-      return new Outcome(failure, Map.of());
+      return new Outcome(failure, Map.of(), Set.of());
     }
   }
 
@@ -129,16 +173,20 @@ public final class Fallback {
     if (delegated.isEmpty()
         || (IDLE_WHEN_NOTHING_IS_MISSING.contains(scheduler.getClass())
             && delegated.stream().noneMatch(cluster::needsScheduling))) {
-      return new Outcome(null, Map.of());
+      return Outcome.NOTHING;
     }
     try {
-      FallbackCluster copy = new FallbackCluster(cluster, delegated, ranking);
+      FallbackCluster copy = new FallbackCluster(cluster, delegated, ranking, isolates());
       scheduler.schedule(copy.getTopologies(), copy);
       Map<String, Rejection> waiting = new HashMap<>();
       List<Change> changes = new ArrayList<>();
       for (Change change : copy.changes(cluster)) {
         changes.add(withinSites(change, cluster, copy.getTopologies(), waiting));
       }
+      List<Change> evictions = copy.evictions(cluster, changes, isolation());
+      Set<String> evicted = new HashSet<>();
+      evictions.forEach(change -> evicted.add(change.topologyId()));
+      changes.addAll(evictions);
       if (!ClusterEdit.carryOut(cluster, changes)) {
         return Outcome.failed(name() + " placed a topology on an occupied slot");
       }
@@ -148,7 +196,7 @@ public final class Fallback {
           cluster.setStatus(topology.getId(), status);
         }
       }
-      return new Outcome(null, waiting);
+      return new Outcome(null, waiting, evicted);
     } catch (RuntimeException | LinkageError | StackOverflowError e) {
       LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
       return Outcome.failed(name() + " failed: " + e);

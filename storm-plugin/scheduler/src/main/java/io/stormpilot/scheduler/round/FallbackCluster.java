@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import io.stormpilot.scheduler.state.Isolation;
 import io.stormpilot.scheduler.state.Placement;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -17,7 +18,8 @@ import org.apache.storm.scheduler.resource.User;
 
 /**
  * The cluster as the fallback scheduler sees it: a copy in which only the topologies that are left
- * to it exist, while the slots of all others stay occupied.
+ * to it exist, while the slots of all others stay occupied. One that isolates topologies sees all
+ * of them, and may free any slot; still only those that are left to it need work.
  *
  * <p>Storm's schedulers ignore the {@code Topologies} that they are handed and ask the cluster
  * which ones need work, and the ResourceAwareScheduler evicts whichever topology it can see: hence
@@ -30,15 +32,18 @@ public final class FallbackCluster extends Cluster {
   private final Topologies delegated;
   private final Cluster original;
   private final Ranking ranking;
+  private final boolean open;
 
   /**
    * Copy the cluster.
    *
    * @param delegated topologies that the fallback may schedule
    * @param ranking their order, or null where the fallback has none
+   * @param open the fallback isolates topologies: it sees all of them, and frees any slot
    */
-  FallbackCluster(Cluster cluster, List<TopologyDetails> delegated, Ranking ranking) {
+  FallbackCluster(Cluster cluster, List<TopologyDetails> delegated, Ranking ranking, boolean open) {
     super(cluster);
+    this.open = open;
     this.original = cluster;
     this.ranking = ranking;
     this.delegated = new Topologies(delegated.toArray(new TopologyDetails[0]));
@@ -46,7 +51,7 @@ public final class FallbackCluster extends Cluster {
 
   @Override
   public Topologies getTopologies() {
-    return delegated == null ? super.getTopologies() : delegated;
+    return delegated == null || open ? super.getTopologies() : delegated;
   }
 
   @Override
@@ -72,7 +77,7 @@ public final class FallbackCluster extends Cluster {
 
   @Override
   public void freeSlot(WorkerSlot slot) {
-    if (!isProtected(slot)) {
+    if (open || !isProtected(slot)) {
       super.freeSlot(slot);
     }
   }
@@ -112,6 +117,37 @@ public final class FallbackCluster extends Cluster {
       }
     }
     return changes;
+  }
+
+  /**
+   * What the fallback did to other topologies, as far as it was for the sake of an isolated one:
+   * they leave the hosts on which that one starts. All else that it did to them is left undone.
+   *
+   * @param own what is carried out for the topologies that are left to it
+   */
+  List<Change> evictions(Cluster original, List<Change> own, Isolation isolation) {
+    Set<String> hosts = new HashSet<>();
+    for (Change change : own) {
+      if (isolation.of(delegated.getById(change.topologyId()))) {
+        change.started().keySet().forEach(slot -> hosts.add(getHost(slot.getNodeId())));
+      }
+    }
+    List<Change> evictions = new ArrayList<>();
+    for (String id : hosts.isEmpty() ? Set.<String>of() : original.getAssignments().keySet()) {
+      if (isDelegated(id)) {
+        continue;
+      }
+      List<WorkerSlot> freed =
+          new ArrayList<>(
+              missingOrOther(
+                  Placement.of(original.getAssignmentById(id)).workers(),
+                  Placement.of(getAssignmentById(id)).workers()));
+      freed.removeIf(slot -> !hosts.contains(getHost(slot.getNodeId())));
+      if (!freed.isEmpty()) {
+        evictions.add(new Change(id, freed, Map.of()));
+      }
+    }
+    return evictions;
   }
 
   private static List<WorkerSlot> missingOrOther(

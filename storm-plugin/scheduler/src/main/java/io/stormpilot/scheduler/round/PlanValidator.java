@@ -106,6 +106,11 @@ public final class PlanValidator {
       return new Rejection(
           Reason.SUPERVISOR_BLACKLISTED, "supervisor " + supervisor + " is on Storm's blacklist");
     }
+    if (slots.keptFor(supervisor) != null) {
+      return new Rejection(
+          Reason.SUPERVISOR_KEPT,
+          "supervisor " + supervisor + " is kept for " + slots.keptFor(supervisor));
+    }
     return null;
   }
 

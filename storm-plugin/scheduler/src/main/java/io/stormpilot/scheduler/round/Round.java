@@ -7,6 +7,7 @@ import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
 import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
+import io.stormpilot.scheduler.state.Isolation;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.TopologySnapshot;
@@ -14,6 +15,7 @@ import io.stormpilot.scheduler.state.View;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.Topologies;
@@ -54,6 +56,7 @@ public final class Round {
   private final Cluster cluster;
   private final View view;
   private final long now;
+  private final Isolation isolation;
   private int plansApplied;
 
   /**
@@ -77,12 +80,13 @@ public final class Round {
     this.cluster = cluster;
     this.view = view;
     this.now = now;
+    this.isolation = fallback.isolation();
   }
 
   /** Run it: afterwards the cluster is as it should be. */
   public RoundOutcome run() {
     memory.observe(cluster, all, now);
-    Slots slots = new Slots(cluster, memory.knownPorts(), memory.portRest(), now);
+    Slots slots = slots();
     Map<String, TopologyContext> topologies = contexts();
     Admission.Decisions decisions = Admission.Decisions.NONE;
     if (view.loaded()) {
@@ -97,10 +101,17 @@ public final class Round {
             .run(with(Intent.MOVE, topologies, intents));
     intents.putAll(moved.intents());
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
-    RepairStep repair =
-        new RepairStep(topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
+    RepairStep repair = repair(topologies, slots, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
-    String failure = delegate(with(Intent.FALLBACK, topologies, intents), repair);
+    Fallback.Outcome delegated = delegate(with(Intent.FALLBACK, topologies, intents), repair);
+    String failure = delegated.failure();
+    if (!delegated.evicted().isEmpty()) {
+      RepairStep elsewhere = repair(topologies, slots(), justLeads);
+      delegated.evicted().stream()
+          .map(topologies::get)
+          .filter(Objects::nonNull)
+          .forEach(elsewhere::run);
+    }
     topologies.values().forEach(this::remember);
     memory.portRest().observe(cluster.getUsedSlots(), now);
 
@@ -122,6 +133,17 @@ public final class Round {
         moved.workersMoved());
   }
 
+  /** As the cluster is now, without what is kept for isolated topologies now. */
+  private Slots slots() {
+    return new Slots(cluster, memory.knownPorts(), memory.portRest(), now, isolation.kept(cluster));
+  }
+
+  private RepairStep repair(
+      Map<String, TopologyContext> topologies, Slots slots, boolean justLeads) {
+    return new RepairStep(
+        topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
+  }
+
   private Map<String, TopologyContext> contexts() {
     Map<String, TopologyContext> topologies = new TreeMap<>();
     for (TopologyDetails details : all.getTopologies()) {
@@ -129,8 +151,7 @@ public final class Round {
       Placement current = observe(details, remembered);
       PlanEntry entry = view.plans().get(details.getId());
       topologies.put(
-          details.getId(),
-          TopologyContext.of(details, remembered, entry, held(details.getName()), current));
+          details.getId(), TopologyContext.of(details, remembered, entry, held(details), current));
     }
     return topologies;
   }
@@ -144,7 +165,11 @@ public final class Round {
     observe(topology.details(), topology.memory());
   }
 
-  private Reason held(String topologyName) {
+  private Reason held(TopologyDetails topology) {
+    String topologyName = topology.getName();
+    if (isolation.of(topology)) {
+      return Reason.ISOLATED;
+    }
     if (view.paused(topologyName)) {
       return Reason.PAUSED;
     }
@@ -172,6 +197,9 @@ public final class Round {
       m.setAside(
           Reason.WORKERS_CHANGED, "the number of workers was changed to " + workers + " by a user");
     }
+    if (topology.held() == Reason.ISOLATED && m.owns()) {
+      m.setAside(Reason.ISOLATED, "the topology is isolated");
+    }
     Plan inForce = m.inForce();
     if (inForce != null
         && PlanValidator.checkExecutors(inForce, topology.details().getExecutors()) != null) {
@@ -183,6 +211,9 @@ public final class Round {
   }
 
   private Intent intend(TopologyContext topology) {
+    if (topology.held() == Reason.ISOLATED) {
+      return Intent.FALLBACK;
+    }
     TopologyMemory m = topology.memory();
     Intent intent = intendUnlessHeld(topology, m);
     return intent == Intent.MOVE && topology.held() != null ? Intent.STILL : intent;
@@ -254,9 +285,9 @@ public final class Round {
    * The fallback scheduler knows no sites: where it goes by nothing but free slots, topologies that
    * require one are placed here.
    *
-   * @return what went wrong, or null
+   * @return what the fallback scheduler did
    */
-  private String delegate(List<TopologyContext> topologies, RepairStep repair) {
+  private Fallback.Outcome delegate(List<TopologyContext> topologies, RepairStep repair) {
     List<TopologyContext> delegated = new ArrayList<>();
     for (TopologyContext topology : topologies) {
       if (fallback.countsSlotsOnly() && !topology.sites().isEmpty()) {
@@ -268,7 +299,7 @@ public final class Round {
     Fallback.Outcome outcome =
         fallback.schedule(cluster, delegated.stream().map(TopologyContext::details).toList());
     delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
-    return outcome.failure();
+    return outcome;
   }
 
   private static StatusText failed(String failure, StatusText waiting) {

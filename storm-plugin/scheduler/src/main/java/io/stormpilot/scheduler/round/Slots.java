@@ -23,6 +23,7 @@ public final class Slots {
 
   private final Map<String, SupervisorDetails> supervisors;
   private final Set<String> blacklisted = new HashSet<>();
+  private final Map<String, String> kept;
   private final Map<WorkerSlot, String> holders = new HashMap<>();
   private final Set<WorkerSlot> usedThisRound = new HashSet<>();
   private final KnownPorts knownPorts;
@@ -30,6 +31,17 @@ public final class Slots {
   private final long now;
 
   public Slots(Cluster cluster, KnownPorts knownPorts, PortRest rest, long now) {
+    this(cluster, knownPorts, rest, now, Map.of());
+  }
+
+  /**
+   * Those of a cluster.
+   *
+   * @param kept supervisors that isolated topologies (by name) have to themselves
+   */
+  public Slots(
+      Cluster cluster, KnownPorts knownPorts, PortRest rest, long now, Map<String, String> kept) {
+    this.kept = kept;
     this.supervisors = cluster.getSupervisors();
     this.knownPorts = knownPorts;
     this.rest = rest;
@@ -54,9 +66,14 @@ public final class Slots {
     return blacklisted.contains(supervisor);
   }
 
-  /** Alive and not blacklisted: new work may go there. */
+  /** The isolated topology (its name) that has the supervisor to itself, or null. */
+  public String keptFor(String supervisor) {
+    return kept.get(supervisor);
+  }
+
+  /** Alive, not blacklisted and not kept for an isolated topology: new work may go there. */
   public boolean isUsable(String supervisor) {
-    return isAlive(supervisor) && !isBlacklisted(supervisor);
+    return isAlive(supervisor) && !isBlacklisted(supervisor) && !kept.containsKey(supervisor);
   }
 
   /** Whether the supervisor has this port, be it hidden this round. */

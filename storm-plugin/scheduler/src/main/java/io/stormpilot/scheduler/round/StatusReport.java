@@ -102,6 +102,10 @@ final class StatusReport {
     if (topology.held() == Reason.PAUSED) {
       return new StatusText(State.FALLBACK, Reason.PAUSED, "paused; " + who, null, null);
     }
+    if (topology.held() == Reason.ISOLATED) {
+      String text = "isolated: it has hosts of its own; " + who;
+      return new StatusText(State.FALLBACK, Reason.ISOLATED, text, null, null);
+    }
     if (topology.held() == Reason.MODE_OFF) {
       return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off; " + who, null, null);
     }

@@ -14,7 +14,7 @@ import org.apache.storm.scheduler.TopologyDetails;
  *
  * @param memory what this Nimbus remembers of it from earlier rounds
  * @param entry what {@code plans/<topology-id>} holds, or null
- * @param held why new plans are not applied: PAUSED, MODE_OFF or null
+ * @param held why new plans are not applied: PAUSED, MODE_OFF, ISOLATED or null
  * @param current where the executors are
  * @param unassigned executors that are nowhere
  * @param sites where its components have to run

@@ -16,6 +16,7 @@ class ReasonTest {
         EnumSet.of(
             Reason.SUPERVISOR_GONE,
             Reason.SUPERVISOR_BLACKLISTED,
+            Reason.SUPERVISOR_KEPT,
             Reason.PORT_UNKNOWN,
             Reason.SLOT_OCCUPIED,
             Reason.PLAN_SET_INCOMPLETE);
