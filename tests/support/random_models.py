@@ -14,6 +14,7 @@ from stormpilot.model.values import (
     Executor,
     Input,
     Model,
+    SharedMemory,
     Supervisor,
     Topology,
 )
@@ -74,6 +75,7 @@ def ruled_models(draw: st.DrawFn) -> Model:
                 worker_executors=draw(st.sampled_from([None, None, 1, 2])),
                 apart=[(a, b) for a, b in apart if a != b],
                 all_apart=draw(st.integers(0, 4)) == 0,
+                shared_memory=draw(_shared_memory(ids)),
             )
         )
     supervisors = [
@@ -81,6 +83,22 @@ def ruled_models(draw: st.DrawFn) -> Model:
         for s in model.supervisors
     ]
     return msgspec.structs.replace(model, topologies=topologies, supervisors=supervisors)
+
+
+@st.composite
+def _shared_memory(draw: st.DrawFn, components: list[str]) -> list[SharedMemory]:
+    """Memory of all three kinds that some of the components share."""
+    amounts = st.sampled_from([0.0, 64.0, 200.0])
+    return [
+        SharedMemory(
+            name=f"m{i}",
+            components=draw(st.lists(st.sampled_from(components), min_size=1, unique=True)),
+            heap_mb=draw(st.sampled_from([0.0, 64.0])),
+            worker_mb=draw(amounts),
+            node_mb=draw(amounts),
+        )
+        for i in range(draw(st.sampled_from([0, 0, 1, 2])))
+    ]
 
 
 @st.composite

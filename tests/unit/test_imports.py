@@ -38,6 +38,7 @@ PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
     ("admission", "registry", "repair", "explain"),
     ("methods",),
     ("flow",),
+    ("shared_memory",),
     ("__init__",),
 )
 

@@ -124,10 +124,21 @@ class ExecutorPart(Part, frozen=True, kw_only=True):
     port: int | None = None
 
 
+class SharedMemoryPart(Part, frozen=True, kw_only=True):
+    """Memory that components share (MB): on the heap of a worker, beside it, or on a supervisor."""
+
+    name: str
+    components: list[str] = []
+    on_heap_mb: float = 0.0
+    off_heap_worker_mb: float = 0.0
+    off_heap_node_mb: float = 0.0
+
+
 class TopologySnapshot(Message, frozen=True, kw_only=True):
     """`topologies/<topology-id>`: what runs, and where since `assigned_since_ms` (this placement's first sight).
 
-    `config` holds the keys that matter for placement and load; `shared_memory` names memory that components share.
+    `config` holds the keys that matter for placement and load; `shared_memory` names memory that components share,
+    `shared_memories` has who shares how much.
     """
 
     version: int = 0
@@ -141,6 +152,7 @@ class TopologySnapshot(Message, frozen=True, kw_only=True):
     assigned_since_ms: int = 0
     config: dict[str, Any] = {}
     shared_memory: list[str] = []
+    shared_memories: list[SharedMemoryPart] = []
     components: list[ComponentPart]
     executors: list[ExecutorPart]
 

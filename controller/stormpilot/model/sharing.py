@@ -169,6 +169,9 @@ def _checked(topology: Topology) -> None:
         for name in pair:
             if name not in known:
                 raise UsageError(f"topology {topology.id}: apart names the component {name!r}, not listed")
+    for m in topology.shared_memory:
+        if not all(map(is_amount, (m.heap_mb, m.worker_mb, m.node_mb))):
+            raise UsageError(f"topology {topology.id}: shared memory {m.name}: expected MB >= 0")
     for c in topology.components:
         for what, amount in {"heap_mb": c.heap_mb, **c.resources}.items():
             if not is_amount(amount):

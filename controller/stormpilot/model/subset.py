@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.values import Assigned, Edge, Model, Plan, TopologyPlan
+from stormpilot.model.values import Assigned, Edge, Model, Plan, Topology, TopologyPlan
 
 
 def subset(model: Model, topology_ids: Collection[str]) -> Model:
@@ -26,6 +26,10 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
             if executor is not None:
                 cpu_mhz[a.supervisor] += executor.cpu_mhz
                 memory_mb[a.supervisor] += executor.memory_mb
+    others = [t for t in model.topologies if t.id not in topology_ids]
+    shared = shared_on_nodes((t, {a.start: (a.supervisor, a.port) for a in t.assignment}) for t in others)
+    for node, amount_mb in shared.items():
+        memory_mb[node] += amount_mb
     return msgspec.structs.replace(
         model,
         supervisors=[
@@ -40,6 +44,23 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
         topologies=[t for t in model.topologies if t.id in topology_ids],
         traffic=[e for e in model.traffic if e.topology in topology_ids],
     )
+
+
+def shared_on_nodes(placed: Iterable[tuple[Topology, Mapping[int, tuple[str, int]]]]) -> defaultdict[str, float]:
+    """MB of memory that components share, by supervisor: once in a worker or on a node, however many use it.
+
+    `placed`: topologies with the slots of their executors, by start task.
+    """
+    found: defaultdict[str, float] = defaultdict(float)
+    for topology, slots in placed:
+        component_of = {e.start: e.component for e in topology.executors}
+        for m in topology.shared_memory:
+            workers = {slot for start, slot in slots.items() if component_of.get(start) in m.components}
+            for supervisor, _ in workers:
+                found[supervisor] += m.heap_mb + m.worker_mb
+            for supervisor in {s for s, _ in workers}:
+                found[supervisor] += m.node_mb
+    return found
 
 
 def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:

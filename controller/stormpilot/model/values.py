@@ -106,6 +106,19 @@ class Assigned(Value, frozen=True, kw_only=True):
     port: int
 
 
+class SharedMemory(Value, frozen=True, kw_only=True):
+    """Memory that executors of `components` share: once in every worker, or on every node, with one of them or more.
+
+    `heap_mb` is of the worker's heap, `worker_mb` beside it, `node_mb` of the supervisor.
+    """
+
+    name: str
+    components: list[str]
+    heap_mb: float = 0.0
+    worker_mb: float = 0.0
+    node_mb: float = 0.0
+
+
 class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
 
@@ -131,6 +144,7 @@ class Topology(Value, frozen=True, kw_only=True):
     worker_executors: Annotated[int, msgspec.Meta(ge=1)] | None = None
     apart: list[tuple[str, str]] = []
     all_apart: bool = False
+    shared_memory: list[SharedMemory] = []
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

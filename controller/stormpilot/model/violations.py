@@ -127,6 +127,8 @@ def violations(
         if len(tp.workers) > wanted or (exact_workers and len(tp.workers) != wanted):
             found.append(Violation("workers", f"{tp.id}: {len(tp.workers)} workers, expected {wanted}", []))
         found.extend(_shared_workers(topology, tp, fixed))
+        for node, amount_mb in _shared_memory_mb(topology, tp):
+            memory[node] += amount_mb
         for slot, members in fixed.items():
             if slots.get(slot) != members:
                 found.append(
@@ -156,6 +158,7 @@ def _shared_workers(topology: Topology, plan: TopologyPlan, fixed: Collection[tu
         if most is not None and len(inside) > most:
             yield Violation("worker-executors", f"{topology.id}: {at} has {len(inside)} executors of {most}", names)
         heap, limit = sum(heap_mb[c] for c in inside), topology.worker_heap_mb
+        heap += sum(m.heap_mb for m in topology.shared_memory if not set(inside).isdisjoint(m.components))
         if limit is not None and heap > limit * (1 + TOLERANCE):
             yield Violation("worker-heap", f"{topology.id}: {at} has {heap:.0f} MB of heap of {limit:.0f} MB", names)
         if topology.all_apart and len(set(inside)) > 1:
@@ -163,6 +166,21 @@ def _shared_workers(topology: Topology, plan: TopologyPlan, fixed: Collection[tu
         for a, b in topology.apart:
             if a in inside and b in inside:
                 yield Violation("apart", f"{topology.id}: {a} and {b} share {at}", names)
+
+
+def _shared_memory_mb(topology: Topology, plan: TopologyPlan) -> Iterator[tuple[str, float]]:
+    """Memory that components share, with the supervisor where it counts: once in a worker, or once on a node."""
+    component_of = {e.start: e.component for e in topology.executors}
+    there: set[tuple[str, str]] = set()
+    for w in plan.workers:
+        inside = {component_of.get(start) for start, _ in w.executors}
+        for m in topology.shared_memory:
+            if inside.isdisjoint(m.components):
+                continue
+            yield w.supervisor, m.heap_mb + m.worker_mb
+            if (m.name, w.supervisor) not in there:
+                there.add((m.name, w.supervisor))
+                yield w.supervisor, m.node_mb
 
 
 def _shared_nodes(model: Model, plan: Plan) -> Iterator[Violation]:

@@ -1,8 +1,9 @@
 """What Storm's ResourceAwareScheduler keeps of a topology's settings, as rules of the model.
 
 Heap of a worker, one executor or one component per worker, components kept apart or counted per node, generic resources
-(`gpu`), and CPU that is declared as a reservation. Only under that scheduler: no other one of Storm's knows them.
-Source: Storm 2.8.3, `RasNode.wouldFit`, `ConstraintSolverConfig`, `NormalizedResources`.
+(`gpu`), memory that components share, and CPU that is declared as a reservation. Only under that scheduler: no other
+one of Storm's knows them. Source: Storm 2.8.3, `RasNode.wouldFit`, `ConstraintSolverConfig`, `NormalizedResources`,
+`TopologyDetails.getSharedMemoryRequests`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stormpilot.messages.core import SupervisorPart, TopologySnapshot
-from stormpilot.model.values import RESERVED_CPU, Component, Topology
+from stormpilot.model.values import RESERVED_CPU, Component, SharedMemory, Topology
 from stormpilot.observe.storm_keys import (
     CONSTRAINTS,
     DEFAULT_HEAP_MB,
@@ -59,7 +60,18 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
     one = bool(conf.get(ONE_EXECUTOR))
     limit_mb = _number(conf.get(HEAP)) or DEFAULT_HEAP_MB
     heap_of = {c.id: c.heap_mb for c in components}
-    needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / limit_mb)
+    shared = [
+        SharedMemory(
+            name=m.name,
+            components=m.components,
+            heap_mb=_number(m.on_heap_mb) or 0.0,
+            worker_mb=_number(m.off_heap_worker_mb) or 0.0,
+            node_mb=_number(m.off_heap_node_mb) or 0.0,
+        )
+        for m in snapshot.shared_memories
+    ]
+    own_mb = limit_mb - sum(m.heap_mb for m in shared)
+    needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / (own_mb if own_mb > 0 else limit_mb))
     all_apart = bool(conf.get(ONE_COMPONENT))
     needed += len(known) if all_apart else len({c for pair in pairs for c in pair})
     return msgspec.structs.replace(
@@ -70,6 +82,7 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         worker_executors=1 if one else None,
         apart=sorted(pairs),
         all_apart=all_apart,
+        shared_memory=shared,
     )
 
 

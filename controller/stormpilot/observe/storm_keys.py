@@ -103,7 +103,7 @@ STORM_KEYS: Sequence[StormKey] = (
     _ras(SPREAD, "at most one executor of each of these components on a node"),
     _ras(ONE_EXECUTOR, "a worker has one executor"),
     _ras(ONE_COMPONENT, "a worker has executors of one component"),
-    _held(SHARED_MEMORY, "of components (`addSharedMemory`): the topology is left alone"),
+    _ras(SHARED_MEMORY, "of components (`addSharedMemory`), once in a worker or on a node, in its heap and memory"),
     _held("topology.scheduler.favored.nodes", "the topology is left alone"),
     _held("topology.scheduler.unfavored.nodes", "the topology is left alone"),
     _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
@@ -223,7 +223,7 @@ def held_by_topology(
         names = sorted(generic(conf))
         if names and not (ras and where):
             yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
-    if shared_memory:
+    if shared_memory and not ras:
         yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))
 
 
@@ -266,7 +266,10 @@ def unsupported(
 
 def held_by(topology: TopologySnapshot, fallback: str) -> Iterator[Held]:
     """Keys that hold a topology, by what the plug-in wrote of it."""
-    return held_by_topology(
+    told = {m.name for m in topology.shared_memories}
+    if resource_aware(fallback) and not told.issuperset(topology.shared_memory):
+        yield Held(SHARED_MEMORY, "not told by this plug-in, which is older")
+    yield from held_by_topology(
         topology.config,
         {c.id: c.config for c in topology.components},
         shared_memory=topology.shared_memory,

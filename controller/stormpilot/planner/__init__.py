@@ -6,6 +6,7 @@
 - `registry.py`: what a planner is; `admission.py`: which topologies come first, and which are left out
 - `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
 - `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
+- `shared_memory.py`: plans that leave room for the memory that components share
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
   `search/warm.py`: compiled code is loaded before a clock counts
 - `bounds/`: how much any plan must leave, and proofs; `heuristics/`, `repair.py`: parts that methods share
@@ -42,6 +43,7 @@ from stormpilot.planner.placement.problem import (
 )
 from stormpilot.planner.registry import Planner, Value, params_of, run
 from stormpilot.planner.search.warm import warmed
+from stormpilot.planner.shared_memory import with_shared_memory
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
@@ -171,9 +173,12 @@ def compute(
         quick = PLANNERS["online" if exact_workers else "default"]
         return admitted(whole, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)
 
-    if traffic == "measured":
-        return on_pairs(model, left_s)
-    return on_flows(model, chosen, params_of(chosen, given), seed, left_s, on_pairs)
+    def plan_one(whole: Model, left_s: LeftS) -> Plan | Infeasible:
+        if traffic == "measured":
+            return on_pairs(whole, left_s)
+        return on_flows(whole, chosen, params_of(chosen, given), seed, left_s, on_pairs)
+
+    return with_shared_memory(model, plan_one, left_s)
 
 
 def _quickly(model: Model, planner: Planner, traffic: Traffic) -> None:

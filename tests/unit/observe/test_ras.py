@@ -9,8 +9,9 @@ import pytest
 
 from doubles import snapshots
 from stormpilot.config import LoadSection
-from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.messages.core import ClusterSnapshot, SharedMemoryPart, TopologySnapshot
 from stormpilot.model.compiled import compile_model
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
 from stormpilot.observe.build import build
@@ -55,6 +56,42 @@ def planned(m: Model) -> Plan:
 def components_of(m: Model, plan: Plan) -> list[list[str]]:
     of = {e.start: e.component for e in m.topologies[0].executors}
     return [sorted(of[start] for start, _ in w.executors) for w in plan.topologies[0].workers]
+
+
+def sharing(job: TopologySnapshot, *components: str, **amounts: float) -> TopologySnapshot:
+    memory = SharedMemoryPart(name="lookup", components=list(components), **amounts)
+    return msgspec.structs.replace(job, shared_memory=["lookup"], shared_memories=[memory])
+
+
+def test_shared_memory_on_the_heap_counts_once_in_a_worker() -> None:
+    job = sharing(snapshots.topology(workers=6, config={HEAP: 400.0}), "parse", on_heap_mb=140.0)
+    found = model(job)
+    assert all(len(w) <= (2 if "parse" in w else 3) for w in components_of(found, planned(found)))
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("off_heap_worker_mb", 2), ("off_heap_node_mb", 6)])
+def test_shared_memory_beside_the_heap_counts_once_in_a_worker_or_on_a_node(kind: str, workers: int) -> None:
+    job = sharing(snapshots.topology(workers=workers), "parse", "sink", **{kind: 1000.0})
+    for memory_mb, fits in ((1700.0, True), (1000.0 + 3 * 128.0 - 1, False)):
+        nodes = cluster("a", "b")
+        parts = [msgspec.structs.replace(s, memory_mb=memory_mb) for s in nodes.supervisors]
+        found = model(job, msgspec.structs.replace(nodes, supervisors=parts))
+        answer = compute(found, "best", {"iterations": 5_000})
+        if fits:
+            assert isinstance(answer, Plan), answer
+            assert violations(found, answer) == []
+        elif isinstance(answer, Plan):
+            assert violations(found, answer) == []
+            assert len({w.supervisor for w in answer.topologies[0].workers}) == 2
+
+
+def test_memory_that_others_share_is_taken() -> None:
+    place = {i: ("a", 6700 + i % 2) for i in range(1, 7)}
+    amounts = {"on_heap_mb": 1.0, "off_heap_worker_mb": 10.0, "off_heap_node_mb": 100.0}
+    other, new = sharing(snapshots.topology(place), "parse", **amounts), snapshots.topology(name="words")
+    built = build(cluster("a", "b"), {j.id: j for j in (other, new)}, {}, LoadSection(), 1.0, snapshots.T0_MS).model
+    (left,) = [s.memory_mb for s in subset(built, {new.id}).supervisors if s.id == "a"]
+    assert left == 8192.0 - 6 * 128.0 - 2 * 11.0 - 100.0, "parse is in both workers"
 
 
 def test_the_heap_of_a_worker_is_what_its_executors_declare() -> None:

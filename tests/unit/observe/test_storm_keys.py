@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from doubles import snapshots
-from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.messages.core import ClusterSnapshot, SharedMemoryPart, TopologySnapshot
 from stormpilot.observe.storm_keys import STORM_KEYS, unsupported
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -60,7 +60,9 @@ def test_generic_resources_of_one_component_and_shared_memory() -> None:
     parts = [msgspec.structs.replace(c, config=gpu) if c.id == "parse" else c for c in job.components]
     job = msgspec.structs.replace(job, components=parts)
     assert found(job) == "topology.component.resources.map is gpu of parse; shared memory is ['lookup']"
-    assert found(job, cluster(RAS)) == "shared memory is ['lookup']"
+    assert found(job, cluster(RAS)) == "shared memory is not told by this plug-in, which is older"
+    told = msgspec.structs.replace(job, shared_memories=[SharedMemoryPart(name="lookup", components=["parse"])])
+    assert found(told, cluster(RAS)) is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
+import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -29,6 +30,7 @@ final class Admission {
   private final Map<String, TopologyContext> topologies;
   private final Slots slots;
   private final long epochSeen;
+  private final boolean keepsRules;
   private final long retryMs;
   private final long now;
   private final Map<String, StatusText> waiting = new LinkedHashMap<>();
@@ -44,14 +46,21 @@ final class Admission {
     static final Decisions NONE = new Decisions(Map.of(), 0);
   }
 
+  /**
+   * Make one for a round.
+   *
+   * @param keepsRules Storm's own scheduler keeps rules on who shares a worker or a supervisor
+   */
   Admission(
       Map<String, TopologyContext> topologies,
       Slots slots,
+      boolean keepsRules,
       long epochSeen,
       long retryMs,
       long now) {
     this.topologies = topologies;
     this.slots = slots;
+    this.keepsRules = keepsRules;
     this.epochSeen = epochSeen;
     this.retryMs = retryMs;
     this.now = now;
@@ -82,6 +91,11 @@ final class Admission {
               slots,
               member.memory().workersChangedAtMs(),
               epochSeen);
+      if (rejection == null && keepsRules) {
+        SharingRules rules = SharingRules.of(member.details(), supervisor -> null);
+        rejection =
+            PlanValidator.checkRules(member.candidate(), member.current(), rules, slots::resources);
+      }
       if (rejection != null) {
         rejected.put(member, rejection);
       }

@@ -5,8 +5,14 @@ import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.state.Placement;
+import io.stormpilot.scheduler.state.SharingRules;
 import java.util.Comparator;
+import java.util.HashSet;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.Function;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 
@@ -56,6 +62,38 @@ public final class PlanValidator {
       Rejection wrongSlot = checkSlot(plan, worker, current, slots);
       if (wrongSlot != null) {
         return wrongSlot;
+      }
+    }
+    return null;
+  }
+
+  /**
+   * Whether the plan breaks a rule on who shares a worker or a supervisor. What stays as it is was
+   * right when it came there, and is not checked.
+   *
+   * @return null when it breaks none
+   */
+  static Rejection checkRules(
+      Plan plan, Placement current, SharingRules rules, Function<String, Map<String, Double>> has) {
+    Map<String, Set<ExecutorDetails>> onSupervisors = new TreeMap<>();
+    Set<String> changed = new TreeSet<>();
+    for (PlannedWorker worker : plan.workers()) {
+      onSupervisors
+          .computeIfAbsent(worker.supervisor(), id -> new HashSet<>())
+          .addAll(worker.executors());
+      if (current.slotOf(worker.supervisor(), worker.executors()) != null) {
+        continue;
+      }
+      changed.add(worker.supervisor());
+      String broken = rules.brokenIn(worker.executors());
+      if (broken != null) {
+        return new Rejection(Reason.RULE_BROKEN, broken + " in slot " + worker.slot());
+      }
+    }
+    for (String supervisor : changed) {
+      String broken = rules.brokenOn(has.apply(supervisor), onSupervisors.get(supervisor));
+      if (broken != null) {
+        return new Rejection(Reason.RULE_BROKEN, broken + " on supervisor " + supervisor);
       }
     }
     return null;

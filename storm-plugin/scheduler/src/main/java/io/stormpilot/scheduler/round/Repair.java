@@ -46,7 +46,7 @@ public final class Repair {
   private final Function<ExecutorDetails, String> requiredSite;
   private final SharingRules rules;
   private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
-  private final Map<String, Set<ExecutorDetails>> coming = new HashMap<>();
+  private final Map<String, List<Set<ExecutorDetails>>> coming = new HashMap<>();
 
   /**
    * What was found.
@@ -97,7 +97,11 @@ public final class Repair {
       Map<WorkerSlot, Set<ExecutorDetails>> before,
       Placement current,
       int newWorkers) {
-    current.workers().forEach((slot, executors) -> add(there, slot, executors));
+    current
+        .workers()
+        .forEach(
+            (slot, executors) ->
+                there.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors));
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
     Map<String, Double> cpuTaken = new HashMap<>();
     List<Group> left = new ArrayList<>();
@@ -109,7 +113,7 @@ public final class Repair {
       if (slot != null) {
         slots.take(slot, topologyId);
         cpuTaken.merge(slot.getNodeId(), cpu(group.executors()), Double::sum);
-        add(coming, slot, group.executors());
+        comes(slot, group);
         started.put(slot, group.executors());
       } else if (free.isEmpty() && rules != null && group.executors().size() > 1) {
         pending.addAll(halves(group));
@@ -125,9 +129,8 @@ public final class Repair {
     return join(topologyId, left, started, current);
   }
 
-  private static void add(
-      Map<String, Set<ExecutorDetails>> to, WorkerSlot slot, Set<ExecutorDetails> executors) {
-    to.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors);
+  private void comes(WorkerSlot slot, Group group) {
+    coming.computeIfAbsent(slot.getNodeId(), id -> new ArrayList<>()).add(group.executors());
   }
 
   private static List<Group> halves(Group group) {
@@ -140,13 +143,17 @@ public final class Repair {
         .toList();
   }
 
-  private boolean mayHold(String supervisor, Set<ExecutorDetails> more) {
+  private boolean mayHold(
+      String supervisor, Set<ExecutorDetails> more, Set<ExecutorDetails> joins) {
     if (rules == null) {
       return true;
     }
-    Set<ExecutorDetails> all = new HashSet<>(coming.getOrDefault(supervisor, Set.of()));
-    all.addAll(more);
-    return rules.mayHold(supervisor, there.getOrDefault(supervisor, Set.of()), all);
+    return rules.mayHold(
+        supervisor,
+        there.getOrDefault(supervisor, Set.of()),
+        coming.getOrDefault(supervisor, List.of()),
+        more,
+        joins);
   }
 
   /** Those of a group for a site that may run anywhere. */
@@ -171,7 +178,7 @@ public final class Repair {
       WorkerSlot host = smallest(started, group);
       if (host != null) {
         started.put(host, together(started.get(host), group));
-        add(coming, host, group.executors());
+        comes(host, group);
         continue;
       }
       host = smallest(living, group);
@@ -179,7 +186,7 @@ public final class Repair {
         homeless.addAll(group.executors());
         continue;
       }
-      add(coming, host, group.executors());
+      comes(host, group);
       living.put(host, together(living.get(host), group));
       restarted.put(host, living.get(host));
     }
@@ -199,7 +206,7 @@ public final class Repair {
   private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, Group group) {
     return workers.entrySet().stream()
         .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
-        .filter(worker -> mayHold(worker.getKey().getNodeId(), group.executors()))
+        .filter(w -> mayHold(w.getKey().getNodeId(), group.executors(), w.getValue()))
         .filter(worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
         .min(
             Comparator.comparingInt(
@@ -287,7 +294,7 @@ public final class Repair {
     }
     if (stays
         && slots.isOfSite(group.supervisor(), group.site())
-        && mayHold(group.supervisor(), group.executors())) {
+        && mayHold(group.supervisor(), group.executors(), Set.of())) {
       List<WorkerSlot> own = slots.available(group.supervisor());
       if (!own.isEmpty()) {
         return own.get(0);
@@ -299,7 +306,9 @@ public final class Repair {
     for (SupervisorDetails supervisor : slots.supervisors()) {
       String id = supervisor.getId();
       int free = slots.available(id).size();
-      if (free == 0 || !slots.isOfSite(id, group.site()) || !mayHold(id, group.executors())) {
+      if (free == 0
+          || !slots.isOfSite(id, group.site())
+          || !mayHold(id, group.executors(), Set.of())) {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);

@@ -14,9 +14,11 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.normalization.NormalizedResourceOffer;
+import org.apache.storm.scheduler.resource.normalization.NormalizedResourceRequest;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -107,9 +109,20 @@ final class RepairStep {
         resourceAware ? SharingRules.of(topology.details(), this::available) : null);
   }
 
+  /** What a supervisor has left; Storm leaves out what executors share on a supervisor. */
   private NormalizedResourceOffer available(String supervisor) {
     SupervisorDetails details = cluster.getSupervisorById(supervisor);
-    return details == null ? null : cluster.getAvailableResources(details);
+    if (details == null) {
+      return null;
+    }
+    NormalizedResourceOffer left = cluster.getAvailableResources(details);
+    NormalizedResourceRequest shared = new NormalizedResourceRequest();
+    for (SchedulerAssignment assignment : cluster.getAssignments().values()) {
+      Double there = assignment.getNodeIdToTotalSharedOffHeapNodeMemory().get(supervisor);
+      shared.addOffHeap(orZero(there));
+    }
+    left.remove(shared, cluster.getResourceMetrics());
+    return left;
   }
 
   /**

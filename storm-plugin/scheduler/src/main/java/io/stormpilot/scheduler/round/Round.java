@@ -92,7 +92,14 @@ public final class Round {
     if (view.loaded()) {
       topologies.values().forEach(this::catchUp);
       decisions =
-          new Admission(topologies, slots, view.epoch(), config.planRetryMs(), now).decide();
+          new Admission(
+                  topologies,
+                  slots,
+                  fallback.isResourceAware(),
+                  view.epoch(),
+                  config.planRetryMs(),
+                  now)
+              .decide();
     }
     Map<String, Intent> intents = new TreeMap<>();
     topologies.forEach((id, topology) -> intents.put(id, intend(topology)));

@@ -140,6 +140,12 @@ public final class Slots {
     return site == null || site.equals(Sites.of(supervisors.get(supervisor)));
   }
 
+  /** Generic resources of a supervisor, by name. */
+  public Map<String, Double> resources(String supervisor) {
+    SupervisorDetails details = supervisors.get(supervisor);
+    return details == null ? Map.of() : details.getTotalGenericResources();
+  }
+
   /** CPU of a supervisor in Storm's points (100 = one core). */
   public double cpu(String supervisor) {
     SupervisorDetails details = supervisors.get(supervisor);

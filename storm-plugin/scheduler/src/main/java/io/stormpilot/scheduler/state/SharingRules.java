@@ -2,11 +2,15 @@ package io.stormpilot.scheduler.state;
 
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Function;
 import org.apache.storm.Config;
+import org.apache.storm.Constants;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.resource.normalization.NormalizedResourceOffer;
@@ -19,6 +23,14 @@ import org.apache.storm.utils.ObjectReader;
  * supervisor. Read with Storm's own classes; declared CPU is a preference here, not a rule.
  */
 public final class SharingRules {
+
+  private static final double SLACK = 1 + 1e-9;
+  private static final Set<String> NOT_GENERIC =
+      Set.of(
+          Constants.COMMON_CPU_RESOURCE_NAME,
+          Constants.COMMON_ONHEAP_MEMORY_RESOURCE_NAME,
+          Constants.COMMON_OFFHEAP_MEMORY_RESOURCE_NAME,
+          Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME);
 
   private final TopologyDetails topology;
   private final Map<String, Set<String>> apart;
@@ -47,52 +59,136 @@ public final class SharingRules {
 
   /** Whether these executors may be one worker. */
   public boolean mayShareWorker(Collection<ExecutorDetails> worker) {
+    return brokenIn(worker) == null;
+  }
+
+  /** The rule that these executors would break as one worker, with what breaks it; or null. */
+  public String brokenIn(Collection<ExecutorDetails> worker) {
     if (worker.size() > 1 && isSet(Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER)) {
-      return false;
+      return Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER + ": " + worker.size() + " executors";
     }
-    Set<String> components = new HashSet<>();
+    Set<String> components = new TreeSet<>();
     double heapMb = 0;
     for (ExecutorDetails executor : worker) {
       components.add(topology.getComponentFromExecutor(executor));
       Double own = topology.getOnHeapMemoryRequirement(executor);
       heapMb += own == null ? 0 : own;
     }
-    if (heapMb > topology.getTopologyWorkerMaxHeapSize()
-        || (components.size() > 1 && isSet(Config.TOPOLOGY_RAS_ONE_COMPONENT_PER_WORKER))) {
-      return false;
+    for (SharedMemory shared : topology.getSharedMemoryRequests(worker)) {
+      heapMb += shared.get_on_heap();
+    }
+    double mostMb = topology.getTopologyWorkerMaxHeapSize();
+    if (heapMb > mostMb * SLACK) {
+      String amounts = String.format(Locale.ROOT, "%.0f MB of %.0f MB", heapMb, mostMb);
+      return Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB + ": " + amounts;
+    }
+    if (components.size() > 1 && isSet(Config.TOPOLOGY_RAS_ONE_COMPONENT_PER_WORKER)) {
+      return Config.TOPOLOGY_RAS_ONE_COMPONENT_PER_WORKER + ": " + String.join(", ", components);
     }
     for (String component : components) {
       Set<String> others = new TreeSet<>(apart.getOrDefault(component, Set.of()));
       others.retainAll(components);
       if (!others.isEmpty()) {
-        return false;
+        String both = component + " beside " + String.join(", ", others);
+        return Config.TOPOLOGY_RAS_CONSTRAINTS + ": " + both;
       }
     }
-    return true;
+    return null;
+  }
+
+  /**
+   * The rule that executors of the topology break together on a supervisor, whatever else runs
+   * there; or null. Memory is left out: how much a supervisor has is measured elsewhere.
+   *
+   * @param has generic resources of the supervisor, by name
+   */
+  public String brokenOn(Map<String, Double> has, Collection<ExecutorDetails> executors) {
+    Map<String, Double> asked = new TreeMap<>();
+    Map<String, Integer> counts = new TreeMap<>();
+    for (ExecutorDetails executor : executors) {
+      counts.merge(topology.getComponentFromExecutor(executor), 1, Integer::sum);
+      NormalizedResourceRequest own = topology.getTotalResources(executor);
+      if (own != null) {
+        own.toNormalizedMap().forEach((name, amount) -> asked.merge(name, amount, Double::sum));
+      }
+    }
+    for (Map.Entry<String, Integer> count : counts.entrySet()) {
+      Integer most = mostPerSupervisor.get(count.getKey());
+      if (most != null && count.getValue() > most) {
+        String amounts = count.getValue() + " of " + count.getKey() + ", at most " + most;
+        return Config.TOPOLOGY_RAS_CONSTRAINTS + ": " + amounts;
+      }
+    }
+    for (Map.Entry<String, Double> wants : asked.entrySet()) {
+      double there = has.getOrDefault(wants.getKey(), 0.0);
+      if (!NOT_GENERIC.contains(wants.getKey()) && wants.getValue() > there * SLACK) {
+        String amounts =
+            String.format(Locale.ROOT, "%s %.2f of %.2f", wants.getKey(), wants.getValue(), there);
+        return Config.TOPOLOGY_COMPONENT_RESOURCES_MAP + ": " + amounts;
+      }
+    }
+    return null;
   }
 
   /**
    * Whether a supervisor has the memory and the generic resources for more executors, and not too
-   * many of their components.
+   * many of their components. Memory that components share counts once in a worker and once on a
+   * supervisor.
    *
    * @param there executors of the topology that it runs now
-   * @param more executors that are to come
+   * @param coming executors that are to come for sure, by worker
+   * @param more executors that are asked for
+   * @param joins the worker that these would join; empty for a worker of their own
    */
   public boolean mayHold(
-      String supervisor, Collection<ExecutorDetails> there, Collection<ExecutorDetails> more) {
+      String supervisor,
+      Collection<ExecutorDetails> there,
+      Collection<? extends Collection<ExecutorDetails>> coming,
+      Collection<ExecutorDetails> more,
+      Collection<ExecutorDetails> joins) {
     NormalizedResourceRequest asked = new NormalizedResourceRequest();
-    for (ExecutorDetails executor : more) {
+    Set<ExecutorDetails> all = new HashSet<>(more);
+    Set<String> ofSupervisor = new HashSet<>();
+    topology.getSharedMemoryRequests(there).forEach(shared -> ofSupervisor.add(shared.get_name()));
+    for (Collection<ExecutorDetails> worker : coming) {
+      all.addAll(worker);
+      addShared(worker, Set.of(), ofSupervisor, asked);
+    }
+    addShared(more, topology.getSharedMemoryRequests(joins), ofSupervisor, asked);
+    for (ExecutorDetails executor : all) {
       NormalizedResourceRequest own = topology.getTotalResources(executor);
       if (own != null) {
         asked.add(own);
       }
       Integer most = mostPerSupervisor.get(topology.getComponentFromExecutor(executor));
-      if (most != null && alike(executor, there) + alike(executor, more) > most) {
+      if (most != null && alike(executor, there) + alike(executor, all) > most) {
         return false;
       }
     }
     NormalizedResourceOffer left = available.apply(supervisor);
     return left != null && left.couldHoldIgnoringSharedMemoryAndCpu(asked);
+  }
+
+  /**
+   * Add what the executors of a worker share.
+   *
+   * @param counted what counts for the worker already
+   * @param ofSupervisor names of what counts for the supervisor already, and does afterwards
+   */
+  private void addShared(
+      Collection<ExecutorDetails> worker,
+      Set<SharedMemory> counted,
+      Set<String> ofSupervisor,
+      NormalizedResourceRequest asked) {
+    for (SharedMemory shared : topology.getSharedMemoryRequests(worker)) {
+      if (!counted.contains(shared)) {
+        asked.addOnHeap(shared.get_on_heap());
+        asked.addOffHeap(shared.get_off_heap_worker());
+      }
+      if (ofSupervisor.add(shared.get_name())) {
+        asked.addOffHeap(shared.get_off_heap_node());
+      }
+    }
   }
 
   private long alike(ExecutorDetails executor, Collection<ExecutorDetails> among) {

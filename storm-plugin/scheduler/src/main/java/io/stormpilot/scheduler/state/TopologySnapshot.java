@@ -10,6 +10,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.storm.Config;
 import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -80,6 +81,7 @@ public record TopologySnapshot(
     o.addProperty("assignedSinceMs", assignedSinceMs);
     o.add("config", config());
     o.add("sharedMemory", sharedMemory());
+    o.add("sharedMemories", sharedMemories());
     o.add("components", new ComponentDetails(topology).json());
     o.add("executors", executors());
     return o;
@@ -114,6 +116,33 @@ public record TopologySnapshot(
       all.keySet().stream().sorted().forEach(names::add);
     }
     return names;
+  }
+
+  private JsonArray sharedMemories() {
+    JsonArray list = new JsonArray();
+    Map<String, SharedMemory> all = topology.getTopology().get_shared_memory();
+    Map<String, Set<String>> users = topology.getTopology().get_component_to_shared_memory();
+    if (all == null || users == null) {
+      return list;
+    }
+    new TreeMap<>(all)
+        .forEach(
+            (name, memory) -> {
+              JsonObject o = new JsonObject();
+              o.addProperty("name", name);
+              JsonArray components = new JsonArray();
+              users.entrySet().stream()
+                  .filter(user -> user.getValue().contains(name))
+                  .map(Map.Entry::getKey)
+                  .sorted()
+                  .forEach(components::add);
+              o.add("components", components);
+              o.addProperty("onHeapMb", memory.get_on_heap());
+              o.addProperty("offHeapWorkerMb", memory.get_off_heap_worker());
+              o.addProperty("offHeapNodeMb", memory.get_off_heap_node());
+              list.add(o);
+            });
+    return list;
   }
 
   private JsonArray executors() {

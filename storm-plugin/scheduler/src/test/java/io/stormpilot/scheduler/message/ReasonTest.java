@@ -17,6 +17,7 @@ class ReasonTest {
             Reason.SUPERVISOR_GONE,
             Reason.SUPERVISOR_BLACKLISTED,
             Reason.SUPERVISOR_KEPT,
+            Reason.RULE_BROKEN,
             Reason.PORT_UNKNOWN,
             Reason.SLOT_OCCUPIED,
             Reason.PLAN_SET_INCOMPLETE);

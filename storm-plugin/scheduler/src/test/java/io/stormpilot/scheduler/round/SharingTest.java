@@ -1,12 +1,17 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.Config;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.apache.storm.topology.SharedOffHeapWithinNode;
+import org.apache.storm.topology.SharedOffHeapWithinWorker;
+import org.apache.storm.topology.SharedOnHeap;
 import org.junit.jupiter.api.Test;
 
 /** Lost executors break no rule of the ResourceAwareScheduler on who shares a worker or a node. */
@@ -74,6 +79,100 @@ class SharingTest {
     assertEquals(2, counts(story, "sup-0"), "one of 5 and 6, which were a worker");
     assertEquals(2, counts(story, "sup-1"));
     assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+  }
+
+  /** Executors 1-2, 3-4 and 5-6, and counts share so much memory; the last supervisor is lost. */
+  private static Story sharing(SharedMemory memory, double memoryMb, int ports) {
+    Story story =
+        new Story(3, ports)
+            .fallback(new ResourceAwareScheduler())
+            .memoryPerSupervisor(memoryMb)
+            .countsShare(memory)
+            .topology("t", 3, 6)
+            .topologyConf("t", Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 6 * HEAP_MB);
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4", "sup-2:6700=5-6"));
+    story.round();
+    assertEquals(3, story.placement("t").size());
+    lose(story, "sup-2");
+    return story;
+  }
+
+  private static List<Integer> sizes(Story story) {
+    return story.placement("t").values().stream().map(Set::size).sorted().toList();
+  }
+
+  @Test
+  void memoryThatIsSharedOnTheHeapCountsOnceInAWorker() {
+    double most = 3 * HEAP_MB; // beside three executors
+    assertEquals(List.of(3, 3), sizes(sharing(new SharedOnHeap(most, "m"), 8192, 1)));
+    assertEquals(List.of(2, 2), sizes(sharing(new SharedOnHeap(most + 1, "m"), 8192, 1)));
+  }
+
+  @Test
+  void memoryThatIsSharedInAWorkerCountsForEachOfThem() {
+    SharedMemory memory = new SharedOffHeapWithinWorker(500, "m");
+    assertEquals(List.of(2, 2, 2), sizes(sharing(memory, 4 * HEAP_MB + 2 * 500, 2)));
+    assertEquals(List.of(1, 1, 2, 2), sizes(sharing(memory, 3 * HEAP_MB + 2 * 500, 2)));
+    assertEquals(List.of(3, 3), sizes(sharing(memory, 3 * HEAP_MB + 500, 2)), "they have it");
+    assertEquals(List.of(2, 2), sizes(sharing(memory, 3 * HEAP_MB + 499, 2)));
+  }
+
+  @Test
+  void memoryThatIsSharedOnASupervisorCountsOnceThere() {
+    SharedMemory memory = new SharedOffHeapWithinNode(500, "m");
+    assertEquals(List.of(2, 2, 2), sizes(sharing(memory, 4 * HEAP_MB + 500, 2)));
+    assertEquals(List.of(1, 1, 2, 2), sizes(sharing(memory, 3 * HEAP_MB + 500, 2)));
+    assertEquals(List.of(2, 2), sizes(sharing(memory, 3 * HEAP_MB + 499, 2)));
+  }
+
+  private static void assertRejected(Story story, String rule, String... workers) {
+    Map<String, Set<Integer>> before = story.placement("t");
+    story.publish(story.plan("t", "wrong", workers));
+    story.round();
+    assertEquals("rejected/RULE_BROKEN", story.state("t"));
+    assertTrue(story.text("t").startsWith(rule), story.text("t"));
+    assertEquals(before, story.placement("t"));
+  }
+
+  @Test
+  void aPlanThatBreaksARuleIsRejectedWithTheRuleAndThePlace() {
+    String heap = Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB;
+    assertRejected(
+        running(4, heap, 2 * HEAP_MB),
+        heap + ": 512 MB of 256 MB in slot sup-0:6701;",
+        "sup-0:6701=1-4",
+        "sup-2:6700=5-6");
+    Map<String, Object> rules = Map.of("count", Map.of("maxNodeCoLocationCnt", 3));
+    assertRejected(
+        running(4, Config.TOPOLOGY_RAS_CONSTRAINTS, rules),
+        "topology.ras.constraints: 4 of count, at most 3 on supervisor sup-2;",
+        "sup-0:6700=1-2",
+        "sup-2:6701=3-4",
+        "sup-2:6700=5-6");
+    assertRejected(
+        running(4, Config.TOPOLOGY_COMPONENT_RESOURCES_MAP, Map.of("gpu", 1.0)),
+        "topology.component.resources.map: gpu 4.00 of 0.00 on supervisor sup-2;",
+        "sup-0:6700=1-2",
+        "sup-2:6701=3-4",
+        "sup-2:6700=5-6");
+  }
+
+  @Test
+  void whatStaysAsItIsIsNoReasonToRejectAPlan() {
+    Story story = running(4, Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER, true);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3", "sup-1:6701=4", "sup-2:6700=5-6"};
+    story.publish(story.plan("t", "p-2", workers));
+    story.round();
+    story.pass(20_000);
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    String one = Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER;
+    assertRejected(
+        story,
+        one + ": 2 executors in slot sup-1:6702;",
+        "sup-0:6700=1-2",
+        "sup-1:6702=3-4",
+        "sup-2:6700=5-6");
   }
 
   private static int counts(Story story, String supervisor) {

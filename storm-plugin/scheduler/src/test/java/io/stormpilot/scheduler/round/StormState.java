@@ -1,7 +1,9 @@
 package io.stormpilot.scheduler.round;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -10,6 +12,7 @@ import java.util.function.Predicate;
 import org.apache.storm.Config;
 import org.apache.storm.Constants;
 import org.apache.storm.daemon.nimbus.Nimbus;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
@@ -47,6 +50,7 @@ final class StormState {
   final Map<String, String> sites = new HashMap<>();
   final Map<String, String> requiredSites = new HashMap<>();
   final Map<String, String> owners = new HashMap<>();
+  final List<SharedMemory> sharedByCounts = new ArrayList<>();
   double cpuPerSupervisor = 400;
   double memoryPerSupervisor = 8192;
 
@@ -56,7 +60,8 @@ final class StormState {
         (id, assignment) -> {
           Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignment.getExecutorToSlot());
           alive.values().removeIf(lost);
-          return new SchedulerAssignmentImpl(id, alive, null, null);
+          return new SchedulerAssignmentImpl(
+              id, alive, null, assignment.getNodeIdToTotalSharedOffHeapNodeMemory());
         });
   }
 
@@ -117,7 +122,13 @@ final class StormState {
 
   TopologyDetails details(String id) {
     int count = executors.get(id);
-    StormTopology topology = requiredSites.isEmpty() ? TOPOLOGY : topology(requiredSites);
+    boolean plain = requiredSites.isEmpty() && sharedByCounts.isEmpty();
+    StormTopology topology = plain ? TOPOLOGY : topology(requiredSites);
+    sharedByCounts.forEach(
+        memory -> {
+          topology.put_to_shared_memory(memory.get_name(), memory);
+          topology.put_to_component_to_shared_memory("count", Set.of(memory.get_name()));
+        });
     Map<ExecutorDetails, String> components = new HashMap<>();
     for (int task = 1; task <= count; task++) {
       components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");

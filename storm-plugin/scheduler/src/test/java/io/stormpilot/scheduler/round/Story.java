@@ -21,6 +21,7 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.storm.DaemonConfig;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -165,6 +166,12 @@ public final class Story {
   /** A component of every topology, {@code source} or {@code count}, requires a site. */
   public Story requires(String component, String site) {
     storm.requiredSites.put(component, site);
+    return this;
+  }
+
+  /** Memory that the counts of every topology share. */
+  public Story countsShare(SharedMemory memory) {
+    storm.sharedByCounts.add(memory);
     return this;
   }
 

@@ -18,6 +18,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.storm.Config;
@@ -174,6 +175,7 @@ class SnapshotTest {
             2);
     plain.getConf().putAll(set);
     plain.getTopology().put_to_shared_memory("lookup", new SharedOnHeap(100, "lookup"));
+    plain.getTopology().put_to_component_to_shared_memory("count", Set.of("lookup"));
     JsonObject snapshot = new TopologySnapshot(plain, Placement.NONE, 0, true).json(1, 1, 1);
     assertEquals(
         List.of(
@@ -186,6 +188,10 @@ class SnapshotTest {
             .filter(SchedulingKeysTest::isOfSchedulers)
             .toList());
     assertEquals("[\"lookup\"]", snapshot.get("sharedMemory").toString());
+    assertEquals(
+        "[{\"name\":\"lookup\",\"components\":[\"count\"],\"onHeapMb\":100.0,"
+            + "\"offHeapWorkerMb\":0.0,\"offHeapNodeMb\":0.0}]",
+        snapshot.get("sharedMemories").toString());
   }
 
   @Test
