@@ -38,7 +38,7 @@ PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
     ("admission", "registry", "repair", "explain"),
     ("methods",),
     ("flow",),
-    ("shared_memory",),
+    ("shared_memory", "wishes"),
     ("__init__",),
 )
 

@@ -125,7 +125,8 @@ class Topology(Value, frozen=True, kw_only=True):
     `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are. `standby`:
     first tasks of executors that get no tuples of the streams to their component until a route names them. A worker
     holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
-    no two at all with `all_apart`.
+    no two at all with `all_apart`. `favored_nodes` and `unfavored_nodes` (supervisor ids) are wishes: first the former,
+    the latter last.
     """
 
     id: str
@@ -145,6 +146,8 @@ class Topology(Value, frozen=True, kw_only=True):
     apart: list[tuple[str, str]] = []
     all_apart: bool = False
     shared_memory: list[SharedMemory] = []
+    favored_nodes: list[str] = []
+    unfavored_nodes: list[str] = []
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

@@ -113,7 +113,7 @@ def build(
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
     mhz = _node_mhz(live, topologies, rates)
-    ids = {s.id for s in live}
+    ids = {s.id: s.host for s in live}
     median_mhz = statistics.median(mhz.values()) if mhz else DEFAULT_MHZ
     ignored: Counter[str] = Counter()
     built: list[Topology] = []
@@ -228,7 +228,7 @@ def _topology(
     rates: Rates,
     mhz: Mapping[str, float],
     median_mhz: float,
-    live: set[str],
+    live: Mapping[str, str],
     load: LoadSection,
     ignored: Counter[str],
     fallback: str = "",
@@ -290,7 +290,7 @@ def _topology(
         launched_at_ms=snapshot.launched_at_ms,
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
     )
-    return ruled(topology, snapshot, fallback, load.cpu), edges, memory_in_words(memory)
+    return ruled(topology, snapshot, fallback, load.cpu, live), edges, memory_in_words(memory)
 
 
 def owner_priority(conf: Mapping[str, object], default: int) -> int:

@@ -19,11 +19,13 @@ from stormpilot.model.values import RESERVED_CPU, Component, SharedMemory, Topol
 from stormpilot.observe.storm_keys import (
     CONSTRAINTS,
     DEFAULT_HEAP_MB,
+    FAVORED,
     HEAP,
     ONE_COMPONENT,
     ONE_EXECUTOR,
     RESOURCES,
     SPREAD,
+    UNFAVORED,
     generic,
     resource_aware,
 )
@@ -37,8 +39,13 @@ DEFAULT_ON_HEAP_MB = 128.0
 APART, MOST_ON_NODE = "incompatibleComponents", "maxNodeCoLocationCnt"
 
 
-def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: CpuPolicy) -> Topology:
-    """The topology with the rules that its settings make; as it is where Storm's own scheduler knows none of them."""
+def ruled(
+    topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: CpuPolicy, hosts: Mapping[str, str]
+) -> Topology:
+    """The topology with the rules that its settings make; as it is where Storm's own scheduler knows none of them.
+
+    `hosts`: of the live supervisors, by id.
+    """
     if not resource_aware(fallback):
         return topology
     conf = snapshot.config
@@ -70,6 +77,7 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         )
         for m in snapshot.shared_memories
     ]
+    favored = _named(conf.get(FAVORED), hosts)
     own_mb = limit_mb - sum(m.heap_mb for m in shared)
     needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / (own_mb if own_mb > 0 else limit_mb))
     all_apart = bool(conf.get(ONE_COMPONENT))
@@ -83,7 +91,15 @@ def ruled(topology: Topology, snapshot: TopologySnapshot, fallback: str, cpu: Cp
         apart=sorted(pairs),
         all_apart=all_apart,
         shared_memory=shared,
+        favored_nodes=favored,
+        unfavored_nodes=[s for s in _named(conf.get(UNFAVORED), hosts) if s not in favored],
     )
+
+
+def _named(names: object, hosts: Mapping[str, str]) -> list[str]:
+    """Ids of the supervisors whose hosts are named."""
+    known = {n for n in names if isinstance(n, str)} if isinstance(names, list) else set()
+    return sorted(s for s, host in hosts.items() if host in known)
 
 
 def offers(s: SupervisorPart, fallback: str, cpu: CpuPolicy) -> dict[str, float]:

@@ -43,6 +43,7 @@ WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
 RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
 CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
 ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
+FAVORED, UNFAVORED = "topology.scheduler.favored.nodes", "topology.scheduler.unfavored.nodes"
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
 USER_POOLS = "resource.aware.scheduler.user.pools"
@@ -104,8 +105,8 @@ STORM_KEYS: Sequence[StormKey] = (
     _ras(ONE_EXECUTOR, "a worker has one executor"),
     _ras(ONE_COMPONENT, "a worker has executors of one component"),
     _ras(SHARED_MEMORY, "of components (`addSharedMemory`), once in a worker or on a node, in its heap and memory"),
-    _held("topology.scheduler.favored.nodes", "the topology is left alone"),
-    _held("topology.scheduler.unfavored.nodes", "the topology is left alone"),
+    _ras(FAVORED, "plans use these hosts alone where there is a plan that does"),
+    _ras(UNFAVORED, "plans use these hosts where there is no other plan"),
     _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
     _honoured(
         ISOLATE,
@@ -171,7 +172,7 @@ PLAIN_STRATEGIES = {
 """They order nodes by resources; a plan breaks nothing that they promise."""
 CONSTRAINT_STRATEGY = "ConstraintSolverStrategy"
 """What it promises, a plan keeps under the ResourceAwareScheduler."""
-RAS_KEYS = (CONSTRAINTS, SPREAD, ONE_EXECUTOR, ONE_COMPONENT)
+RAS_KEYS = (CONSTRAINTS, SPREAD, ONE_EXECUTOR, ONE_COMPONENT, FAVORED, UNFAVORED)
 PLAIN_RESOURCES = ("cpu", "memory")
 """Words in the names that Storm gives the resources of its own keys."""
 DEFAULT_HEAP_MB = 768.0
@@ -287,7 +288,9 @@ def generic(conf: Mapping[str, Any]) -> dict[str, float]:
 
 def _is_readable(key: str, value: object) -> bool:
     """Whether the value has a form that Storm knows."""
-    return isinstance(value, {CONSTRAINTS: (dict, list), SPREAD: (list,)}.get(key, (bool,)))
+    return isinstance(
+        value, {CONSTRAINTS: (dict, list), SPREAD: (list,), FAVORED: (list,), UNFAVORED: (list,)}.get(key, (bool,))
+    )
 
 
 def declares_memory(config: Mapping[str, Any]) -> bool:

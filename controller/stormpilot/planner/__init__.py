@@ -6,7 +6,8 @@
 - `registry.py`: what a planner is; `admission.py`: which topologies come first, and which are left out
 - `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
 - `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
-- `shared_memory.py`: plans that leave room for the memory that components share
+- `shared_memory.py`, `wishes.py`: plans that leave room for the memory that components share, and that use favored
+  nodes first
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
   `search/warm.py`: compiled code is loaded before a clock counts
 - `bounds/`: how much any plan must leave, and proofs; `heuristics/`, `repair.py`: parts that methods share
@@ -44,6 +45,7 @@ from stormpilot.planner.placement.problem import (
 from stormpilot.planner.registry import Planner, Value, params_of, run
 from stormpilot.planner.search.warm import warmed
 from stormpilot.planner.shared_memory import with_shared_memory
+from stormpilot.planner.wishes import with_wishes
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
@@ -178,7 +180,7 @@ def compute(
             return on_pairs(whole, left_s)
         return on_flows(whole, chosen, params_of(chosen, given), seed, left_s, on_pairs)
 
-    return with_shared_memory(model, plan_one, left_s)
+    return with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
 
 
 def _quickly(model: Model, planner: Planner, traffic: Traffic) -> None:

@@ -367,7 +367,7 @@ def test_settings_of_schedulers_that_plans_do_not_honour_are_named_before_the_pl
         address="n:6627",
         conf={"storm.scheduler": ras, "isolation.scheduler.machines": {"billing": 2}},
         confs={
-            "flights": {"topology.scheduler.favored.nodes": ["n1"]},
+            "flights": {"topology.scheduler.favored.nodes": "n1"},
             "words": {"topology.spread.components": ["count"]},
         },
         component_confs={"words": {"count": {"topology.component.resources.map": {"gpu": 1.0}}}},
@@ -377,7 +377,7 @@ def test_settings_of_schedulers_that_plans_do_not_honour_are_named_before_the_pl
     ends = ": plans do not honour that, so Storm's own scheduler places it (UNSUPPORTED_SETTING)"
     assert found[1:] == [
         f"every topology: isolation.scheduler.machines is {{'billing': 2}}{ends}",
-        f"flights: topology.scheduler.favored.nodes is ['n1']{ends}",
+        f"flights: topology.scheduler.favored.nodes is n1{ends}",
     ]
     both = {"storm.scheduler": SCHEDULER, "stormpilot.fallback.scheduler": ras}
     (fine,) = (f for f in examine(evidence(nimbus=NimbusSaid(address="n:6627", conf=both))) if f.check == "settings")

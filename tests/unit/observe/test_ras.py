@@ -220,3 +220,31 @@ def test_rules_take_room_by_the_topologies_that_have_them() -> None:
     sharing = compile_model(built.model).sharing
     assert sharing.apart.shape == (2000, 1000)
     assert int(sharing.keeps_apart().sum()) == 1
+
+
+FAVORED, UNFAVORED = "topology.scheduler.favored.nodes", "topology.scheduler.unfavored.nodes"
+
+
+@pytest.mark.parametrize("traffic", ["measured", "flow"])
+@pytest.mark.parametrize(
+    ("config", "slots", "used", "note"),
+    [
+        ({FAVORED: ["host-b"]}, 4, {"b"}, ""),
+        ({UNFAVORED: ["host-a", "host-b"]}, 4, {"c"}, ""),
+        ({FAVORED: ["host-b"], UNFAVORED: ["host-a"]}, 1, {"b", "c"}, "favored nodes have not enough room"),
+        ({UNFAVORED: ["host-a", "host-b"]}, 1, None, "wishes for favored or unfavored nodes were given up"),
+        ({FAVORED: ["elsewhere"]}, 4, None, None),
+    ],
+)
+def test_favored_nodes_come_first_and_unfavored_ones_last(
+    config: dict[str, Any], slots: int, used: set[str] | None, note: str | None, traffic: Any
+) -> None:
+    nodes = cluster("a", "b", "c")
+    parts = [msgspec.structs.replace(s, ports=list(range(6700, 6700 + slots))) for s in nodes.supervisors]
+    job = snapshots.topology(workers=6, config={**config, HEAP: 400.0})
+    found = model(job, msgspec.structs.replace(nodes, supervisors=parts))
+    plan = compute(found, "best", {"iterations": 3_000}, traffic=traffic)
+    assert isinstance(plan, Plan), plan
+    assert violations(found, plan) == []
+    assert used is None or {w.supervisor for w in plan.topologies[0].workers} == used
+    assert note is None or note in " ".join(plan.notes)

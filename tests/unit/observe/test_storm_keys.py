@@ -80,7 +80,8 @@ def test_generic_resources_of_one_component_and_shared_memory() -> None:
             {"topology.scheduler.strategy": f"{STRATEGIES}.RoundRobinResourceAwareStrategy"},
             "topology.scheduler.strategy is RoundRobinResourceAwareStrategy",
         ),
-        ({"topology.scheduler.favored.nodes": ["n1"]}, "topology.scheduler.favored.nodes is ['n1']"),
+        ({"topology.scheduler.favored.nodes": ["n1"], "topology.scheduler.unfavored.nodes": ["n2"]}, None),
+        ({"topology.scheduler.favored.nodes": "n1"}, "topology.scheduler.favored.nodes is n1"),
     ],
 )
 def test_what_plans_keep_under_the_resource_aware_scheduler(config: dict[str, Any], said: str | None) -> None:

@@ -34,6 +34,8 @@ import org.apache.storm.scheduler.WorkerSlot;
  * <p>Executors whose component requires a site go to supervisors of that site, or nowhere. Those
  * that were with them and may run anywhere then go on without them.
  *
+ * <p>Of supervisors with the same room for CPU, favored ones come first and unfavored ones last.
+ *
  * <p>Where there are rules on who shares a worker or a supervisor, a lost worker that finds no
  * place is divided, down to single executors; who finds none waits.
  */
@@ -312,7 +314,8 @@ public final class Repair {
         continue;
       }
       double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);
-      Room room = new Room(!silent.contains(id), cpu >= need, free, cpu, id);
+      int wish = rules == null ? 0 : rules.wishFor(supervisor.getHost());
+      Room room = new Room(!silent.contains(id), cpu >= need, wish, free, cpu, id);
       if (bestRoom == null || room.compareTo(bestRoom) > 0) {
         best = id;
         bestRoom = room;
@@ -325,12 +328,14 @@ public final class Repair {
     return executors.stream().mapToDouble(declaredCpu).sum();
   }
 
-  private record Room(boolean heard, boolean cpuSuffices, int freeSlots, double freeCpu, String id)
+  private record Room(
+      boolean heard, boolean cpuSuffices, int wish, int freeSlots, double freeCpu, String id)
       implements Comparable<Room> {
     @Override
     public int compareTo(Room other) {
       return Comparator.comparing(Room::heard)
           .thenComparing(Room::cpuSuffices)
+          .thenComparingInt(Room::wish)
           .thenComparingInt(Room::freeSlots)
           .thenComparingDouble(Room::freeCpu)
           .thenComparing(Room::id, Comparator.reverseOrder())

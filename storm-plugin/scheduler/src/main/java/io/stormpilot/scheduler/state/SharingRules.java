@@ -191,6 +191,18 @@ public final class SharingRules {
     }
   }
 
+  /** How much the topology wishes for a host: 1 favored, -1 unfavored, else 0. */
+  public int wishFor(String host) {
+    if (names(Config.TOPOLOGY_SCHEDULER_FAVORED_NODES).contains(host)) {
+      return 1;
+    }
+    return names(Config.TOPOLOGY_SCHEDULER_UNFAVORED_NODES).contains(host) ? -1 : 0;
+  }
+
+  private Collection<?> names(String key) {
+    return topology.getConf().get(key) instanceof Collection<?> names ? names : Set.of();
+  }
+
   private long alike(ExecutorDetails executor, Collection<ExecutorDetails> among) {
     String component = topology.getComponentFromExecutor(executor);
     return among.stream().map(topology::getComponentFromExecutor).filter(component::equals).count();

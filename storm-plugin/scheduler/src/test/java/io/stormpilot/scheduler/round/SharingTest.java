@@ -125,6 +125,24 @@ class SharingTest {
     assertEquals(List.of(2, 2), sizes(sharing(memory, 3 * HEAP_MB + 499, 2)));
   }
 
+  @Test
+  void lostExecutorsComeToFavoredHostsFirstAndToUnfavoredOnesLast() {
+    for (String host : List.of("sup-0", "sup-1")) {
+      String other = host.equals("sup-0") ? "sup-1" : "sup-0";
+      Map<String, String> wishes =
+          Map.of(
+              Config.TOPOLOGY_SCHEDULER_FAVORED_NODES, host,
+              Config.TOPOLOGY_SCHEDULER_UNFAVORED_NODES, other);
+      wishes.forEach(
+          (key, named) -> {
+            Story story = running(4, key, List.of(Story.host(named)));
+            lose(story, "sup-2");
+            assertEquals(
+                2, story.placement("t").keySet().stream().filter(s -> s.startsWith(host)).count());
+          });
+    }
+  }
+
   private static void assertRejected(Story story, String rule, String... workers) {
     Map<String, Set<Integer>> before = story.placement("t");
     story.publish(story.plan("t", "wrong", workers));
