@@ -65,8 +65,8 @@ def kept_apart(model: Model, isolated_ids: Mapping[str, object], fallback: str) 
     kept: dict[str, set[str]] = {}  # host -> topologies (ids)
     for t in model.topologies:
         if t.id in names:
-            for a in t.assignment:
-                kept.setdefault(host_of[a.supervisor], set()).add(t.id)
+            for host in {host_of[a.supervisor] for a in t.assignment if a.supervisor in host_of}:
+                kept.setdefault(host, set()).add(t.id)
     exclusions = [
         Exclusion(supervisor=s.id, topology=t.id, kept_for=names[min(kept[host_of[s.id]])])
         for s in model.supervisors

@@ -50,6 +50,7 @@ final class StormState {
   final Map<String, String> sites = new HashMap<>();
   final Map<String, String> requiredSites = new HashMap<>();
   final Map<String, String> owners = new HashMap<>();
+  final Map<String, Map<String, Double>> resources = new HashMap<>();
   final List<SharedMemory> sharedByCounts = new ArrayList<>();
   double cpuPerSupervisor = 400;
   double memoryPerSupervisor = 8192;
@@ -85,11 +86,7 @@ final class StormState {
                     Story.host(id),
                     Map.of("site", sites.getOrDefault(id, "east")),
                     portSet,
-                    Map.of(
-                        Constants.COMMON_CPU_RESOURCE_NAME,
-                        cpuPerSupervisor,
-                        Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME,
-                        memoryPerSupervisor))));
+                    resourcesOf(id))));
     Map<String, TopologyDetails> details = new HashMap<>();
     workers.keySet().forEach(id -> details.put(id, details(id)));
     Cluster made =
@@ -103,6 +100,13 @@ final class StormState {
     made.setBlacklistedHosts(blacklistedHosts);
     made.setStatusMap(new HashMap<>(uiStatuses));
     return made;
+  }
+
+  private Map<String, Double> resourcesOf(String supervisor) {
+    Map<String, Double> all = new HashMap<>(resources.getOrDefault(supervisor, Map.of()));
+    all.put(Constants.COMMON_CPU_RESOURCE_NAME, cpuPerSupervisor);
+    all.put(Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME, memoryPerSupervisor);
+    return all;
   }
 
   private static StormTopology topology(Map<String, String> requiredSites) {

@@ -97,6 +97,12 @@ public final class Story {
     return this;
   }
 
+  /** What a supervisor has of a generic resource. */
+  public Story resource(String supervisor, String name, double amount) {
+    storm.resources.put(supervisor, Map.of(name, amount));
+    return this;
+  }
+
   /** Who submitted a topology. */
   public Story owner(String topology, String user) {
     storm.owners.put(topology, user);
