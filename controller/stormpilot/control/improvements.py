@@ -194,6 +194,7 @@ def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Crit
         config.decide,
         situation.now_ms,
         period_s / 2,
+        config.load.change_window_s / 2,
         verify=config.verify,
         refill=refill,
         budget=config.budget,

@@ -28,8 +28,9 @@ log = structlog.get_logger(__name__)
 ROLLOUT_PERIOD_S = 1.0
 ROLLOUT_REST = 3.0
 """On a large cluster, where one look at rollouts takes long, the next comes after so many times that long."""
-CHANGE_REST = 1 / 3
-"""A change of the traffic starts a cycle at once, if the last one began this part of a period ago."""
+CHANGE_REST, CHANGE_TIMES = 0.1, 3.0
+"""A change of the traffic starts a cycle, if the last one began this part of a period ago, and so many times as long as
+it took."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -58,6 +59,7 @@ class Leadership:
     _signature: object = None
     _traffic_changed: set[str] = field(default_factory=set)
     _cycle_began_s: float = -math.inf
+    _cycle_took_s: float = 0.0
     schedule: Schedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +158,7 @@ class Leadership:
         except Exception as e:  # noqa: BLE001 (logged with its trace)
             self._failed("cycle failed", e)
             self._record_failure(e)
+        self._cycle_took_s = time.monotonic() - started_s
         if not self._rollouts_wanted():
             self._advance_rollouts(observation)  # tables that tasks have something to say of
 
@@ -192,7 +195,8 @@ class Leadership:
             log.info("traffic changed; planning on what is measured since", topologies=", ".join(changed))
             self._traffic_changed |= set(changed)
         rested_s = time.monotonic() - self._cycle_began_s
-        if self._traffic_changed and rested_s >= CHANGE_REST * self._config.cycle.period_s:
+        least_s = max(CHANGE_REST * self._config.cycle.period_s, CHANGE_TIMES * self._cycle_took_s)
+        if self._traffic_changed and rested_s >= least_s:
             self.schedule.now("cycle")
 
     # --- parts --------------------------------------------------------------------------------------------------------

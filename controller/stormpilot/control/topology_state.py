@@ -70,6 +70,7 @@ def topology_states(
             blackout_until_ms=None if closed is None else closed.until_ms,
             torn=published is not None and _torn(published.message, observation, epoch),
             assigned_ms=observation.assigned_ms.get(t.id),
+            changed=t.id in observation.changed,
             window_ratio=observation.window_ratio.get(t.id, 1.0),
             silent=sum(e.supervisor not in live for e in snapshot.topologies[t.id].executors if e.supervisor),
         )

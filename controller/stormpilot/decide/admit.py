@@ -35,7 +35,8 @@ class TopologyState:
     names a setting that cannot be read, `unsupported` settings of Storm that plans do not honour. `asked`: an operator
     asked to replan. `sources` tells whether the topology holds its sources. `silent` counts executors on supervisors
     that are gone or blacklisted; Storm keeps them there as long as they send heartbeats. `window_ratio` is the part of
-    a whole window that its rates are means of. `assigned_ms`: since when executors are assigned as they are.
+    a whole window that its rates are means of, `changed` says that its traffic changed within the last window.
+    `assigned_ms`: since when executors are assigned as they are.
     """
 
     topology: Topology
@@ -62,6 +63,7 @@ class TopologyState:
     asked: bool = False
     silent: int = 0
     window_ratio: float = 1.0
+    changed: bool = False
     assigned_ms: int | None = None
     sources: Sources = field(default_factory=Sources)
 

@@ -34,7 +34,9 @@ class Criteria:
     Parameters
     ----------
     hit_spacing_s
-        The least time between two cycles that count.
+        The least time between two cycles that count, in seconds.
+    changed_spacing_s
+        The same after a change of a topology's traffic.
     restarts
         Times of earlier moves.
     arrived
@@ -61,6 +63,7 @@ class Criteria:
     decide: DecideSection
     now_ms: int
     hit_spacing_s: float
+    changed_spacing_s: float = 0.0
     verify: VerifySection = field(default_factory=VerifySection)
     refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
     budget: BudgetSection = field(default_factory=BudgetSection)

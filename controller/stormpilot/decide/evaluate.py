@@ -186,7 +186,8 @@ class _Case:
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
         rolling = self._manner().how == "rolling"
-        memory = self.memory.hit(t, now_ms, self.criteria.hit_spacing_s, self._evidence() if rolling else 0.0)
+        spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
+        memory = self.memory.hit(t, now_ms, spacing_s, self._evidence() if rolling else 0.0)
         if rolling and memory.hits[t].evidence >= ENOUGH:
             return self._back_again(act) or act, memory
         plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)

@@ -24,6 +24,8 @@ from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of
 
 PROFILES_KEPT_MS = 600_000
+LOOKS = 2
+"""Cycles that a change of the traffic starts: as many as `decide.consecutive_hits` by default."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Observation:
 
     `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement and routes had
     settled, or when its traffic changed. `window_ratio` is the part of a whole window that this is.
+    `changed` are the topologies whose window begins with a change of their traffic.
     `assigned_ms`: since when its executors are assigned as they are, by our clock.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
     followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
@@ -45,6 +48,7 @@ class Observation:
     since_ms: Mapping[str, int]
     window_ratio: Mapping[str, float] = field(default_factory=dict)
     assigned_ms: Mapping[str, int] = field(default_factory=dict)
+    changed: frozenset[str] = frozenset()
     reporting: Mapping[str, frozenset[int]] = field(default_factory=dict)
     returns: Mapping[str, Mapping[int, Return]] = field(default_factory=dict)
     in_use: EffectiveThresholds = field(default_factory=EffectiveThresholds)
@@ -87,7 +91,7 @@ class Observer:
         self._assigned: dict[str, tuple[object, int]] = {}
         self._change_points = ChangePoints(load.window_s)
         self._changed_ms: dict[str, int] = {}
-        self._to_look_at: set[str] = set()
+        self._looks_left: dict[str, int] = {}
         self._followed: frozenset[str] = frozenset()
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
@@ -119,23 +123,27 @@ class Observer:
             changed_ms = self._change_points.take(t, self._history.counted(t), now_ms)
             if changed_ms is not None:
                 self._changed_ms[t] = changed_ms
-                self._to_look_at.add(t)
+                self._looks_left[t] = LOOKS
             elif (suspected_ms := self._change_points.suspected_ms(t)) is not None:
                 self._history.keep_apart(t, suspected_ms)
 
     def newly_changed(self, now_ms: int) -> list[str]:
-        """Topologies whose traffic changed, and is measured since for long enough to plan on; each is told once."""
+        """Topologies whose traffic changed, and is measured since for long enough to plan on.
+
+        Each is told as often as a plan that restarts workers wants to see its gain (`LOOKS`), a `change_window_s` after
+        the other.
+        """
         ready = []
-        for t in sorted(self._to_look_at):
-            since_ms = self._changed_ms.get(t)
+        for t, left in sorted(self._looks_left.items()):
+            since_ms, looks_s = self._changed_ms.get(t), (LOOKS + 1 - left) * self._load.change_window_s
             if since_ms is None or now_ms - since_ms >= self._load.window_s * 1000:
-                self._to_look_at.discard(t)  # placed anew meanwhile, or not measured: no haste
-            elif now_ms - since_ms >= self._load.change_window_s * 1000:
-                needed_s = self._load.change_window_s * self._load.min_coverage_ratio
+                del self._looks_left[t]  # placed anew meanwhile, or not measured: no haste
+            elif now_ms - since_ms >= looks_s * 1000:
+                needed_s = looks_s * self._load.min_coverage_ratio
                 rates = self._history.rates(t, since_ms, now_ms).values()
                 if all(r.covered_s >= needed_s or r.age_s > self._load.max_report_age_s for r in rates):
                     ready.append(t)
-        self._to_look_at -= set(ready)
+        self._looks_left = {t: left - (t in ready) for t, left in self._looks_left.items() if left > (t in ready)}
         return ready
 
     def look(self, now_ms: int) -> Observation:
@@ -173,6 +181,7 @@ class Observer:
             since_ms,
             window_ratio={t: min(1.0, max(0, now_ms - ms) / window_ms) for t, ms in since_ms.items()},
             assigned_ms={t: at_ms for t, (_, at_ms) in self._assigned.items()},
+            changed=frozenset(self._changed_ms),
             reporting={t: self._history.tasks(t) for t in followed},
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
             in_use=in_use,

@@ -17,9 +17,9 @@ MOST_TO_SECOND = {(1, 2): 5.0, (2, 4): 5.0, (1, 3): 95.0, (3, 4): 95.0}
 MOST_TO_FIRST = {(1, 2): 95.0, (2, 4): 95.0, (1, 3): 5.0, (3, 4): 5.0}
 
 
-def world(more: str = "") -> tuple[World, str]:
+def world(more: str = "", base: str = BASE) -> tuple[World, str]:
     """`parse` 2 is better on the node of `source` and `sink`; that is worth it once most tuples go there."""
-    w = World("a", "b", "c", base=BASE, settings=more)
+    w = World("a", "b", "c", base=base, settings=more)
     w.traffic = dict(MOST_TO_SECOND)
     t = w.submit(APART, routed=True)
     w.wanted = {t: FIRST_HERE}
@@ -61,7 +61,16 @@ def test_the_rates_of_the_cycle_are_those_since_the_step() -> None:
     assert rollout.window_s >= 30, "the effect is not judged by a few seconds"
 
 
-def test_a_step_is_told_once() -> None:
+def test_a_plan_that_restarts_workers_sees_the_gain_twice_and_does_not_wait_for_the_period() -> None:
+    w, t = world(base=BASE.replace("mode: act", "mode: act, move_strategy: restart"))
+    w.traffic, began_ms, before = dict(MOST_TO_FIRST), w.now_ms, len(w.reports)
+    while w.plan(t) is None and w.now_ms < began_ms + 100_000:
+        w.tell(2)
+    assert w.now_ms < began_ms + 30_000
+    assert [r.decisions[t].reason for r in w.reports[before:]] == ["GAIN_NOT_SUSTAINED", "GAIN"]
+
+
+def test_a_step_is_told_as_often_as_a_gain_has_to_be_seen() -> None:
     w, t = world()
     w.wanted = {}
     w.traffic = dict(MOST_TO_FIRST)
@@ -70,7 +79,7 @@ def test_a_step_is_told_once() -> None:
         w.pass_time(2)
         observer.look(w.now_ms)
         told += observer.newly_changed(w.now_ms)
-    assert told == [t]
+    assert told == [t, t]
 
 
 def test_the_window_is_whole_again_after_a_while() -> None:
@@ -92,5 +101,5 @@ def test_traffic_that_follows_a_move_is_no_step() -> None:
         assert w.now_ms - w.reports[0].at_ms < 1_200_000, "never judged"
         w.tell(2)
         cycles = [r.at_ms for r in w.reports if r.at_ms % 30_000]
-        assert len(cycles) == 1, "the step itself, and nothing that came of the move"
+        assert len(cycles) <= 2, "the step itself, and nothing that came of the move"
     assert verdicts == ["HELPED"]
