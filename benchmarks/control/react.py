@@ -29,24 +29,17 @@ TICK_S = 0.25
 
 @dataclass(frozen=True)
 class Setting:
-    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps.
-
-    `job` is the topology of `step/`; `bolts` can be moved step by step.
-    """
+    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps."""
 
     name: str
     tuned: bool
     step_s: float
     controller: Mapping[str, Mapping[str, Any]]
-    job: str = "step"
 
 
-NO_STEPS = {"load": {"change_window_s": 0}}
 SETTINGS = (
-    Setting("defaults, restarts", False, 300.0, {}),
-    Setting("defaults, restarts, steps not looked for", False, 300.0, NO_STEPS),
-    Setting("defaults, rolling moves", False, 300.0, {}, "bolts"),
-    Setting("defaults, rolling moves, steps not looked for", False, 300.0, NO_STEPS, "bolts"),
+    Setting("defaults", False, 300.0, {}),
+    Setting("defaults, steps not looked for", False, 300.0, {"load": {"change_window_s": 0}}),
     Setting(
         "quick",
         True,
@@ -67,7 +60,7 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
     controller: Controller | None = None
     with TemporaryDirectory() as name:
         try:
-            spec = ClusterSpec(name="bench-react", supervisors=2, slots=5, cpu_points=100, tuned=setting.tuned)
+            spec = ClusterSpec(name="bench-react", supervisors=2, slots=3, cpu_points=100, tuned=setting.tuned)
             cluster = LocalCluster.up(spec, lambda _: None)
             settings: dict[str, Any] = {
                 "zookeeper": {"hosts": cluster.zookeeper_hosts},
@@ -80,11 +73,9 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
             controller = Controller("react", write_config(Path(name) / "react.yaml", settings), Path(name) / "log")
             topology_id = submit_topology(
                 PROJECT,
-                setting.job,
+                "step",
                 "local",
-                options={"step.period.secs": setting.step_s}
-                | ({"topology.workers": 2} if setting.job == "step" else {"topology.workers": 6}),
-                routable=setting.job == "bolts",
+                options={"topology.workers": 2, "step.period.secs": setting.step_s},
                 nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
             )
             watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
@@ -142,36 +133,19 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
                 seen_s = state.written_at_ms / 1000 - step_s
         if published_s is None and plan is not None and plan.plan_id != before:
             published_s = plan.created_at_ms / 1000 - step_s
-        rollout = seen.rollouts.get(watcher.topology_id)
-        rolled = None if rollout is None else rollout.message
-        if rolled is not None and rolled.started_at_ms / 1000 > step_s:
-            published_s = rolled.started_at_ms / 1000 - step_s
-            if rolled.outcome == "DONE":
-                done_s = rolled.since_ms / 1000 - step_s
-                return _times(seen_s or published_s, published_s, done_s, done_s, 0.0)
-            time.sleep(TICK_S)
-            continue
         timed = _timed(state.restarts if state is not None else [], None if plan is None else plan.plan_id)
         if timed is not None and published_s is not None and plan is not None and plan.plan_id != before:
-            applied_s, running_s = published_s + timed.applied_s, published_s + timed.recovery_s
-            return _times(seen_s or published_s, published_s, applied_s, running_s, timed.downtime_s)
+            return {
+                "gain_seen_s": round(seen_s if seen_s is not None else published_s, 1),
+                "published_s": round(published_s, 1),
+                "applied_s": round(published_s + timed.applied_s, 1),
+                "running_s": round(published_s + timed.recovery_s, 1),
+                "downtime_s": round(timed.downtime_s, 1),
+                "storm_share": round(timed.recovery_s / (published_s + timed.recovery_s), 3),
+            }
         time.sleep(TICK_S)
     reason = "" if watcher.seen is None or watcher.seen.controller is None else watcher.seen.controller.sentence
     raise UnreachableError(f"no plan answered the step within {setting.step_s:.0f} s; the controller says: {reason}")
-
-
-def _times(
-    gain_seen_s: float, published_s: float, applied_s: float, running_s: float, downtime_s: float
-) -> dict[str, float]:
-    """Moments after the step; `storm_share` is the part from publishing on."""
-    return {
-        "gain_seen_s": round(gain_seen_s, 1),
-        "published_s": round(published_s, 1),
-        "applied_s": round(applied_s, 1),
-        "running_s": round(running_s, 1),
-        "downtime_s": round(downtime_s, 1),
-        "storm_share": round((running_s - published_s) / running_s, 3),
-    }
 
 
 def _timed(restarts: list[Restart], plan_id: str | None) -> Restart | None:
