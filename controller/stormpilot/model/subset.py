@@ -12,7 +12,12 @@ from stormpilot.model.values import Assigned, Edge, Model, Plan, Topology, Topol
 
 
 def subset(model: Model, topology_ids: Collection[str]) -> Model:
-    """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors."""
+    """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors.
+
+    A slot in which one of these runs stays, whoever else says that he runs there: a snapshot may be forged, or of an
+    earlier time than another.
+    """
+    own = {(a.supervisor, a.port) for t in model.topologies if t.id in topology_ids for a in t.assignment}
     held: defaultdict[str, set[int]] = defaultdict(set)
     cpu_mhz: defaultdict[str, float] = defaultdict(float)
     memory_mb: defaultdict[str, float] = defaultdict(float)
@@ -21,7 +26,8 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
             continue
         executors = {e.start: e for e in topology.executors}
         for a in topology.assignment:
-            held[a.supervisor].add(a.port)
+            if (a.supervisor, a.port) not in own:
+                held[a.supervisor].add(a.port)
             executor = executors.get(a.start)
             if executor is not None:
                 cpu_mhz[a.supervisor] += executor.cpu_mhz

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from doubles.models import PAIRED, SPREAD, model, plan, topology
+from stormpilot.decide.predict import predict
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import (
     isolated_by_id,
@@ -93,3 +94,10 @@ def test_each_topology_alone_has_its_own_traffic_and_all_supervisors() -> None:
     ]
     assert [e for m in found.values() for e in m.traffic] == whole.traffic
     assert all(m.supervisors == whole.supervisors for m in found.values())
+
+
+def test_slot_that_another_topology_claims_too_stays_that_of_whoever_is_planned() -> None:
+    whole = model(topology(SPREAD), topology({("a", 2): (1, 2), ("b", 1): (3, 4)}, "forged"))
+    rest = subset(whole, ["flights-1"])
+    assert [s.slots for s in rest.supervisors] == [[1], [1, 2], [1, 2]]
+    assert predict(rest, plan(PAIRED, names=["flights"]), "measured").now_tps is not None
