@@ -217,7 +217,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 
 def _mined(log: Path, master: str | None, *more: str) -> tuple[Ran, Any]:
     where = [] if master is None else ["--master", master]
-    command = [str(STORMPILOT), "trafficlog", "mine", "--log", str(log), *where, "-f", "json", *more]
+    command = [str(STORMPILOT), "trafficlog", "mine", "--no-cache", "--log", str(log), *where, "-f", "json", *more]
     ran = _checked(run(command, LIMIT_S), f"mining {log} with {master or 'DuckDB'}")
     return ran, json.loads(ran.out)
 

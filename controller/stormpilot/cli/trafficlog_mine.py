@@ -6,7 +6,7 @@ import getpass
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 Times = tuple[datetime | None, datetime | None]
 MOST_ROWS = 60  # of a topology's table
+
+
+class Keep(NamedTuple):
+    """Whether condensed days are kept, and where; None: within the log."""
+
+    on: bool
+    folder: Path | None
 
 
 @traffic_log_command
@@ -46,6 +53,11 @@ def mine(
         Asked, typer.Option(help="duckdb: on this machine, no Java; spark: clusters, object stores; auto: as it fits.")
     ] = Asked.auto,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse bad files, duplicates, rows of version 1.")] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep condensed days here instead of in the log's folder `condensed`."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Read all days again and keep nothing.")] = False,
     publish: PublishOption = None,
 ) -> None:
     """Mine thresholds, costs and profiles from a traffic log.
@@ -53,6 +65,8 @@ def mine(
     What the log is too short for keeps its default. A file that cannot be used is named and left
     out.
     """
+    if cache is not None and no_cache:
+        raise UsageError("--cache and --no-cache exclude each other")
     source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", source.until, now)
@@ -62,7 +76,10 @@ def mine(
         files.make_folder(sizing, "--sizing")
     choice = chosen(engine, source.path, source.master, source.conf)
     note(f"mining with {choice.name}: {choice.why}")
-    document = _mined(source, choice.name, times, with_sizing=sizing is not None, strict=strict)
+    if choice.name == "spark" and cache is not None:
+        raise UsageError("--cache: condensed days are kept by --engine duckdb only")
+    keep = Keep(on=not no_cache, folder=cache)
+    document = _mined(source, choice.name, times, keep, with_sizing=sizing is not None, strict=strict)
     mined = document.topologies
     _tell(document, strict=strict)
     source.answer(document, lambda: _print_all(mined))
@@ -76,7 +93,7 @@ def mine(
         source.publish(lambda store, paths: publish_to(mined, store, paths))
 
 
-def _mined(source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool, strict: bool) -> MinedLog:
+def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_sizing: bool, strict: bool) -> MinedLog:
     from stormpilot.history.mine import job
     from stormpilot.history.mine.entries import Terms
     from stormpilot.history.mine.log import Selection
@@ -96,6 +113,8 @@ def _mined(source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool,
                 step,
                 with_sizing=with_sizing,
                 look=lambda log: tell_skipped(log.skipped, strict=strict),
+                keep=keep.on,
+                cache=keep.folder,
             )
     with source.spark() as session:
         from stormpilot.history.mine.reading import open_log
@@ -108,6 +127,9 @@ def _mined(source: TrafficLog, engine: Name, times: Times, *, with_sizing: bool,
 
 def _tell(document: MinedLog, *, strict: bool) -> None:
     """Say what is wrong with the data; `UsageError` instead where `strict`."""
+    reused = document.health.reused
+    if reused is not None and reused.problem:
+        note(f"condensed days are not kept for the next time: {reused.problem}")
     lines = document.health.warnings + [f"{f.name} cannot be mined: {f.text}" for f in document.failed]
     for line in lines:
         note(line)

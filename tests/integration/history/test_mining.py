@@ -148,6 +148,24 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     assert 20 <= noise["rows"] <= 31
 
 
+def test_condensed_days_are_kept_where_asked_for_or_not_at_all(hour: Path, tmp_path: Path) -> None:
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    shutil.copytree(hour, log, ignore=shutil.ignore_patterns("condensed"))
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["trafficlog", "mine", "--log", str(log), "-f", "json", *arguments])
+
+    alone = json.loads(run("--no-cache").stdout)["health"]
+    assert alone["reused"] is None and not (log / "condensed").exists()
+    (log / "condensed").write_text("not a folder")  # into which nothing can be written, whoever runs this
+    told = run()
+    assert told.exit_code == 0 and "condensed days are not kept for the next time" in " ".join(told.stderr.split())
+    kept = json.loads(run("--cache", str(cache)).stdout)["health"]["reused"]
+    assert kept["added"] == len(list(cache.rglob("*.parquet"))) > 0 and kept["problem"] == ""
+    for wrong in (["--cache", str(cache), "--no-cache"], ["--cache", str(cache), "--engine", "spark"]):
+        assert isinstance(run(*wrong).exception, UsageError)
+
+
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
     with pytest.raises(NothingFoundError, match=r"no windows of made1 since 2030-01-01"):
         command("--log", str(hour), "made1", "--since", "2030-01-01")

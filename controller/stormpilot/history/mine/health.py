@@ -11,7 +11,7 @@ from stormpilot.history.frames import DataFrame, Window, cut, fn
 from stormpilot.history.mine.columns import seconds
 from stormpilot.history.mine.log import Row
 from stormpilot.history.mine.overload import PERIODS_OF_A_GAP
-from stormpilot.history.mine.quality import Skipped, TableHealth
+from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
 
 STEP_S = 0.5
 """Windows that overlap by more: the clock was set back, or two controllers wrote."""
@@ -34,6 +34,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tables: list[TableHealth] = []
     topologies: list[TopologyHealth] = []
     skipped: list[Skipped] = []
+    reused: Reused | None = None
 
     @property
     def warnings(self) -> list[str]:

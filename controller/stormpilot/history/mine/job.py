@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from stormpilot.errors import NothingFoundError
@@ -20,6 +20,7 @@ from stormpilot.history.mine.selectivity import selectivity, taken_in
 from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
 
 Step = Callable[[str], AbstractContextManager[object]]
+_KNOWN = "core_mhz IS NOT NULL"
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
 
 
@@ -32,13 +33,20 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         No windows in the selected part of the log, or numbers of no topology can be worked out.
     """
     rows, kept = Rows(), []
-    # rows of version 1 have neither, and know too little
-    executors = log.table("executors").where("core_mhz IS NOT NULL")
+    # rows of version 1 have neither this nor `core_mhz`, and know too little
     nodes = log.table("nodes").where("ports IS NOT NULL")
 
     def keep(frame: DataFrame) -> DataFrame:
         kept.append(log.keep(frame))
         return kept[-1]
+
+    def condensed(kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        kept.append(log.condensed(kind, tables, make))
+        return kept[-1]
+
+    def drop(frame: DataFrame) -> None:
+        log.drop(frame)
+        kept[:] = [k for k in kept if k is not frame]
 
     try:
         with step("windows"):
@@ -49,7 +57,8 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             in_time = topologies_of(log.rows(health.in_time(windows)))
         with step("executors"):
             measured = keep(whole(windows))
-            hours = keep(executor_hours(executors, measured))
+            both = ("executors", "windows")
+            hours = condensed("executor_hours", both, lambda e: executor_hours(e.where(_KNOWN), measured))
             rows.topologies = log.rows(topologies(windows, hours))
             if not rows.topologies:
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
@@ -62,17 +71,18 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.overload_s = log.rows(overload.overload_s(episodes, overload.presence(hours)))
         with step("workers"):
             states = otd.states(loads)
-            workers = keep(worker_windows(executors).join(states, ["supervisor", "window_to"]))
+            alone = condensed("worker_windows", ("executors",), lambda e: worker_windows(e.where(_KNOWN)))
+            workers = keep(alone.join(states, ["supervisor", "window_to"]))
+            drop(alone)
             rows.performance = log.rows(performance(workers))
             rows.otd = log.rows(otd.otd(workers))
             if with_sizing:
                 rows.graphs = log.rows(surroundings.graphs(log.table("windows")))
                 rows.peaks = log.rows(surroundings.peaks(workers))
                 rows.machines = log.rows(surroundings.machines(nodes))
-            log.drop(workers)
-            kept.remove(workers)
+            drop(workers)
         with step("edges"):
-            edges = keep(edge_windows(log.table("edges")))
+            edges = condensed("edge_windows", ("edges",), edge_windows)
             complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
             rows.selectivity = log.rows(selectivity(complete, taken_in(hours, complete)))
         with step("profiles"):
@@ -82,7 +92,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         for frame in kept:
             log.drop(frame)
     mined, failed = findings(rows, terms)
-    found = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped))
+    found = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped), reused=log.reused)
     return MinedLog(engine=current(), topologies=mined, failed=failed, health=found)
 
 

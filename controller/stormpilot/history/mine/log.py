@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from stormpilot.history.frames import DataFrame
-from stormpilot.history.mine.quality import Skipped, TableHealth
+from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
+from stormpilot.trafficlog.schema import CLUSTER_TABLES
 
 TIME = {"decisions": "at", "outcomes": "at"}
 """The column that tells a row's time, where it is not `window_to`."""
@@ -28,6 +31,24 @@ class Selection:
         parts += [f"since {self.since:%Y-%m-%dT%H:%M:%SZ}"] if self.since else []
         parts += [f"until {self.until:%Y-%m-%dT%H:%M:%SZ}"] if self.until else []
         return " ".join(parts)
+
+    def may_hold(self, file: Path, table: str) -> bool:
+        """Whether the folders of a file say that selected rows may be in it."""
+        folders = folders_of(file)
+        day = folders.get("date", "")
+        if self.since is not None and day < f"{self.since.astimezone(UTC):%Y-%m-%d}":
+            return False
+        if self.until is not None and day > f"{self.until.astimezone(UTC):%Y-%m-%d}":
+            return False
+        if not self.topologies or table in CLUSTER_TABLES:
+            return True
+        # an id is its topology's name with a number and a time behind it
+        return any(unquote(folders.get("topology", "")).startswith(t) for t in self.topologies)
+
+
+def folders_of(file: Path) -> dict[str, str]:
+    """What its folders `key=value` say."""
+    return dict(p.partition("=")[::2] for p in file.parts if "=" in p)
 
 
 class Log(Protocol):
@@ -57,6 +78,17 @@ class Log(Protocol):
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame, computed once for all that reads it, until `drop`."""
+
+    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """What `make` makes of the first of `tables`, computed once until `drop`, as by `keep`.
+
+        What it makes of a day must rest on that day's rows of `tables` alone: an engine may keep it under the name
+        `kind` for the next mining.
+        """
+
+    @property
+    def reused(self) -> Reused | None:
+        """What of earlier minings was used; None where nothing is kept."""
 
     def drop(self, frame: DataFrame) -> None:
         """Forget what was kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import duckdb
 
@@ -26,8 +27,12 @@ def mine(
     *,
     with_sizing: bool = False,
     look: Callable[[Log], None] = lambda _: None,
+    keep: bool = False,
+    cache: Path | None = None,
 ) -> MinedLog:
-    """Mine a local log; `look` sees it before. A file that was merged into another meanwhile begins it anew.
+    """Mine a local log; `look` sees it before; `keep` what is condensed of its days (in `cache`, else within it).
+
+    A file that was merged into another meanwhile begins it anew.
 
     Raises
     ------
@@ -35,7 +40,7 @@ def mine(
         Files go on to vanish, or cannot be read.
     """
     for attempt in range(ATTEMPTS):
-        with frames.engine("duckdb"), open_log(path, selection) as log:
+        with frames.engine("duckdb"), open_log(path, selection, keep=keep, cache=cache) as log:
             if attempt == 0:
                 look(log)
             try:

@@ -64,13 +64,26 @@ class Files:
 
 
 class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Files and rows of a table; `duplicates` are rows that were dropped because another one has their key."""
+    """Files and rows of a table.
+
+    Rows were read of `files_read` of them; `duplicates` are rows that were dropped because another one has their key.
+    """
 
     name: str
     files: int
+    files_read: int = 0
     skipped: int = 0
     rows_by_version: dict[str, int] = {}
     duplicates: int = 0
+
+
+class Reused(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Condensed days of earlier minings: files `used`, and `added` for the next one; `problem`: why no more of them."""
+
+    folder: str
+    used: int
+    added: int
+    problem: str = ""
 
 
 KEYS = {
@@ -87,8 +100,8 @@ _AT = ("decisions", "outcomes")
 _ALWAYS = (-(2**62), 2**62)
 
 
-def tables_of(files: Mapping[str, Files], duplicates: Mapping[str, int]) -> list[TableHealth]:
-    """What was read of a local log."""
+def tables_of(files: Mapping[str, Files], duplicates: Mapping[str, int], read: Mapping[str, int]) -> list[TableHealth]:
+    """What was read of a local log; `duplicates` (rows) and `read` (files) by table."""
     found = []
     for name, of in sorted(files.items()):
         versions = Counter[str]()
@@ -99,6 +112,7 @@ def tables_of(files: Mapping[str, Files], duplicates: Mapping[str, int]) -> list
             TableHealth(
                 name=name,
                 files=len(of.usable),
+                files_read=read.get(name, 0),
                 skipped=len(of.skipped),
                 rows_by_version=dict(sorted(versions.items())),
                 duplicates=duplicates.get(name, 0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
 from stormpilot.history.frames import fn
 from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 
@@ -35,12 +35,15 @@ class SparkLog:
     selection: Selection = field(default_factory=Selection)
     skipped: tuple[Skipped, ...] = ()
     files: Mapping[str, Files] = field(default_factory=dict)
+    _read: dict[str, int] = field(default_factory=dict)
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
         files = self.files.get(name)
         if name not in self.tables or (files is not None and not files.usable):
             return self.spark.createDataFrame([], spark_schema(name))
+        if files is not None:
+            self._read[name] = sum(self.selection.may_hold(f, name) for f in files.usable)
         folder, folders = f"{self.path.rstrip('/')}/{name}", _folders_of(name)
         reader = self._reader(name)
         twice = set() if files is None else set(files.overlapping)
@@ -63,7 +66,7 @@ class SparkLog:
 
     def tables_health(self) -> list[TableHealth]:
         """What was read of each table; nothing where files were not looked at."""
-        return tables_of(self.files, {name: self._duplicates(name) for name in self.files})
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, self._read)
 
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
@@ -76,6 +79,15 @@ class SparkLog:
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame, in memory from its first use on."""
         return frame.persist()
+
+    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """What `make` makes of the first of `tables`, in memory; nothing is kept for the next mining."""
+        return self.keep(make(self.table(tables[0])))
+
+    @property
+    def reused(self) -> Reused | None:
+        """Nothing is kept."""
+        return None
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""

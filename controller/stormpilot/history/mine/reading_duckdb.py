@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import duckdb
@@ -18,8 +19,9 @@ import pyarrow as pa
 from stormpilot.errors import NothingFoundError, UsageError
 from stormpilot.history.duck import rows_of, session
 from stormpilot.history.frames import DataFrame, sql
-from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.mine.kept import Kept, day_number, folder_of, whole_days
+from stormpilot.history.mine.log import TIME, Row, Selection, folders_of, not_a_log, not_a_table
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 _TYPES = {
@@ -35,7 +37,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class DuckDBLog:
-    """A traffic log; `files` are those of each table."""
+    """A traffic log; `files` are those of each table, `kept` what was condensed of it earlier."""
 
     session: Any
     path: str
@@ -43,8 +45,10 @@ class DuckDBLog:
     selection: Selection
     skipped: tuple[Skipped, ...]
     files: Mapping[str, Files]
+    kept: Kept | None = None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _kept: dict[int, tuple[str, DataFrame]] = field(default_factory=dict)
+    _read: dict[str, set[Path]] = field(default_factory=dict)
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -53,7 +57,11 @@ class DuckDBLog:
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        schema, files = TABLES[name], self._selected(name)
+        return self._table(name, self._selected(name))
+
+    def _table(self, name: str, files: Sequence[Path]) -> DataFrame:
+        schema = TABLES[name]
+        self._read.setdefault(name, set()).update(files)
         source, known = "", set[str]()
         if files:
             twice = set(self.files[name].overlapping)
@@ -74,7 +82,8 @@ class DuckDBLog:
 
     def tables_health(self) -> list[TableHealth]:
         """What was read of each table."""
-        return tables_of(self.files, {name: self._duplicates(name) for name in self.files})
+        read = {name: len(files) for name, files in self._read.items()}
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
 
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
@@ -93,6 +102,32 @@ class DuckDBLog:
         kept = self._named(table)
         self._kept[id(kept)] = (table, kept)
         return kept
+
+    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """What `make` makes of the first of `tables`: of days that are kept read from there, of the others made."""
+        kept, main = self.kept, tables[0]
+        wanted = None if kept is None else kept.wants(kind, [self.files[t] for t in tables if t in self.files])
+        if kept is None or wanted is None:
+            return self.keep(make(self.table(main)))
+        days = whole_days(self.selection, wanted)
+        there = {day: file for day in days if (file := kept.find(kind, day)) is not None}
+        files = [f for f in self._selected(main) if folders_of(f).get("date", "") not in there]
+        found = self.keep(make(self._table(main, files)))
+        table, connection = self._kept[id(found)][0], self._connection
+        if not self.selection.topologies:
+            for day in (d for d in days if d not in there and not kept.problem):
+                of_day = f'SELECT * FROM {table} WHERE epoch_ms("last") // 86400000 = {day_number(day)}'
+                kept.add(kind, day, partial(_copy, connection, of_day))
+        if there:
+            rows = f"SELECT * FROM {_read([*there.values()])} WHERE {self._of_topologies()}"
+            connection.execute(f"INSERT INTO {table} BY NAME {rows}")
+        return found
+
+    @property
+    def reused(self) -> Reused | None:
+        """What of earlier minings was used; None where nothing is kept."""
+        k = self.kept
+        return None if k is None else Reused(folder=str(k.folder), used=k.used, added=k.added, problem=k.problem)
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
@@ -116,20 +151,7 @@ class DuckDBLog:
 
     def _selected(self, name: str) -> list[Path]:
         found = self.files.get(name)
-        return [] if found is None else [f for f in found.usable if self._in_selection(f, name)]
-
-    def _in_selection(self, file: Path, name: str) -> bool:
-        """Whether the folders of a file say that selected rows may be in it."""
-        folders = dict(p.partition("=")[::2] for p in file.parts if "=" in p)
-        want, day = self.selection, folders.get("date", "")
-        if want.since is not None and day < f"{want.since.astimezone(UTC):%Y-%m-%d}":
-            return False
-        if want.until is not None and day > f"{want.until.astimezone(UTC):%Y-%m-%d}":
-            return False
-        if not want.topologies or name in CLUSTER_TABLES:
-            return True
-        # an id is its topology's name with a number and a time behind it
-        return any(unquote(folders.get("topology", "")).startswith(t) for t in want.topologies)
+        return [] if found is None else [f for f in found.usable if self.selection.may_hold(f, name)]
 
     def _where(self, name: str) -> str:
         want, at = self.selection, _quoted(TIME.get(name, "window_to"))
@@ -139,14 +161,19 @@ class DuckDBLog:
         if want.until is not None:
             parts.append(f"{at} < {_time(want.until)}")
         if want.topologies and name not in CLUSTER_TABLES:
-            names = ", ".join(map(_text, want.topologies))
-            parts.append(f"(topology_id IN ({names}) OR topology_name IN ({names}))")
+            parts.append(self._of_topologies())
         return " AND ".join(parts)
+
+    def _of_topologies(self) -> str:
+        names = ", ".join(map(_text, self.selection.topologies))
+        return f"(topology_id IN ({names}) OR topology_name IN ({names}))" if names else "true"
 
 
 @contextmanager
-def open_log(path: str, selection: Selection | None = None) -> Iterator[DuckDBLog]:
-    """Look at what is there, and read it with DuckDB.
+def open_log(
+    path: str, selection: Selection | None = None, *, keep: bool = False, cache: Path | None = None
+) -> Iterator[DuckDBLog]:
+    """Look at what is there, and read it with DuckDB; `keep`: what is condensed, in `cache` or within the log.
 
     Raises
     ------
@@ -173,7 +200,12 @@ def open_log(path: str, selection: Selection | None = None) -> Iterator[DuckDBLo
     if skipped and not any(f.usable for f in found.values()):
         raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
     with session() as opened:
-        yield DuckDBLog(opened, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found)
+        kept = Kept(folder_of(folder, cache)) if keep else None
+        yield DuckDBLog(
+            opened, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found, kept
+        )
+        if kept is not None:
+            kept.clean()
 
 
 def local_folder(path: str) -> Path:
@@ -187,6 +219,14 @@ def _folders_in(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     except OSError:
         return []  # told by `files_of`
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path) -> None:
+    """Write the rows of a query; an `OSError` as of any other file, such as a full disk."""
+    try:
+        connection.execute(f"COPY ({query}) TO {_text(str(to))} (FORMAT parquet)")
+    except duckdb.IOException as e:
+        raise OSError(str(e).strip().splitlines()[0]) from e
 
 
 def _read(files: Sequence[Path]) -> str:
