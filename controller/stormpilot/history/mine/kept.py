@@ -7,7 +7,6 @@ of, and the checksum of its content. Whatever does not fit is condensed again, a
 from __future__ import annotations
 
 import hashlib
-import inspect
 import time
 import zlib
 from collections import defaultdict
@@ -16,13 +15,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from stormpilot.history.mine import columns, condense, quality
 from stormpilot.history.mine.log import Selection, folders_of
 from stormpilot.history.mine.quality import Files
 from stormpilot.trafficlog.schema import VERSION
 
 FOLDER = "condensed"
 """Its name within a log."""
+_MODULES = ("columns", "condense", "job", "quality", "reading_duckdb")
 _LEFT_BEHIND_S = 86_400
 _DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
@@ -148,9 +147,9 @@ def _in_its_day(file: Path, of: Files) -> bool:
 
 
 def _code() -> str:
-    """Whatever changes what is condensed: these modules, and the schema."""
-    text = "".join(inspect.getsource(module) for module in (condense, columns, quality))
-    return f"{VERSION} {hashlib.sha256(text.encode()).hexdigest()}"
+    """Whatever changes what is condensed: how rows are read, chosen and added up, and the schema."""
+    text = b"".join(Path(__file__).with_name(f"{module}.py").read_bytes() for module in _MODULES)
+    return f"{VERSION} {hashlib.sha256(text).hexdigest()}"
 
 
 def _checksum(file: Path) -> str:
