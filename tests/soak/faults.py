@@ -46,6 +46,10 @@ class Fault:
     """What only one fault at a time may have."""
 
 
+HALTED = "java.lang.RuntimeException: not a leader, current leader is"
+HALTED_WITHIN = 20_000
+"""Characters at the end of Nimbus's log: the reason why it halts comes before what its end writes."""
+
 Draw = Callable[[SoakScene, random.Random], Fault | None]
 
 
@@ -250,7 +254,11 @@ def old_plan(scene: SoakScene, chance: random.Random) -> Fault | None:
 
 
 def resubmit(scene: SoakScene, chance: random.Random) -> Fault | None:
-    """A user kills a topology and submits it again under its name, whatever is going on with it."""
+    """A user kills a topology and submits it again under its name, whatever is going on with it.
+
+    Nimbus halts itself if it is not the leader when it carries out a kill, as after a moment without ZooKeeper; what
+    watches over daemons starts it again. Any other end of Nimbus ends the soak.
+    """
     job, ids = chance.choice(JOBS), scene.ids()
     if job.name not in ids or scene.cluster.pid("nimbus") is None:
         return None
@@ -261,12 +269,18 @@ def resubmit(scene: SoakScene, chance: random.Random) -> Fault | None:
             nimbus.kill(job.name, wait_s=0)
 
     def end() -> None:
+        if scene.cluster.pid("nimbus") is None:
+            log = scene.cluster.log_file("nimbus").read_text(errors="replace")
+            assert HALTED in log[-HALTED_WITHIN:], "Nimbus ended, and not as it ends itself when it does not lead"
+            scene.cluster.start_daemon("nimbus")
         until(lambda: scene.ids().get(job.name) != topology, f"{job.name} to be gone")
         if job.name not in scene.ids():
             scene.submit_job(job)
         until(lambda: job.name in scene.ids(), f"{job.name} to be there")
 
-    return Fault("killed and submitted again", begin, end, 1.0, topologies=[topology], touches="nimbus")
+    fault = Fault("killed and submitted again", begin, end, 1.0, topologies=[topology], touches="nimbus")
+    fault.blocks, fault.ends = True, ["nimbus"]
+    return fault
 
 
 def _put(scene: SoakScene, path: str, data: bytes) -> int:
