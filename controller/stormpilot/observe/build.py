@@ -43,11 +43,11 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
-from stormpilot.observe.load import TaskRates
 from stormpilot.observe.memory import declared_or_measured_mb, memory_in_words
 from stormpilot.observe.ras import most_workers, offers, ruled
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
+from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
 
 DEFAULT_MHZ = 1000.0

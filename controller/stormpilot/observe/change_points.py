@@ -67,6 +67,10 @@ class ChangePoints:
         series = self._series.get(topology_id)
         return None if series is None else series.suspected_ms
 
+    def knows(self, topology_id: str) -> bool:
+        """Whether reports of it were taken in since it was placed as it is."""
+        return topology_id in self._series
+
     def take(self, topology_id: str, counted: Mapping[Hashable, Counted], now_ms: int) -> int | None:
         """Take in the newest reports of its tasks; returns when the traffic changed (ms), where that is sure now."""
         series = self._series.setdefault(topology_id, _Series())

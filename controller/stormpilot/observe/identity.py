@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
@@ -24,6 +26,7 @@ GRACE_MS = 60_000
 """How long after a change of the placement a worker of the former one may still report."""
 Slot = tuple[str, int]
 Why = Literal["other_topology", "other_name", "other_slot", "second_reporter", "no_collector", "unknown_task"]
+_TASK = itemgetter(0)
 _COLLECTOR = re.compile(r"collector-(\d{1,10})(-\d+)?")
 _SENTENCES: Mapping[Why, str] = {
     "other_topology": "it reports in the name of another topology",
@@ -168,6 +171,8 @@ def _of_worker(
 def _of_known_tasks(load: TaskLoad, at: Placement) -> TaskLoad:
     """Without the counters of pairs with tasks that the topology does not have (negative ones are Storm's own)."""
     slots = at.slots
+    if all(map(slots.__contains__, map(_TASK, chain(load.received, load.sent)))):
+        return load
     if all(t in slots or t < 0 for t, _, _ in load.received) and all(t in slots or t < 0 for t, _, _ in load.sent):
         return load
     return msgspec.structs.replace(

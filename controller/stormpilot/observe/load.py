@@ -8,63 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.observe.change_points import Counted
 from stormpilot.observe.plausible import implausible_reading
+from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, Sample, broken, by_pair, rates_of, same_process
+from stormpilot.observe.series import AT_MS, Counters, Series, counters_of, follows
+from stormpilot.observe.task_rates import TaskRates, merged
 
-CLOCK_TOLERANCE_MS = 30_000
-"""By how much a reporter's time may differ from ours between two reports before its clock was set meanwhile."""
-MAX_TASK_TPS = 5e7
-"""More tuples/s than a task can count."""
-MAX_TASK_CORES = 1024.0
-"""More CPU than a process and its children can use."""
-FRESHER_S = 20.0
-"""By how much one measurement of a task must be older than the other to be left aside."""
 SAMPLES_PER_WINDOW = 12
 """Readings closer together than this part of a window replace one another: counters are cumulative."""
-
-
-K = TypeVar("K")
-
-
-@dataclass(frozen=True)
-class TaskRates:
-    """What one task did over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
-
-    `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
-    histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples,
-    `memory_mb` what the task held at its newest report.
-
-    `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
-    the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
-    executor, `sent_tps` by (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple.
-    """
-
-    task: int
-    component: str
-    host: str
-    mhz: float | None
-    covered_s: float
-    age_s: float
-    cpu_cores: float
-    received_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
-    acked_tps: float = 0.0
-    emitted_tps: float = 0.0
-    completed_tps: float = 0.0
-    failed_tps: float = 0.0
-    latency_ms: tuple[tuple[float, int], ...] = ()
-    queue: int | None = None
-    memory_mb: float | None = None
-    in_jvm: bool = False
-    child_cores: float | None = None
-    shared_cores: float | None = None
-    sent_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
-    execute_ms: float | None = None
-
 
 Reading = tuple[int, bool]
 """A task, and whether it was measured in the worker's JVM (else it measured itself): two sets of counters."""
@@ -76,16 +31,6 @@ class Return:
 
     at_ms: int
     downtime_s: float
-
-
-@dataclass(frozen=True)
-class _Sample:
-    load: TaskLoad
-    received: dict[tuple[int, str], int]
-    sent: dict[tuple[int, str], int]
-    seen_ms: int
-    work: int  # tuples that it received and emitted
-    follows: bool  # whether the time since the sample before belongs to one process with a sound clock
 
 
 class LoadHistory:
@@ -104,8 +49,10 @@ class LoadHistory:
 
     def __init__(self, window_s: float):
         self._window_ms = int(window_s * 1000)
-        self._samples: dict[str, dict[Reading, list[_Sample]]] = {}
-        self._suspects: dict[tuple[str, Reading], _Sample] = {}
+        self._samples: dict[str, dict[Reading, list[Sample]]] = {}
+        self._series: dict[str, dict[str, Series]] = {}
+        self._row_of: dict[str, dict[Reading, tuple[str, int]]] = {}
+        self._suspects: dict[tuple[str, Reading], Sample] = {}
         self._newest: dict[tuple[str, str], LoadReport] = {}
         self._apart_ms: dict[str, int] = {}
         self.rejected: Counter[str] = Counter()
@@ -114,23 +61,87 @@ class LoadHistory:
         """Keep what another window needs from now on; a longer one fills as time goes by."""
         self._window_ms = int(window_s * 1000)
 
-    def take(self, reports: Iterable[LoadReport], now_ms: int) -> None:
-        """Take in what was read at `now_ms`; readings that say nothing new change nothing."""
+    def take(self, reports: Iterable[LoadReport], now_ms: int) -> set[str]:
+        """Take in what was read at `now_ms`; readings that say nothing new change nothing.
+
+        Returns the topologies (ids) of which there was something new.
+        """
         before, self._newest = self._newest, {}
+        told = set()
         for report in reports:
             name = (report.topology_id, report.reporter)
             newest = before.get(name)
             self._newest[name] = report
             if newest is report or newest == report:
                 continue  # nothing new; what a worker that moved left behind says that for ever
-            tasks = self._samples.setdefault(report.topology_id, {})
-            for load in report.tasks:
-                self._take(report.topology_id, tasks, (load.task, report.worker is not None), load, now_ms)
+            told.add(report.topology_id)
+            self._take_report(report, now_ms)
+        return told
+
+    def _take_report(self, report: LoadReport, now_ms: int) -> None:
+        """Take in a report as a whole where it goes on as before, else task by task."""
+        t, in_jvm = report.topology_id, report.worker is not None
+        series = self._series.setdefault(t, {}).get(report.reporter)
+        counters = counters_of(report.tasks, now_ms, None if series is None else series.layout)
+        same = None if series is None or series.in_jvm != in_jvm else series
+        if same is not None and counters is not None and follows(same.reports[-1], counters, report.tasks):
+            self._go_on(t, same, counters, report.tasks)
+            return
+        samples = self._samples.setdefault(t, {})
+        for load in report.tasks:
+            self._take(t, samples, (load.task, in_jvm), load, now_ms)
+        if counters is not None and counters.layout.regular:
+            self._begin(t, report, counters)
+
+    def _go_on(self, topology_id: str, series: Series, counters: Counters, loads: Sequence[TaskLoad]) -> None:
+        oldest_ms = counters.seen_ms - 2 * self._window_ms
+        had_before = series.before_ms is not None
+        spacing_ms, apart_ms = self._window_ms / SAMPLES_PER_WINDOW, self._apart_ms.get(topology_id, -1)
+        series.append(counters, loads, spacing_ms, oldest_ms, apart_ms)
+        if had_before and series.before_ms is None:
+            for reading in series.readings:
+                self._samples[topology_id][reading] = []
+
+    def _begin(self, topology_id: str, report: LoadReport, counters: Counters) -> None:
+        """A series begins where all tasks of a report have the same past: its last sample goes from them to it."""
+        samples, readings = self._samples[topology_id], [(x.task, report.worker is not None) for x in report.tasks]
+        own = [samples[r] for r in readings]
+        if not all(s and s[-1].load is x for s, x in zip(own, report.tasks, strict=True)):
+            return
+        if len({(s[-1].follows, s[-2].seen_ms if len(s) > 1 else None) for s in own}) > 1:
+            return
+        before_ms, first_follows = own[0][-2].seen_ms if len(own[0]) > 1 else None, own[0][-1].follows
+        self._series[topology_id][report.reporter] = Series(
+            counters, report.tasks, report.worker is not None, before_ms, first_follows
+        )
+        rows = self._row_of.setdefault(topology_id, {})
+        for i, (reading, s) in enumerate(zip(readings, own, strict=True)):
+            s.pop()
+            self._suspects.pop((topology_id, reading), None)
+            rows[reading] = (report.reporter, i)
+
+    def _end(self, topology_id: str, reporter: str) -> None:
+        """A series ends: its tasks are taken in one by one again."""
+        for reading in self._series[topology_id][reporter].readings:
+            self._samples[topology_id][reading] = self._samples_of(topology_id, reading)
+            del self._row_of[topology_id][reading]
+        del self._series[topology_id][reporter]
+
+    def _samples_of(self, topology_id: str, reading: Reading) -> list[Sample]:
+        """All samples of a task, those of its series too."""
+        samples, row = self._samples[topology_id][reading], self._row_of.get(topology_id, {}).get(reading)
+        if row is None:
+            return samples
+        whole = samples + self._series[topology_id][row[0]].samples(row[1])
+        self._forget_old(whole)
+        return whole
 
     def keep_only(self, topology_ids: Iterable[str]) -> None:
         """Forget every other topology."""
         keep = set(topology_ids)
         self._samples = {t: tasks for t, tasks in self._samples.items() if t in keep}
+        self._series = {t: series for t, series in self._series.items() if t in keep}
+        self._row_of = {t: rows for t, rows in self._row_of.items() if t in keep}
         self._suspects = {k: s for k, s in self._suspects.items() if k[0] in keep}
         self._newest = {k: r for k, r in self._newest.items() if k[0] in keep}
         self._apart_ms = {t: at_ms for t, at_ms in self._apart_ms.items() if t in keep}
@@ -141,11 +152,16 @@ class LoadHistory:
         A task with fewer than two readings of one process in that time has `covered_s` 0 and rates 0. What measured
         itself and was measured in its JVM too is counted once.
         """
+        by_reading: dict[Reading, TaskRates] = {}
+        for series in self._series.get(topology_id, {}).values():
+            if series.before_ms is None or series.before_ms < since_ms:
+                by_reading |= zip(series.readings, series.rates(since_ms, now_ms), strict=True)
+        for reading in self._samples.get(topology_id, {}):
+            if reading not in by_reading and (samples := self._samples_of(topology_id, reading)):
+                by_reading[reading] = rates_of(samples, since_ms, now_ms, reading[1])
         found: dict[int, TaskRates] = {}
-        for (task, in_jvm), samples in sorted(self._samples.get(topology_id, {}).items()):
-            if samples:
-                rates = _rates(samples, since_ms, now_ms, in_jvm)
-                found[task] = merged(found[task], rates) if task in found else rates
+        for (task, _), rates in sorted(by_reading.items()):
+            found[task] = merged(found[task], rates) if task in found else rates
         return found
 
     def tasks(self, topology_id: str) -> frozenset[int]:
@@ -154,12 +170,19 @@ class LoadHistory:
 
     def counted(self, topology_id: str) -> dict[Hashable, Counted]:
         """Tuples that every task received and emitted until its newest report, by who measured it."""
-        return {
+        found: dict[Hashable, Counted] = {
             r: Counted((newest.load.pid, newest.load.start_ms), newest.load.at_ms, newest.work)
             for r, samples in self._samples.get(topology_id, {}).items()
             if samples
             for newest in samples[-1:]
         }
+        for series in self._series.get(topology_id, {}).values():
+            last = series.reports[-1]
+            columns = zip(
+                series.readings, series.newest, last.whole[:, AT_MS].tolist(), last.work.tolist(), strict=True
+            )
+            found |= {r: Counted((x.pid, x.start_ms), at_ms, work) for r, x, at_ms, work in columns}
+        return found
 
     def keep_apart(self, topology_id: str, at_ms: int) -> None:
         """Windows may begin at `at_ms`: the readings of that moment are not thinned out."""
@@ -167,7 +190,10 @@ class LoadHistory:
 
     def newest(self, topology_id: str) -> dict[Reading, TaskLoad]:
         """The newest report of every task, by who measured it."""
-        return {r: samples[-1].load for r, samples in self._samples.get(topology_id, {}).items() if samples}
+        found = {r: samples[-1].load for r, samples in self._samples.get(topology_id, {}).items() if samples}
+        for series in self._series.get(topology_id, {}).values():
+            found |= zip(series.readings, series.newest, strict=True)
+        return found
 
     def returns(self, topology_id: str, since_ms: int) -> dict[int, Return]:
         """Tasks of which a new process was first heard at or after `since_ms`.
@@ -176,19 +202,22 @@ class LoadHistory:
         which the new one must have worked to do what it had done by then at the rate before.
         """
         found = {}
-        for (task, _), samples in sorted(self._samples.get(topology_id, {}).items()):
+        for reading in sorted(self._samples.get(topology_id, {})):
+            samples = self._samples_of(topology_id, reading)
             for i, (a, b) in enumerate(itertools.pairwise(samples)):
-                if b.seen_ms >= since_ms and not _same_process(a.load, b.load):
-                    found[task] = Return(b.seen_ms, _stood_s(samples[: i + 1], b))
+                if b.seen_ms >= since_ms and not same_process(a.load, b.load):
+                    found[reading[0]] = Return(b.seen_ms, _stood_s(samples[: i + 1], b))
                     break
         return found
 
     def _take(
-        self, topology_id: str, tasks: dict[Reading, list[_Sample]], reading: Reading, load: TaskLoad, now_ms: int
+        self, topology_id: str, tasks: dict[Reading, list[Sample]], reading: Reading, load: TaskLoad, now_ms: int
     ) -> None:
+        if (row := self._row_of.get(topology_id, {}).get(reading)) is not None:
+            self._end(topology_id, row[0])
         samples = tasks.setdefault(reading, [])
         last = samples[-1] if samples else None
-        if last is not None and _same_process(last.load, load) and load.seq <= last.load.seq:
+        if last is not None and same_process(last.load, load) and load.seq <= last.load.seq:
             return  # the same report again, or one that was overtaken
         if last is not None and load.start_ms < last.load.start_ms and now_ms - last.seen_ms <= CLOCK_TOLERANCE_MS:
             return  # the process before the present one (a new one on a host with a slow clock is heard later)
@@ -196,25 +225,25 @@ class LoadHistory:
         if wrong:
             self.rejected[wrong] += 1
             return
-        received = _by_pair(load.received)
+        received = by_pair(load.received)
         work = sum(received.values()) + load.emitted
-        sample = _Sample(load, received, _by_pair(load.sent), now_ms, work, follows=False)
-        if last is None or not _same_process(last.load, load):
+        sample = Sample(load, received, by_pair(load.sent), now_ms, work, follows=False)
+        if last is None or not same_process(last.load, load):
             self._append(topology_id, samples, sample)
             return
         # A reading that does not go with the one before is put aside: the next one shows which of the two is wrong.
         suspect = self._suspects.pop((topology_id, reading), None)
-        broken = _broken(last, sample)
-        if not broken:
+        wrong = broken(last, sample)
+        if wrong is None:
             self._append(topology_id, samples, replace(sample, follows=True))
-        elif suspect is not None and _same_process(suspect.load, load) and not _broken(suspect, sample):
+        elif suspect is not None and same_process(suspect.load, load) and not broken(suspect, sample):
             self._append(topology_id, samples, suspect)
             self._append(topology_id, samples, replace(sample, follows=True))
         else:
-            self.rejected[broken] += 1
+            self.rejected[wrong] += 1
             self._suspects[topology_id, reading] = sample
 
-    def _append(self, topology_id: str, samples: list[_Sample], sample: _Sample) -> None:
+    def _append(self, topology_id: str, samples: list[Sample], sample: Sample) -> None:
         spacing_ms = self._window_ms / SAMPLES_PER_WINDOW
         if (
             len(samples) >= 2
@@ -226,90 +255,15 @@ class LoadHistory:
             samples[-1] = sample
         else:
             samples.append(sample)
-        oldest_ms = sample.seen_ms - 2 * self._window_ms
+        self._forget_old(samples)
+
+    def _forget_old(self, samples: list[Sample]) -> None:
+        oldest_ms = samples[-1].seen_ms - 2 * self._window_ms
         while len(samples) > 2 and samples[1].seen_ms < oldest_ms:
             samples.pop(0)
 
 
-def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
-    """One task's rates out of what it measured itself and what its worker's JVM measured.
-
-    The JVM sees all that the task does, so its numbers stand, but for what only the task knows better: latency, of
-    which Storm samples one tuple in twenty, and its own CPU where the JVM did not find its process. Measurements that
-    stopped (a controller that was told to, a worker without the hook) do not stand against ones that go on.
-    """
-    if own.covered_s > 0 and (jvm.covered_s <= 0 or jvm.age_s > own.age_s + FRESHER_S):
-        return own
-    if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
-        return jvm
-    unseen = jvm.child_cores is None
-    return replace(
-        jvm,
-        cpu_cores=jvm.cpu_cores + (own.cpu_cores if unseen else 0.0),
-        memory_mb=_sum_of(jvm.memory_mb, own.memory_mb if unseen else None),
-        latency_ms=own.latency_ms if any(n for _, n in own.latency_ms) else jvm.latency_ms,
-    )
-
-
-def _sum_of(a: float | None, b: float | None) -> float | None:
-    """The sum of what is known; None: neither is."""
-    return None if a is None and b is None else (a or 0.0) + (b or 0.0)
-
-
-def _same_process(a: TaskLoad, b: TaskLoad) -> bool:
-    return a.pid == b.pid and a.start_ms == b.start_ms and a.host == b.host
-
-
-def _broken(a: _Sample, b: _Sample) -> str | None:
-    """Why the time between two readings of one process gives no rate, or None."""
-    elapsed_ms = b.load.at_ms - a.load.at_ms
-    if elapsed_ms <= 0 or abs(elapsed_ms - (b.seen_ms - a.seen_ms)) > CLOCK_TOLERANCE_MS:
-        return "clock_set"
-    grown = _growth(a, b)
-    if min(grown) < 0:
-        return "decreased"
-    if max(grown) * 1000 / elapsed_ms > MAX_TASK_TPS:
-        return "huge"
-    for before_s, after_s in zip(_seconds(a.load), _seconds(b.load), strict=True):
-        if after_s < before_s:
-            return "decreased"
-        if (after_s - before_s) * 1000 / elapsed_ms > MAX_TASK_CORES:
-            return "huge"
-    return None
-
-
-def _seconds(load: TaskLoad) -> tuple[float, float, float]:
-    """CPU: of the task, of its child process, shared."""
-    return load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0
-
-
-def _by_pair(counted: Iterable[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
-    tuples: dict[tuple[int, str], int] = {}
-    for task, stream, count in counted:
-        tuples[task, stream] = tuples.get((task, stream), 0) + count
-    return tuples
-
-
-def _growth(a: _Sample, b: _Sample) -> list[int]:
-    """By how much every counter grew."""
-    x, y = a.load, b.load
-    grown = [
-        y.acked - x.acked,
-        y.emitted - x.emitted,
-        y.completed - x.completed,
-        y.failed - x.failed,
-        y.timed - x.timed,
-    ]
-    kinds: tuple[tuple[dict[Any, int], dict[Any, int]], ...]
-    kinds = (a.received, b.received), (a.sent, b.sent), (dict(x.latency_ms), dict(y.latency_ms))
-    for before, after in kinds:
-        grown += [count - before.get(name, 0) for name, count in after.items()]
-        if not before.keys() <= after.keys():
-            grown += [-count for name, count in before.items() if name not in after]
-    return grown
-
-
-def _stood_s(before: list[_Sample], first: _Sample) -> float:
+def _stood_s(before: list[Sample], first: Sample) -> float:
     gap_s = (first.seen_ms - before[-1].seen_ms) / 1000
     elapsed_ms = done = 0
     for a, b in itertools.pairwise(before):
@@ -319,65 +273,3 @@ def _stood_s(before: list[_Sample], first: _Sample) -> float:
     if elapsed_ms <= 0 or done <= 0:
         return gap_s
     return max(0.0, gap_s - first.work / (done * 1000 / elapsed_ms))
-
-
-Runs = Sequence[tuple[_Sample, _Sample]]
-"""First and last reading of each time that belongs to one process: counters are cumulative, what lies between is in."""
-
-
-def _rates(samples: list[_Sample], since_ms: int, now_ms: int, in_jvm: bool) -> TaskRates:
-    """Sum what was counted since then, and divide by the time between the readings."""
-    newest = samples[-1].load
-    runs: list[tuple[_Sample, _Sample]] = []
-    timed_ms = 0.0
-    for a, b in itertools.pairwise(samples):
-        if not b.follows or a.seen_ms < since_ms:
-            continue
-        timed_ms += max(0.0, b.load.timed_ms - a.load.timed_ms)
-        if runs and runs[-1][1] is a:
-            runs[-1] = runs[-1][0], b
-        else:
-            runs.append((a, b))
-    covered_s = sum(b.load.at_ms - a.load.at_ms for a, b in runs) / 1000
-    per_second = 1 / covered_s if covered_s else 0.0
-    seconds = [(_seconds(a.load), _seconds(b.load)) for a, b in runs]
-    cpu_s, child_s, shared_s = (sum(after[i] - before[i] for before, after in seconds) for i in range(3))
-    received, sent = _summed(runs, lambda s: s.received), _summed(runs, lambda s: s.sent)
-    latency = _summed(runs, lambda s: dict(s.load.latency_ms))
-
-    def counted(of: Callable[[TaskLoad], int]) -> int:
-        return sum(of(b.load) - of(a.load) for a, b in runs)
-
-    timed = counted(lambda x: x.timed)
-    return TaskRates(
-        task=newest.task,
-        component=newest.component,
-        host=newest.host,
-        mhz=newest.mhz,
-        covered_s=covered_s,
-        age_s=max(0.0, (now_ms - samples[-1].seen_ms) / 1000),
-        cpu_cores=cpu_s * per_second,
-        received_tps={pair: received.get(pair, 0) * per_second for pair in samples[-1].received},
-        acked_tps=counted(lambda x: x.acked) * per_second,
-        emitted_tps=counted(lambda x: x.emitted) * per_second,
-        completed_tps=counted(lambda x: x.completed) * per_second,
-        failed_tps=counted(lambda x: x.failed) * per_second,
-        latency_ms=tuple((bound, latency.get(bound, 0)) for bound, _ in newest.latency_ms),
-        queue=newest.queue,
-        memory_mb=newest.memory_mb,
-        in_jvm=in_jvm,
-        child_cores=None if newest.child_cpu_s is None else child_s * per_second,
-        shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,
-        sent_tps={pair: sent.get(pair, 0) * per_second for pair in samples[-1].sent},
-        execute_ms=timed_ms / timed if timed else None,
-    )
-
-
-def _summed(runs: Runs, of: Callable[[_Sample], dict[K, int]]) -> dict[K, int]:
-    """How much each of these counters grew in all runs together."""
-    total: dict[K, int] = {}
-    for a, b in runs:
-        before = of(a)
-        for name, count in of(b).items():
-            total[name] = total.get(name, 0) + count - before.get(name, 0)
-    return total

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stormpilot.messages.core import ComponentPart, TopologySnapshot
-from stormpilot.observe.load import TaskRates
 from stormpilot.observe.storm_keys import declares_memory, resource_aware
+from stormpilot.observe.task_rates import TaskRates
 
 if TYPE_CHECKING:
     from stormpilot.config.sections import LoadSection

@@ -114,11 +114,11 @@ class Observer:
     def poll_loads(self, now_ms: int) -> None:
         """Read the load reports of the topologies of the last look, and see whether their traffic changed."""
         reports, self._load_problems = self._reader.read_loads(self._topology_ids)
-        self._history.take(reports, now_ms)
+        told = self._history.take(reports, now_ms)
         if self._load.change_window_s <= 0:
             return
         for t in self._topology_ids:
-            if t in self._followed:
+            if t in self._followed or (t not in told and self._change_points.knows(t)):
                 continue  # a move changes the traffic, and is measured over whole windows
             changed_ms = self._change_points.take(t, self._history.counted(t), now_ms)
             if changed_ms is not None:

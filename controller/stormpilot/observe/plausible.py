@@ -112,6 +112,11 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
         return "old"
     if load.start_ms > load.at_ms:
         return "starts_after_report"
+    return implausible_capacity(load)
+
+
+def implausible_capacity(load: TaskLoad) -> str | None:
+    """Why what a reading says of its host or its memory cannot be true, or None."""
     if load.mhz is not None and not 0 < load.mhz < 1e6:
         return "mhz"
     told = ((load.host_cores, MOST_HOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB), (load.memory_mb, MOST_MEMORY_MB))

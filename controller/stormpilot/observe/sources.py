@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.closed_loop import Sources
-from stormpilot.observe.load import TaskRates
+from stormpilot.observe.task_rates import TaskRates
 
 MAX_PENDING = "topology.max.spout.pending"
 QUEUE_SIZE = "topology.executor.receive.buffer.size"

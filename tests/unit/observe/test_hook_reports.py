@@ -12,7 +12,8 @@ from stormpilot.config import LoadSection
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.load import JvmPart, LoadReport
 from stormpilot.observe.build import ModelWithReadiness, build
-from stormpilot.observe.load import LoadHistory, TaskRates
+from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.task_rates import TaskRates
 
 TOPOLOGY = "flights-1-1763690000"
 PLACE = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})

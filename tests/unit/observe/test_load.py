@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from doubles.snapshots import T0_MS, report, task_load
 from stormpilot.messages.load import LoadReport, TaskLoad
-from stormpilot.observe.load import LoadHistory, TaskRates
+from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.task_rates import TaskRates
 
 TOPOLOGY = "flights-1-1763690000"
 
@@ -139,7 +140,7 @@ def test_memory_does_not_grow_with_time() -> None:
     history = LoadHistory(60)
     for s in range(10, 5000):
         feed(history, task_load(4, s), s)
-    kept = history._samples[TOPOLOGY][4, False]
+    kept = history._samples_of(TOPOLOGY, (4, False))
     assert len(kept) < 40
     assert rates(history, 4939, 4999).covered_s >= 50
     assert rates(history, 4939, 4999).acked_tps == 100.0

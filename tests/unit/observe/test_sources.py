@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from doubles import snapshots
-from stormpilot.observe.load import TaskRates
 from stormpilot.observe.sources import sources_of
+from stormpilot.observe.task_rates import TaskRates
 
 MAX_PENDING = "topology.max.spout.pending"
 

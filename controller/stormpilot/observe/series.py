@@ -1,0 +1,336 @@
+"""Reports that follow one another without a break, as columns: what a large cluster reports again and again.
+
+A reporter speaks of the same tasks, the same processes and the same pairs of tasks in nearly every report; only the
+counters grow. As long as that is so for all of its tasks, a report is a few arrays in place of an object for each
+counter, and whether it can be true is asked of whole columns. The first report of which that cannot be said is for
+`LoadHistory` to take in task by task, as `samples.py` has it; both lead to the same rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormpilot.messages.load import TaskLoad
+from stormpilot.observe.plausible import MAX_AHEAD_MS, MAX_BEHIND_MS, MAX_COUNT, implausible_capacity
+from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, MAX_TASK_CORES, MAX_TASK_TPS, Sample, by_pair
+from stormpilot.observe.task_rates import TaskRates
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SEQ, AT_MS, ACKED, EMITTED, COMPLETED, FAILED, TIMED = range(7)
+CPU_S, CHILD_S, SHARED_S, TIMED_MS = range(4)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all reports of a series have in common; R tasks (rows).
+
+    `tasks`: task, component, host, pid, start of the process, and whether CPU of the child process and shared CPU are
+    told. The pairs of all rows stand one behind the other, `*_sizes` says how many each row has: where received tuples
+    came from, where sent ones went, and the bounds of latency histograms.
+    """
+
+    tasks: tuple[tuple[int, str, str, int, int, bool, bool], ...]
+    received_sizes: tuple[int, ...]
+    received: tuple[tuple[int, ...], tuple[str, ...]]
+    sent_sizes: tuple[int, ...]
+    sent: tuple[tuple[int, ...], tuple[str, ...]]
+    bounds_sizes: tuple[int, ...]
+    bounds: tuple[float, ...]
+
+    @cached_property
+    def received_keys(self) -> list[list[tuple[int, str]]]:
+        """By row: (source task, stream)."""
+        return _rows(list(zip(*self.received, strict=True)), self.received_sizes)
+
+    @cached_property
+    def sent_keys(self) -> list[list[tuple[int, str]]]:
+        """By row: (destination task, stream)."""
+        return _rows(list(zip(*self.sent, strict=True)), self.sent_sizes)
+
+    @cached_property
+    def bounds_of(self) -> list[list[float]]:
+        """By row: upper bounds, ms."""
+        return _rows(list(self.bounds), self.bounds_sizes)
+
+    @cached_property
+    def received_ends(self) -> Ints:
+        """R + 1: the pairs of row i are `received_ends[i]:received_ends[i + 1]`."""
+        return np.array([0, *accumulate(self.received_sizes)], dtype=np.int64)
+
+    @cached_property
+    def regular(self) -> bool:
+        """Whether every counter has one meaning: no task or pair is there twice, and no number of a name is absurd."""
+        keys = (self.received_keys, self.sent_keys, self.bounds_of)
+        return (
+            len({t[0] for t in self.tasks}) == len(self.tasks)
+            and all(len(set(row)) == len(row) for rows in keys for row in rows)
+            and all(task >= 0 and 0 <= pid <= MAX_COUNT and start >= 0 for task, _, _, pid, start, *_ in self.tasks)
+            and min(chain(self.received[0], self.sent[0]), default=0) >= 0
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Counters:
+    """One report of R >= 1 tasks, first seen at `seen_ms`.
+
+    `whole` (R x 7) and `seconds` (R x 4) are what each task counts, the others the counts of the pairs of all rows.
+    """
+
+    layout: Layout
+    seen_ms: int
+    whole: Ints
+    seconds: Floats
+    received: Ints
+    sent: Ints
+    latency: Ints
+
+    @property
+    def counts(self) -> tuple[Ints, ...]:
+        """All that may only grow, with its row, but seconds."""
+        return self.whole[:, ACKED:], self.received, self.sent, self.latency
+
+    @property
+    def work(self) -> Ints:
+        """R: tuples received and emitted."""
+        sums = np.concatenate([[0], np.cumsum(self.received)])
+        ends = self.layout.received_ends
+        work: Ints = sums[ends[1:]] - sums[ends[:-1]] + self.whole[:, EMITTED]
+        return work
+
+
+def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) -> Counters | None:
+    """A report as columns; None where one of its numbers has no place in them. Its layout is `like` where it can be."""
+    if not loads:
+        return None
+    tasks, whole, seconds = [], [], []
+    try:
+        for x in loads:
+            child_s, shared_s = x.child_cpu_s, x.shared_cpu_s
+            tasks.append((x.task, x.component, x.host, x.pid, x.start_ms, child_s is not None, shared_s is not None))
+            whole.append((x.seq, x.at_ms, x.acked, x.emitted, x.completed, x.failed, x.timed))
+            seconds.append((x.cpu_s, child_s or 0.0, shared_s or 0.0, x.timed_ms))
+        sources, streams, received = _columns([x.received for x in loads])
+        targets, sent_streams, sent = _columns([x.sent for x in loads])
+        bounds = tuple(bound for x in loads for bound, _ in x.latency_ms)
+        layout = Layout(
+            tuple(tasks),
+            tuple([len(x.received) for x in loads]),
+            (sources, streams),
+            tuple([len(x.sent) for x in loads]),
+            (targets, sent_streams),
+            tuple([len(x.latency_ms) for x in loads]),
+            bounds,
+        )
+        return Counters(
+            like if like is not None and like == layout else layout,
+            seen_ms,
+            np.array(whole, dtype=np.int64).reshape(len(tasks), 7),
+            np.array(seconds, dtype=np.float64).reshape(len(tasks), 4),
+            np.array(received, dtype=np.int64),
+            np.array(sent, dtype=np.int64),
+            np.array([n for x in loads for _, n in x.latency_ms], dtype=np.int64),
+        )
+    except OverflowError:
+        return None
+
+
+def _columns(
+    rows: Sequence[Sequence[tuple[int, str, int]]],
+) -> tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]:
+    """Tasks, streams and counts of all rows."""
+    tasks, streams, counts = tuple(zip(*chain.from_iterable(rows), strict=True)) or ((), (), ())
+    return tasks, streams, counts
+
+
+def _rows(values: list, sizes: Sequence[int]) -> list:  # type: ignore[type-arg]
+    return [values[a:b] for a, b in pairwise([0, *accumulate(sizes)])]
+
+
+def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
+    """Whether every row of a report can be true and follows the one before; `loads` are its tasks."""
+    if now.layout is not before.layout or not (now.whole[:, SEQ] > before.whole[:, SEQ]).all():
+        return False
+    elapsed_ms = now.whole[:, AT_MS] - before.whole[:, AT_MS]
+    starts_ms = [t[4] for t in now.layout.tasks]
+    at_ms = now.whole[:, AT_MS]
+    plausible = (
+        (at_ms >= starts_ms).all()
+        and at_ms.max() <= now.seen_ms + MAX_AHEAD_MS
+        and at_ms.min() >= now.seen_ms - MAX_BEHIND_MS
+        and now.whole[:, SEQ].max() <= MAX_COUNT
+        and all(c.max(initial=0) <= MAX_COUNT for c in now.counts)
+        and np.isfinite(now.seconds).all()
+        and not any(map(implausible_capacity, loads))
+    )
+    in_step = elapsed_ms.min() > 0 and np.abs(elapsed_ms - (now.seen_ms - before.seen_ms)).max() <= CLOCK_TOLERANCE_MS
+    if not (plausible and in_step):
+        return False
+    most_tuples = MAX_TASK_TPS * float(elapsed_ms.min()) / 1000
+    grown = [b - a for a, b in zip(before.counts, now.counts, strict=True)]
+    used_s = now.seconds[:, :TIMED_MS] - before.seconds[:, :TIMED_MS]
+    return (
+        all(g.min(initial=0) >= 0 and g.max(initial=0) <= most_tuples for g in grown)
+        and used_s.min() >= 0
+        and bool((used_s <= MAX_TASK_CORES * elapsed_ms[:, None] / 1000).all())
+        and now.seconds.min() >= 0
+    )
+
+
+class Series:
+    """Reports of one reporter, each of which follows the one before in every row.
+
+    `newest` are the tasks of the last one. `before_ms` is when the samples before the first of them were first seen
+    (None: there are none), `first_follows` whether it follows those.
+    """
+
+    def __init__(
+        self, first: Counters, newest: Sequence[TaskLoad], in_jvm: bool, before_ms: int | None, first_follows: bool
+    ):
+        self.reports = [first]
+        self.newest = newest
+        self.in_jvm = in_jvm
+        self.before_ms = before_ms
+        self._first_follows = first_follows
+
+    @property
+    def layout(self) -> Layout:
+        """Of all of its reports."""
+        return self.reports[0].layout
+
+    @property
+    def readings(self) -> Iterator[tuple[int, bool]]:
+        """Whom it has: a task, and whether it was measured in its worker's JVM, by row."""
+        return ((t[0], self.in_jvm) for t in self.layout.tasks)
+
+    def append(
+        self, report: Counters, newest: Sequence[TaskLoad], spacing_ms: float, oldest_ms: int, apart_ms: int
+    ) -> None:
+        """Take in a report that follows; as a task's samples are thinned out and forgotten, so are its reports."""
+        last = self.reports[-1]
+        before_ms = self.reports[-2].seen_ms if len(self.reports) > 1 else self.before_ms
+        last_follows = len(self.reports) > 1 or self._first_follows
+        near = before_ms is not None and last.seen_ms - before_ms < spacing_ms
+        if last_follows and near and not last.seen_ms <= apart_ms < report.seen_ms:
+            self.reports[-1] = report
+        else:
+            self.reports.append(report)
+        self.newest = newest
+        if self.reports[0].seen_ms < oldest_ms:
+            self.before_ms = None
+        while len(self.reports) > 2 and self.reports[1].seen_ms < oldest_ms:
+            self.reports.pop(0)
+
+    def samples(self, row: int) -> list[Sample]:
+        """What it has of one task, as if that had been taken in by itself."""
+        return [self._sample(i, row) for i in range(len(self.reports))]
+
+    def _sample(self, i: int, row: int) -> Sample:
+        report, layout = self.reports[i], self.layout
+        load = self.newest[row]
+        if i < len(self.reports) - 1:
+            task, component, host, pid, start_ms, has_child, has_shared = layout.tasks[row]
+            seq, at_ms, acked, emitted, completed, failed, timed = report.whole[row].tolist()
+            cpu_s, child_s, shared_s, timed_ms = report.seconds[row].tolist()
+            load = TaskLoad(
+                task=task,
+                component=component,
+                host=host,
+                pid=pid,
+                start_ms=start_ms,
+                seq=seq,
+                at_ms=at_ms,
+                cpu_s=cpu_s,
+                received=_told(layout.received_keys, report.received, layout.received_sizes, row),
+                acked=acked,
+                emitted=emitted,
+                completed=completed,
+                failed=failed,
+                latency_ms=[
+                    (bound, n)
+                    for bound, n in zip(
+                        layout.bounds_of[row], _part(report.latency, layout.bounds_sizes, row), strict=True
+                    )
+                ],
+                child_cpu_s=child_s if has_child else None,
+                shared_cpu_s=shared_s if has_shared else None,
+                sent=_told(layout.sent_keys, report.sent, layout.sent_sizes, row),
+                timed=timed,
+                timed_ms=timed_ms,
+            )
+        received = by_pair(load.received)
+        work = sum(received.values()) + load.emitted
+        return Sample(load, received, by_pair(load.sent), report.seen_ms, work, i > 0 or self._first_follows)
+
+    def rates(self, since_ms: int, now_ms: int) -> list[TaskRates]:
+        """What every row did over the reports that were first seen at or after `since_ms`."""
+        last = self.reports[-1]
+        used = [r for r in self.reports if r.seen_ms >= since_ms] or [last]
+        first = used[0]
+        covered_s = (last.whole[:, AT_MS] - first.whole[:, AT_MS]) / 1000
+        per_second = np.divide(1.0, covered_s, out=np.zeros_like(covered_s), where=covered_s > 0)
+        whole = last.whole - first.whole
+        per = whole * per_second[:, None]
+        cores = (last.seconds - first.seconds) * per_second[:, None]
+        timed_ms = np.zeros(len(covered_s))
+        for a, b in pairwise(used):
+            timed_ms += np.maximum(0.0, b.seconds[:, TIMED_MS] - a.seconds[:, TIMED_MS])
+        layout = self.layout
+        received = (last.received - first.received) * np.repeat(per_second, layout.received_sizes)
+        sent = (last.sent - first.sent) * np.repeat(per_second, layout.sent_sizes)
+        latency = (last.latency - first.latency).tolist()
+        received_rows = _rows(received.tolist(), layout.received_sizes)
+        sent_rows, latency_rows = _rows(sent.tolist(), layout.sent_sizes), _rows(latency, layout.bounds_sizes)
+        age_s = max(0.0, (now_ms - last.seen_ms) / 1000)
+        rows = zip(layout.tasks, self.newest, covered_s.tolist(), per.tolist(), cores.tolist(), strict=True)
+        timed_rows = zip(whole[:, TIMED].tolist(), timed_ms.tolist(), layout.bounds_of, latency_rows, strict=True)
+        pairs = zip(layout.received_keys, received_rows, layout.sent_keys, sent_rows, strict=True)
+        return [
+            TaskRates(
+                task=task[0],
+                component=task[1],
+                host=task[2],
+                mhz=load.mhz,
+                covered_s=covered,
+                age_s=age_s,
+                cpu_cores=used_cores[CPU_S],
+                received_tps=dict(zip(came, got, strict=True)),
+                acked_tps=tps[ACKED],
+                emitted_tps=tps[EMITTED],
+                completed_tps=tps[COMPLETED],
+                failed_tps=tps[FAILED],
+                latency_ms=tuple(zip(bounds, tuples, strict=True)),
+                queue=load.queue,
+                memory_mb=load.memory_mb,
+                in_jvm=self.in_jvm,
+                child_cores=used_cores[CHILD_S] if task[5] else None,
+                shared_cores=used_cores[SHARED_S] if task[6] else None,
+                sent_tps=dict(zip(went, gave, strict=True)),
+                execute_ms=took_ms / timed if timed else None,
+            )
+            for (task, load, covered, tps, used_cores), (timed, took_ms, bounds, tuples), (
+                came,
+                got,
+                went,
+                gave,
+            ) in zip(rows, timed_rows, pairs, strict=True)
+        ]
+
+
+def _part(column: Ints, sizes: Sequence[int], row: int) -> list[int]:
+    begin = sum(sizes[:row])
+    part: list[int] = column[begin : begin + sizes[row]].tolist()
+    return part
+
+
+def _told(
+    keys: list[list[tuple[int, str]]], column: Ints, sizes: Sequence[int], row: int
+) -> list[tuple[int, str, int]]:
+    return [(task, stream, n) for (task, stream), n in zip(keys[row], _part(column, sizes, row), strict=True)]
