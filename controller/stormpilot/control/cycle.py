@@ -21,7 +21,7 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.report import CycleReport, running_metrics
 from stormpilot.decide.restarts import restart_time
 from stormpilot.messages.moves import MoveState
-from stormpilot.model.subset import isolated_by_id
+from stormpilot.model.subset import traffic_of_each
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import Publisher
@@ -146,10 +146,10 @@ class Cycle:
     def _measured(self, observation: Observation, readiness: ModelWithReadiness) -> dict[str, dict[str, float]]:
         """The metrics of every topology that is measured, by its id; remembers how much they vary."""
         measured = {}
-        alone = isolated_by_id(readiness.model)
+        edges, nodes = traffic_of_each(readiness.model), {s.id: s for s in readiness.model.supervisors}
         for topology in readiness.model.topologies:
             if readiness.readiness[topology.id].ready:
-                metrics = measured[topology.id] = running_metrics(alone[topology.id])
+                metrics = measured[topology.id] = running_metrics(topology, edges[topology.id], nodes)
                 if metrics:
                     share, spacing_s = metrics["inter_node_share"], self.current.config.cycle.period_s / 2
                     total_tps, at_ms = metrics["total_tps"], observation.at_ms

@@ -1,102 +1,163 @@
-"""Plans that won nothing: where model and settings are as they were then, the planner is not asked again at once."""
+"""Plans that won nothing: what has not changed since then is not planned and judged again at once.
+
+Where a few topologies of a large group have changed, they alone are planned, with the others as they run.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stormpilot.decide.reasons import Decision
-from stormpilot.model.values import Model
+from stormpilot.model.subset import traffic_of_each
+from stormpilot.model.values import Edge, Model, Topology
 
 TOLERANCE = 0.1
-"""Rates, CPU and room may change by this part of their sum, and the model counts as unchanged."""
+"""Rates, CPU, memory and room may change by this part of their sum, and a topology counts as unchanged."""
 MAX_SKIPS = 5
 """So many cycles in a row answer without a planner."""
+FEW_RATIO = 0.1
+"""At most this part of the topologies is planned while the others stay as they were decided; more than that, all."""
+
+Floats = NDArray[np.float64]
+_key = attrgetter("from_", "to", "stream")
+_executor = attrgetter("start", "end", "component", "measured", "pin")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is measured of one topology (`executors` E x 2: CPU, memory; `rates` by `pairs`), and `shape`, the rest."""
+
+    shape: object
+    executors: Floats
+    pairs: Sequence[tuple[int, int, str | None]]
+    rates: Floats
+
+    @classmethod
+    def of(cls, topology: Topology, traffic: Sequence[Edge], before: _Part | None) -> _Part:
+        """That of a topology; it shares with the one before it what is the same."""
+        pairs: Sequence[tuple[int, int, str | None]] = list(map(_key, traffic))
+        return cls(
+            (msgspec.structs.replace(topology, executors=[]), list(map(_executor, topology.executors))),
+            np.array([(e.cpu_mhz, e.memory_mb) for e in topology.executors], dtype=np.float64).reshape(-1, 2),
+            before.pairs if before is not None and before.pairs == pairs else pairs,
+            np.array([e.rate for e in traffic], dtype=np.float64),
+        )
+
+    def by_pair(self) -> dict[tuple[int, int, str | None], float]:
+        """Rates; those of a pair that is there twice together."""
+        rates: defaultdict[tuple[int, int, str | None], float] = defaultdict(float)
+        for pair, rate in zip(self.pairs, self.rates.tolist(), strict=True):
+            rates[pair] += rate
+        return rates
+
+    def differs(self, now: _Part, least_tps: float, least: Floats) -> bool:
+        """Whether it has changed, beyond the tolerance of its sums and of `least_tps`, `least` (CPU, memory)."""
+        if self.shape != now.shape:
+            return True
+        sums = np.maximum(self.executors.sum(axis=0), least)
+        if (np.abs(self.executors - now.executors).sum(axis=0) > TOLERANCE * sums).any():
+            return True
+        if self.pairs is now.pairs or self.pairs == now.pairs:
+            changed_tps = float(np.abs(self.rates - now.rates).sum())
+        else:
+            was, is_ = self.by_pair(), now.by_pair()
+            changed_tps = sum(abs(was.get(k, 0.0) - is_.get(k, 0.0)) for k in was.keys() | is_.keys())
+        return changed_tps > TOLERANCE * max(float(self.rates.sum()), least_tps)
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A model as it is compared: its supervisors (`room` N x 2: CPU and memory; `shape`, the rest), and topologies."""
+
+    shape: object
+    room: Floats
+    parts: Mapping[str, _Part]
+
+    @classmethod
+    def of(cls, model: Model, before: _Picture | None = None) -> _Picture:
+        """That of a model; it shares with the one before it what is the same."""
+        edges, known = traffic_of_each(model), {} if before is None else before.parts
+        shape = [msgspec.structs.replace(s, mhz=0.0, cpu_limit_mhz=0.0, memory_mb=0.0) for s in model.supervisors]
+        rest = msgspec.structs.replace(model, supervisors=[], topologies=[], traffic=[])
+        room = [(s.limit_mhz, s.memory_mb) for s in model.supervisors]
+        parts = {t.id: _Part.of(t, edges[t.id], known.get(t.id)) for t in model.topologies}
+        return cls((shape, rest), np.array(room, dtype=np.float64).reshape(-1, 2), parts)
+
+    def changed(self, now: _Picture) -> set[str]:
+        """The topologies that changed, came or went; all of them, where the supervisors changed."""
+        both = self.parts.keys() & now.parts.keys()
+        every = self.parts.keys() | now.parts.keys()
+        if self.shape != now.shape:
+            return set(every)
+        if (np.abs(self.room - now.room).sum(axis=0) > TOLERANCE * self.room.sum(axis=0)).any():
+            return set(every)
+        mean_tps = sum(float(p.rates.sum()) for p in self.parts.values()) / max(len(self.parts), 1)
+        mean = sum((p.executors.sum(axis=0) for p in self.parts.values()), np.zeros(2)) / max(len(self.parts), 1)
+        return {t for t in every if t not in both or self.parts[t].differs(now.parts[t], mean_tps, mean)}
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    model: Model
+    """The last plan of a topology: the cluster as it was then, and what was decided."""
+
+    picture: _Picture
     settings: object
-    decisions: Mapping[str, Decision]
+    decision: Decision
     skips: int = 0
 
 
 @dataclass
 class FruitlessPlans:
-    """The last plan of each group that won nothing; `max_skips` of 0 asks the planner in every cycle."""
+    """The last plan of each topology that won nothing; `max_skips` of 0 asks the planner in every cycle.
+
+    Topologies that were planned together are remembered together, or not at all.
+    """
 
     max_skips: int = MAX_SKIPS
-    _attempts: dict[frozenset[str], _Attempt] = field(default_factory=dict)
+    _attempts: dict[str, _Attempt] = field(default_factory=dict)
+    _now: tuple[Model, _Picture] | None = None
 
-    def repeated(self, model: Model, settings: object) -> Mapping[str, Decision] | None:
-        """The decisions of the last plan of these topologies, if it would win nothing again; None: plan."""
-        key = _ids(model)
-        last = self._attempts.get(key)
-        if last is None or last.skips >= self.max_skips or last.settings != settings:
-            return None
-        if not unchanged(last.model, model):
-            return None
-        self._attempts[key] = replace(last, skips=last.skips + 1)
-        return {t: replace(d, text=f"{d.text}; nothing has changed since") for t, d in last.decisions.items()}
+    def repeated(self, model: Model, settings: Mapping[str, object]) -> dict[str, Decision]:
+        """The decisions of those of a group whose plan would win nothing again; the others are to be planned.
 
-    def note(self, model: Model, settings: object, decisions: Mapping[str, Decision]) -> None:
-        """Remember a plan, if it won nothing; forget other groups of the same topologies."""
-        key = _ids(model)
-        self._attempts = {k: a for k, a in self._attempts.items() if not k & key}
+        Either all of them, or all but a few, or none. `model` is the whole cluster, `settings` are by topology of the
+        group (id).
+        """
+        now = self._picture(model)
+        last = {t: a for t, a in self._attempts.items() if t in settings}
+        changed = {id(p): p.changed(now) for p in {id(a.picture): a.picture for a in last.values()}.values()}
+        stay = {
+            t: a
+            for t, a in last.items()
+            if a.skips < self.max_skips and a.settings == settings[t] and t not in changed[id(a.picture)]
+            if len(changed[id(a.picture)]) <= FEW_RATIO * len(now.parts)
+        }
+        if len(settings) - len(stay) > FEW_RATIO * len(settings):
+            return {}
+        self._attempts |= {t: replace(a, skips=a.skips + 1) for t, a in stay.items()}
+        return {t: replace(a.decision, text=f"{a.decision.text}; nothing has changed since") for t, a in stay.items()}
+
+    def note(self, model: Model, settings: Mapping[str, object], decisions: Mapping[str, Decision]) -> None:
+        """Remember what became of topologies that were planned together, if that was nothing for all of them."""
+        now = self._picture(model)
+        self._attempts = {t: a for t, a in self._attempts.items() if t in now.parts and t not in decisions}
         if all(d.reason.row.fruitless for d in decisions.values()):
-            self._attempts[key] = _Attempt(model, settings, decisions)
+            self._attempts |= {t: _Attempt(now, settings[t], d) for t, d in decisions.items()}
+
+    def _picture(self, model: Model) -> _Picture:
+        """Made once for a model: it is asked for before and after it is planned."""
+        if self._now is None or self._now[0] is not model:
+            self._now = model, _Picture.of(model, None if self._now is None else self._now[1])
+        return self._now[1]
 
 
 def unchanged(before: Model, now: Model) -> bool:
-    """Whether two models are the same but for small changes of rates, CPU use and room."""
-    if _shape(before) != _shape(now):
-        return False
-    return (
-        _close([s.limit_mhz for s in before.supervisors], [s.limit_mhz for s in now.supervisors])
-        and _close([s.memory_mb for s in before.supervisors], [s.memory_mb for s in now.supervisors])
-        and _close(_cpu(before), _cpu(now))
-        and _same_traffic(before, now)
-    )
-
-
-def _ids(model: Model) -> frozenset[str]:
-    return frozenset(t.id for t in model.topologies)
-
-
-def _shape(model: Model) -> object:
-    """All of a model that is not measured."""
-    supervisors = [msgspec.structs.replace(s, mhz=0.0, cpu_limit_mhz=0.0, memory_mb=0.0) for s in model.supervisors]
-    topologies = [
-        msgspec.structs.replace(
-            t, executors=[msgspec.structs.replace(e, cpu_mhz=0.0, queue_tuples=None) for e in t.executors]
-        )
-        for t in model.topologies
-    ]
-    return msgspec.structs.replace(model, supervisors=supervisors, topologies=topologies, traffic=[])
-
-
-def _cpu(model: Model) -> list[float]:
-    return [e.cpu_mhz for t in model.topologies for e in t.executors]
-
-
-def _same_traffic(before: Model, now: Model) -> bool:
-    was, is_ = _rates(before), _rates(now)
-    keys = was.keys() | is_.keys()
-    return _close([was[k] for k in keys], [is_[k] for k in keys])
-
-
-def _rates(model: Model) -> defaultdict[tuple[str, int, int, str | None], float]:
-    rates: defaultdict[tuple[str, int, int, str | None], float] = defaultdict(float)
-    for e in model.traffic:
-        rates[e.topology, e.from_, e.to, e.stream] += e.rate
-    return rates
-
-
-def _close(before: Iterable[float], now: Iterable[float]) -> bool:
-    """Whether two series differ by little, all together."""
-    before, now = list(before), list(now)
-    return sum(abs(a - b) for a, b in zip(before, now, strict=True)) <= TOLERANCE * sum(before)
+    """Whether two models are the same but for small changes of rates, CPU use, memory and room."""
+    return not _Picture.of(before).changed(_Picture.of(now))

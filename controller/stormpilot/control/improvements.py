@@ -89,22 +89,24 @@ class ImprovementProposer:
         return refusal or self.rollout_runner.resting(state, situation)
 
     def _decided(self, group: States, situation: Situation) -> Verdict:
-        """The verdict on the plan of a group; that of the last one where nothing changed and it won nothing."""
+        """The verdict on the plan of a group; that of the last one for what has not changed since it won nothing."""
         choice = situation.choices.used.get(next(iter(group)))
         cluster = situation.cluster_for(group)
         foreseen = _foreseen(cluster, situation, choice)
         own = {t: own_criteria(situation.observation.in_use, situation.config, t, choice) for t in group}
         criteria = _criteria(situation, own)
         repeatable = not (_pressing(group, situation) or criteria.arrived or foreseen.overloaded)
-        settings = (situation.config, self.planners.current.planner, choice, own)
-        if repeatable:
-            before = self.fruitless.repeated(subset(foreseen.model, group), settings)
-            if before is not None:
-                return Verdict.without_plan(before, situation.memory)
-        verdict = self._planned_and_judged(group, situation, foreseen, choice, criteria)
-        if repeatable:
-            self.fruitless.note(subset(foreseen.model, group), settings, verdict.decisions)
-        return verdict
+        if not repeatable:
+            return self._planned_and_judged(group, situation, foreseen, choice, criteria)
+        settings = {t: (situation.config, self.planners.current.planner, choice, own[t]) for t in group}
+        before = self.fruitless.repeated(foreseen.model, settings)
+        if len(before) == len(group):
+            return Verdict.without_plan(before, situation.memory)
+        changed = {t: s for t, s in group.items() if t not in before}
+        now = _foreseen(situation.cluster_for(changed), situation, choice) if before else foreseen
+        verdict = self._planned_and_judged(changed, situation, now, choice, criteria)
+        self.fruitless.note(foreseen.model, settings, verdict.decisions)
+        return replace(verdict, decisions={**before, **verdict.decisions})
 
     def _planned_and_judged(
         self, group: States, situation: Situation, foreseen: Foreseen, choice: Choice | None, criteria: Criteria

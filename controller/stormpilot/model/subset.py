@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -72,8 +74,8 @@ def shared_on_nodes(placed: Iterable[tuple[Topology, Mapping[int, tuple[str, int
 def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:
     """The traffic by topology id: whoever takes `part` of many topologies in turn need not search a million edges."""
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
-    for e in model.traffic:
-        edges[e.topology].append(e)
+    for topology_id, run in groupby(model.traffic, attrgetter("topology")):
+        edges[topology_id] += run
     return edges
 
 

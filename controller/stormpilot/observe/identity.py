@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Literal
@@ -52,12 +53,16 @@ class Placement:
     changed_ms: int
     collectors: frozenset[int]
     hosts: Mapping[str, str]
+    made_of: tuple[TopologySnapshot | None, ClusterSnapshot | None] = field(default=(None, None), compare=False)
 
     @classmethod
     def of(
         cls, snapshot: TopologySnapshot, cluster: ClusterSnapshot | None, written_at_ms: int, last: Placement | None
     ) -> Placement:
         """That of a snapshot which was written at `written_at_ms`; `last` itself where nothing has changed."""
+        if last is not None and last.made_of[0] is snapshot and last.made_of[1] is cluster:
+            return last
+        made_of = (snapshot, cluster)
         hosts = {} if cluster is None else {s.id: s.host.lower() for s in cluster.supervisors}
         slots: dict[int, Slot | None] = {}
         for e in snapshot.executors:
@@ -68,9 +73,9 @@ class Placement:
         if last is not None and last.slots == slots:
             same = (last.collectors, last.hosts) == (collectors, hosts)
             former, changed_ms = last.former, last.changed_ms
-            return last if same else cls(snapshot.id, slots, former, changed_ms, collectors, hosts)
+            return last if same else cls(snapshot.id, slots, former, changed_ms, collectors, hosts, made_of)
         former = None if last is None else last.slots
-        return cls(snapshot.id, slots, former, written_at_ms, collectors, hosts)
+        return cls(snapshot.id, slots, former, written_at_ms, collectors, hosts, made_of)
 
     def runs_at(self, slot: Slot, host: str, port: int) -> bool | None:
         """Whether a worker of this host and port has the slot; None: the host has a name that nobody else uses."""
@@ -100,6 +105,12 @@ class Believed:
     refused: Mapping[Why, int] = field(default_factory=dict)
     slot: tuple[Slot, str] | None = None
     sure: bool = True
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """How many tasks are in it, and how many counters of pairs and times."""
+        tasks = () if self.report is None else self.report.tasks
+        return len(tasks), sum(len(t.received) + len(t.sent) + len(t.latency_ms) for t in tasks)
 
     def sentence(self, path: str) -> str:
         """What was refused of it; empty where nothing was."""

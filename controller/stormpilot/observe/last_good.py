@@ -14,22 +14,31 @@ M = TypeVar("M", bound=Message)
 
 
 class LastGood:
-    """Decodes znodes and remembers the messages by path: a znode that got unreadable stays believed as it was."""
+    """Decodes znodes and remembers the messages by path: a znode that got unreadable stays believed as it was.
+
+    What was not changed since the last time is not decoded again."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Message] = {}
+        self._messages: dict[str, tuple[bytes, Message]] = {}
 
     def decode(self, node: Node | None, kind: type[M], path: str, problems: dict[str, str]) -> M | None:
         """The message, or the last readable one of that path; `problems` gets the reason by path. None: neither."""
         if node is None:
             return None
         try:
-            message = read_message(node, kind, path)
+            return self.read(node, kind, path)
         except UsageError as e:
             problems[path] = str(e)
-            last = self._messages.get(path)
+            _, last = self._messages.get(path, (b"", None))
             return last if isinstance(last, kind) else None
-        self._messages[path] = message
+
+    def read(self, node: Node, kind: type[M], path: str) -> M:
+        """The message: the same object again while the znode holds the same; `UsageError` where it cannot be read."""
+        data, last = self._messages.get(path, (b"", None))
+        if isinstance(last, kind) and data == node.data and not node.denied:
+            return last
+        message = read_message(node, kind, path)
+        self._messages[path] = node.data, message
         return message
 
     def keep_only(self, nodes: Mapping[str, Node | None]) -> None:

@@ -89,6 +89,7 @@ class Observer:
         self._history = LoadHistory(load.window_s)
         self._placements: dict[str, tuple[object, int]] = {}
         self._assigned: dict[str, tuple[object, int]] = {}
+        self._read_placements: dict[str, tuple[TopologySnapshot, frozenset[object]]] = {}
         self._change_points = ChangePoints(load.window_s)
         self._changed_ms: dict[str, int] = {}
         self._looks_left: dict[str, int] = {}
@@ -157,6 +158,7 @@ class Observer:
         self._changed_ms = {t: at_ms for t, at_ms in self._changed_ms.items() if t in seen.topologies}
         self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
         self._assigned = {t: p for t, p in self._assigned.items() if t in seen.topologies}
+        self._read_placements = {t: p for t, p in self._read_placements.items() if t in seen.topologies}
         tables = {t: v.message for t, v in seen.tables.items()}
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         window_ms = self._load.window_s * 1000
@@ -242,7 +244,10 @@ class Observer:
         A change of the traffic that is longer ago than a window is forgotten.
         """
         routes = [] if table is None else table.components
-        assignment = frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors)
+        read, assignment = self._read_placements.get(snapshot.id, (None, frozenset()))
+        if read is not snapshot:
+            assignment = frozenset((e.start, e.supervisor, e.port) for e in snapshot.executors)
+            self._read_placements[snapshot.id] = snapshot, assignment
         if snapshot.id not in self._assigned:
             self._assigned[snapshot.id] = assignment, min(now_ms, snapshot.assigned_since_ms or 0)
         elif self._assigned[snapshot.id][0] != assignment:

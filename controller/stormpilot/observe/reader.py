@@ -107,6 +107,7 @@ class Reader:
         self._last_good = LastGood()
         self._decode = self._last_good.decode
         self._reports = Reports(zookeeper, paths)
+        self._whole: dict[str, PlanMessage] = {}
         self.over_limit: Mapping[str, str] = {}
         self._settings = SettingsReader(zookeeper, paths, watch)
 
@@ -151,6 +152,7 @@ class Reader:
             if name not in modes and nodes[p.mode(name)] is not None:
                 modes[name] = ModeSetting(mode="advise", by="unreadable setting")
         self._last_good.keep_only(nodes)
+        self._whole = {path: plan for path, plan in self._whole.items() if nodes.get(path) is not None}
         cluster = self._decode(nodes[p.cluster], ClusterSnapshot, p.cluster, problems)
         self._reports.know(topologies, cluster, written_at_ms)
         for wrong in [] if cluster is None else cluster.problems:
@@ -212,7 +214,7 @@ class Reader:
             if node is None:
                 continue
             try:
-                found[i] = Versioned(read_message(node, kind, path), node.version)
+                found[i] = Versioned(self._last_good.read(node, kind, path), node.version)
             except UsageError as e:
                 problems[path] = str(e)
                 found[i] = Versioned(None, node.version)
@@ -232,11 +234,14 @@ class Reader:
 
     def _plan(self, node: Node, path: str, problems: dict[str, str]) -> PlanMessage | None:
         try:
-            plan = read_message(node, PlanMessage, path)
+            plan = self._last_good.read(node, PlanMessage, path)
         except UsageError as e:
             problems[path] = str(e)
             return None
+        if self._whole.get(path) is plan:
+            return plan
         if plan.checksum != plan.expected_checksum():
             problems[path] = f"{path}: the checksum does not fit: it was changed after it was published"
             return None
+        self._whole[path] = plan
         return plan

@@ -7,7 +7,7 @@ left out until they are within it again; the others go on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.errors import UsageError
@@ -114,7 +114,7 @@ class Reports:
             if i not in over and beyond:
                 over[i] = beyond
             if i not in over:
-                reports += found
+                reports += [b.report for b in found if b.report is not None]
             problems |= _named(wrong, p.load(i))
         problems |= {p.load(i): f"{p.load(i)}: {text}: the topology is left as it is" for i, text in over.items()}
         return ReadReports(reports, problems, over)
@@ -146,7 +146,7 @@ class Reports:
                 kept[path] = _Kept(there[path], None, str(e))
         self._kept = {path: kept[path] for path in there if path in kept}
 
-    def _believed(self, topology_id: str, names: Mapping[str, str]) -> tuple[list[LoadReport], dict[str, str]]:
+    def _believed(self, topology_id: str, names: Mapping[str, str]) -> tuple[list[Believed], dict[str, str]]:
         """What is believed of the reports of a topology, and what is wrong with the others; `names` by path."""
         at = self._placements.get(topology_id)
         verdicts: dict[str, Believed] = {}
@@ -169,14 +169,11 @@ class Reports:
             self.refused["second_reporter"] += len(second - known)
         self._second = (self._second - known) | second
         wrong |= {path: text for path, v in verdicts.items() if (text := v.sentence(path))}
-        return [v.report for v in verdicts.values() if v.report is not None], wrong
+        return [v for v in verdicts.values() if v.report is not None], wrong
 
-    def _beyond(self, topology_id: str, reports: Iterable[LoadReport]) -> str:
+    def _beyond(self, topology_id: str, found: Collection[Believed]) -> str:
         """Which bound the contents of these reports break; empty: none."""
-        entries = pairs = 0
-        for r in reports:
-            entries += len(r.tasks)
-            pairs += sum(len(t.received) + len(t.sent) + len(t.latency_ms) for t in r.tasks)
+        entries, pairs = (sum(b.size[i] for b in found) for i in (0, 1))
         if pairs > self._bounds.pairs:
             return f"{pairs} counters of pairs of tasks, at most {self._bounds.pairs} are kept"
         at = self._placements.get(topology_id)

@@ -10,48 +10,51 @@ import pytest
 from doubles.models import HALF, SPREAD, model, topology
 from stormpilot.control.fruitless_plans import FruitlessPlans, unchanged
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.model.values import Model
+from stormpilot.model.values import Model, Topology
 
 T = "flights-1"
+ALIKE = {T: "settings"}
 
 
 def noted(reason: Reason = Reason.NO_BETTER_PLAN, max_skips: int = 2) -> FruitlessPlans:
     plans = FruitlessPlans(max_skips)
-    plans.note(model(), "settings", {T: skip(T, reason, "why")})
+    plans.note(model(), ALIKE, {T: skip(T, reason, "why")})
     return plans
 
 
 def test_the_decision_is_repeated_a_bounded_number_of_times() -> None:
     plans = noted()
-    texts = [d and d[T].text for d in (plans.repeated(model(), "settings") for _ in range(3))]
+    texts = [d[T].text if d else None for d in (plans.repeated(model(), ALIKE) for _ in range(3))]
     assert texts == ["why; nothing has changed since"] * 2 + [None]
 
 
 def test_other_settings_ask_the_planner() -> None:
-    assert noted().repeated(model(), "others") is None
+    assert noted().repeated(model(), {T: "others"}) == {}
 
 
 @pytest.mark.parametrize("reason", [Reason.GAIN_NOT_SUSTAINED, Reason.INFEASIBLE, Reason.PLANNER_FAILED])
 def test_only_a_plan_that_won_nothing_is_remembered(reason: Reason) -> None:
-    assert noted(reason).repeated(model(), "settings") is None
+    assert noted(reason).repeated(model(), ALIKE) == {}
 
 
 def test_a_plan_that_wins_is_not_remembered_and_forgets_the_one_before() -> None:
     plans = noted()
-    plans.note(model(), "settings", {T: Decision(T, "publish", Reason.GAIN)})
-    assert plans.repeated(model(), "settings") is None
+    plans.note(model(), ALIKE, {T: Decision(T, "publish", Reason.GAIN)})
+    assert plans.repeated(model(), ALIKE) == {}
 
 
 def test_another_group_of_the_same_topologies_takes_the_place_of_the_one_before() -> None:
     plans = noted()
     both = model(topology(), topology({("a", 2): (1, 2), ("b", 2): (3, 4)}, "wordcount"))
-    plans.note(both, "settings", {t: skip(t, Reason.NO_BETTER_PLAN, "") for t in (T, "wordcount-1")})
-    assert plans.repeated(model(), "settings") is None
-    assert plans.repeated(both, "settings") is not None
+    plans.note(
+        both, {**ALIKE, "wordcount-1": "settings"}, {t: skip(t, Reason.NO_BETTER_PLAN, "") for t in (T, "wordcount-1")}
+    )
+    assert plans.repeated(model(), ALIKE) == {}
+    assert plans.repeated(both, {**ALIKE, "wordcount-1": "settings"}).keys() == {T, "wordcount-1"}
 
 
 def test_no_cycle_is_skipped_where_that_is_switched_off() -> None:
-    assert noted(max_skips=0).repeated(model(), "settings") is None
+    assert noted(max_skips=0).repeated(model(), ALIKE) == {}
 
 
 def rates(factor: float) -> Callable[[Model], Model]:
@@ -86,3 +89,54 @@ def first_supervisor(**fields: object) -> Callable[[Model], Model]:
 )
 def test_small_changes_of_what_is_measured_are_none(change: Callable[[Model], Model], expected: bool) -> None:
     assert unchanged(model(), change(model())) == expected
+
+
+MANY = tuple(f"job{i:02}" for i in range(20))
+SETTINGS = {f"{name}-1": "settings" for name in MANY}
+
+
+def many(*others: Topology, drop: int = 0) -> Model:
+    """Twenty topologies, without the last `drop`; `others` stand in for those of their name."""
+    instead = {t.name: t for t in others}
+    return model(*(instead.get(name, topology(name=name)) for name in MANY[: len(MANY) - drop]))
+
+
+def noted_many() -> FruitlessPlans:
+    plans = FruitlessPlans(3)
+    plans.note(many(), SETTINGS, {t: skip(t, Reason.NO_BETTER_PLAN, "why") for t in SETTINGS})
+    return plans
+
+
+def test_where_one_of_twenty_changed_the_others_stay_as_they_were_decided() -> None:
+    plans, now = noted_many(), many(topology(HALF, MANY[3]))
+    assert SETTINGS.keys() - plans.repeated(now, SETTINGS).keys() == {"job03-1"}
+    plans.note(now, SETTINGS, {"job03-1": skip("job03-1", Reason.NO_BETTER_PLAN, "now")})
+    texts = plans.repeated(now, SETTINGS)
+    assert texts.keys() == SETTINGS.keys()
+    assert texts["job03-1"].text == "now; nothing has changed since"
+
+
+def test_one_that_wins_is_planned_again_by_itself() -> None:
+    plans, now = noted_many(), many(topology(HALF, MANY[3]))
+    for _ in range(2):
+        assert SETTINGS.keys() - plans.repeated(now, SETTINGS).keys() == {"job03-1"}
+        plans.note(now, SETTINGS, {"job03-1": skip("job03-1", Reason.GAIN_NOT_SUSTAINED, "seen once")})
+
+
+def test_one_that_leaves_the_group_leaves_the_others_as_they_were_decided() -> None:
+    plans = noted_many()
+    rest = {t: s for t, s in SETTINGS.items() if t != "job03-1"}
+    assert plans.repeated(many(topology(HALF, MANY[3])), rest).keys() == rest.keys()
+
+
+def test_all_are_planned_where_many_changed_or_went() -> None:
+    assert noted_many().repeated(many(*(topology(HALF, name) for name in MANY[:3])), SETTINGS) == {}
+    left = {t: s for t, s in SETTINGS.items() if t[:5] in MANY[:16]}
+    assert noted_many().repeated(many(drop=4), left) == {}
+
+
+def test_small_topology_is_no_reason_to_plan_when_its_few_tuples_vary() -> None:
+    little = many()
+    quiet = [msgspec.structs.replace(e, rate=0.01) if e.topology == "job03-1" else e for e in little.traffic]
+    noisy = [msgspec.structs.replace(e, rate=0.02) if e.topology == "job03-1" else e for e in little.traffic]
+    assert unchanged(msgspec.structs.replace(little, traffic=quiet), msgspec.structs.replace(little, traffic=noisy))

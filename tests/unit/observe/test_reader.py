@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from doubles.snapshots import T0_MS, report
+from doubles.snapshots import T0_MS, cluster, report, topology
 from stormpilot.messages.core import encode
 from stormpilot.observe.reader import Reader
 from stormpilot.zookeeper.paths import Paths
@@ -28,3 +28,22 @@ def test_report_that_was_not_written_since_is_the_same_object_again() -> None:
     assert [r.reporter for r in third] == ["r1"]
     assert list(problems) == [paths.load(TOPOLOGY, "r0")]
     assert reader.read_loads([])[0] == []
+
+
+def test_snapshot_that_was_not_written_since_is_the_same_object_again() -> None:
+    zookeeper, paths = MemoryZooKeeper(lambda: T0_MS), Paths()
+    reader = Reader(zookeeper, paths)  # type: ignore[arg-type]
+    zookeeper.put(paths.cluster, encode(cluster("a")))
+    for name in ("flights", "wordcount"):
+        zookeeper.put(paths.topology(topology(name=name).id), encode(topology(name=name)))
+    first = reader.read()
+    changed = topology({1: ("a", 6700)}, name="wordcount")
+    zookeeper.put(paths.topology(changed.id), encode(changed))
+    second = reader.read()
+    assert second.cluster is first.cluster
+    assert second.topologies[TOPOLOGY] is first.topologies[TOPOLOGY]
+    assert second.topologies[changed.id] == changed
+    zookeeper.put(paths.topology(changed.id), b"nonsense")
+    third = reader.read()
+    assert third.topologies[changed.id] == changed
+    assert list(third.problems) == [paths.topology(changed.id)]
