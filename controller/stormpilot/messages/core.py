@@ -441,14 +441,21 @@ def decode(data: bytes, kind: type[M], where: str) -> M:
     """
     with failures_named(where, kind.__name__):
         text = text_within(data, limits_of(kind))
-        schema = msgspec.json.decode(text, type=_Versioned).schema
-        if schema > SCHEMA:
-            raise UsageError(
-                f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
-            )
-        message = msgspec.json.decode(text, type=kind)
+        try:
+            message = msgspec.json.decode(text, type=kind)
+        except msgspec.ValidationError:
+            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, where)
+            raise
+        _check_schema(message.schema, where)
         check_times(message)
         return message
+
+
+def _check_schema(schema: int, where: str) -> None:
+    if schema > SCHEMA:
+        raise UsageError(
+            f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
+        )
 
 
 class _Versioned(msgspec.Struct):

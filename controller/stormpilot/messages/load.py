@@ -7,7 +7,7 @@ import msgspec
 from stormpilot.messages.core import Message, Part
 
 
-class TaskLoad(Part, frozen=True, kw_only=True):
+class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     """Cumulative counters of one task since its process started.
 
     `received`: [source task, stream, tuples]; `acked`: acks and fails that a bolt sent (each is a tuple to an acker);
@@ -22,6 +22,8 @@ class TaskLoad(Part, frozen=True, kw_only=True):
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
     executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: [destination task, stream,
     tuples] to spouts, which cannot count what they receive; `timed` tuples took `timed_ms` to execute.
+
+    Not for the garbage collector: there are as many of them as tasks in every round, and none can be part of a cycle.
     """
 
     task: int

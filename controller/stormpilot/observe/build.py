@@ -43,7 +43,7 @@ from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
-from stormpilot.observe.memory import declared_or_measured_mb, memory_in_words
+from stormpilot.observe.memory import declared, memory_in_words, memory_of
 from stormpilot.observe.ras import most_workers, offers, ruled
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
@@ -233,24 +233,27 @@ def _topology(
     ignored: Counter[str],
     fallback: str = "",
 ) -> tuple[Topology, list[Edge], str]:
-    components = {c.id: c for c in snapshot.components}
+    listed = {c.id: c for c in snapshot.components}
+    used = {c: listed.get(c, ComponentPart(id=c, kind="system")) for c in {e.component for e in snapshot.executors}}
+    parts = {c: (part, declared(snapshot, part, fallback)) for c, part in used.items()}
     placed = {e.start: e.supervisor for e in snapshot.executors if e.supervisor in live and e.port is not None}
     executors = [Executor(start=e.start, end=e.end, component=e.component) for e in snapshot.executors]
     edges = _measured_edges(snapshot, rates, ignored)
     edges += _acker_edges(snapshot, executors, rates)
-    tuples_tps: Counter[int] = Counter()
+    tuples_tps = dict.fromkeys([e.start for e in executors], 0.0)
     for edge in edges:
-        tuples_tps[edge.from_] += edge.rate  # type: ignore[assignment]
-        tuples_tps[edge.to] += edge.rate  # type: ignore[assignment]
+        rate = edge.rate
+        tuples_tps[edge.from_] += rate
+        tuples_tps[edge.to] += rate
     derived = bool(rates)
     memory: defaultdict[str, list[float]] = defaultdict(list)
     built = []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
         core_mhz = mhz.get(placed.get(e.start) or "", median_mhz)
-        declared = components.get(e.component, ComponentPart(id=e.component, kind="system"))
+        part, is_declared = parts[e.component]
         if load.cpu == "declared":
-            cores, measured = declared.cpu_pcore_percent / 100, True
+            cores, measured = part.cpu_pcore_percent / 100, True
         elif len(own) == e.end - e.start + 1 and all(r.in_jvm for r in own):
             cores = sum(r.cpu_cores + (r.shared_cores or 0.0) for r in own)
             measured = True
@@ -259,10 +262,8 @@ def _topology(
             cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6
             measured = True
         else:
-            cores, measured = declared.cpu_pcore_percent / 100, False
-        memory_mb, source = declared_or_measured_mb(
-            snapshot, declared, own if len(own) == e.end - e.start + 1 else [], load, fallback
-        )
+            cores, measured = part.cpu_pcore_percent / 100, False
+        memory_mb, source = memory_of(part, is_declared, own if len(own) == e.end - e.start + 1 else [], load)
         memory[source].append(memory_mb)
         built.append(
             Executor(
@@ -324,10 +325,11 @@ def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[s
             if stream == LOAD_STREAM:
                 continue
             start = executor_of.get(source)
-            if to is None or start is None:
+            if rate > 0 and to is not None and start is not None:
+                if start != to:
+                    tps[start, to, stream] += rate
+            elif to is None or start is None:
                 ignored["unknown_task"] += 1
-            elif start != to and rate > 0:
-                tps[start, to, stream] += rate
         for (destination, stream), rate in r.sent_tps.items():
             start = executor_of.get(destination)
             if to is None or start is None:
@@ -344,13 +346,16 @@ def _acker_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: R
     sent: dict[int, dict[str, float]] = {}
     completed: dict[int, float] = {}
     ackers = {e.start for e in executors if e.component == ACKER}
+    if not ackers:
+        return []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
         sent[e.start] = {ACK_ACK: sum(r.acked_tps for r in own), ACK_INIT: sum(r.emitted_tps for r in own)}
         completed[e.start] = sum(r.completed_tps for r in own)
-    counted = {e.start for e in executors if all(t in rates and rates[t].in_jvm for t in range(e.start, e.end + 1))}
+    jvm = {t for t, r in rates.items() if r.in_jvm}
+    counted = {e.start for e in executors if e.start in ackers and jvm.issuperset(range(e.start, e.end + 1))}
     derived = acker_edges(snapshot.id, executors, sent, completed)
-    return [e for e in derived if not (counted & {e.from_, e.to} & ackers)]
+    return [e for e in derived if e.from_ not in counted and e.to not in counted]
 
 
 def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, window_s: float, now_ms: int) -> Readiness:

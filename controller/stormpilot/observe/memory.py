@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from stormpilot.config.sections import LoadSection
 
 
-def declared_or_measured_mb(
-    snapshot: TopologySnapshot, component: ComponentPart, tasks: Sequence[TaskRates], load: LoadSection, fallback: str
+def declared(snapshot: TopologySnapshot, component: ComponentPart, fallback: str) -> bool:
+    """Whether somebody declared the memory of a component's executors, or Storm's default counts, as under RAS."""
+    return resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config))
+
+
+def memory_of(
+    component: ComponentPart, is_declared: bool, tasks: Sequence[TaskRates], load: LoadSection
 ) -> tuple[float, str]:
     """Memory of an executor, MB, and where the number comes from: `declared`, `measured` or `unknown` (0, no limit).
 
-    What somebody declared counts, and Storm's default where RAS goes by it; else what is measured of all its `tasks`,
-    unless `load.capacity` is `declared`.
+    What somebody declared counts; else what is measured of all its `tasks`, unless `load.capacity` is `declared`.
     """
-    if resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config)):
+    if is_declared:
         return component.memory_mb, "declared"
     measured = [t.memory_mb for t in tasks if t.memory_mb is not None]
     if load.capacity != "declared" and measured and len(measured) == len(tasks):

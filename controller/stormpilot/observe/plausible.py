@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TypeVar
 
 from stormpilot.errors import UsageError
@@ -112,14 +113,19 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
         return "old"
     if load.start_ms > load.at_ms:
         return "starts_after_report"
-    return implausible_capacity(load)
+    return implausible_capacity(capacity_told(load))
 
 
-def implausible_capacity(load: TaskLoad) -> str | None:
-    """Why what a reading says of its host or its memory cannot be true, or None."""
-    if load.mhz is not None and not 0 < load.mhz < 1e6:
+capacity_told = attrgetter("mhz", "host_cores", "host_memory_mb", "memory_mb")
+"""What a reading says of its host and of its own memory."""
+
+
+def implausible_capacity(told: tuple[float | None, float | None, float | None, float | None]) -> str | None:
+    """Why that cannot be true, or None."""
+    mhz, *amounts = told
+    if mhz is not None and not 0 < mhz < 1e6:
         return "mhz"
-    told = ((load.host_cores, MOST_HOST_CORES), (load.host_memory_mb, MOST_MEMORY_MB), (load.memory_mb, MOST_MEMORY_MB))
-    if not all(n is None or 0 < n <= most for n, most in told):
+    limits = zip(amounts, (MOST_HOST_CORES, MOST_MEMORY_MB, MOST_MEMORY_MB), strict=True)
+    if not all(n is None or 0 < n <= most for n, most in limits):
         return "capacity"
     return None
