@@ -18,13 +18,15 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.control import page, react, rounds, scale, soak
+from benchmarks.control import cycles, page, react, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
 PUBLISHED = Path("docs/results/control.md")
 SIZES = ((50, 2_000, 4), (150, 6_000, 12), (500, 20_000, 40))
 """Supervisors, executors, topologies; the smallest is the baseline."""
-PARTS = ("shim", "scale", "react", "soak")
+CYCLES_TOPOLOGIES = 100
+"""Of part cycles: one of them is 1%."""
+PARTS = ("shim", "scale", "cycles", "react", "soak")
 
 console = Console(stderr=True, highlight=False)
 STARTED_S = time.monotonic()
@@ -40,21 +42,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-control", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the soak]")
     parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
-    parser.add_argument("--largest", action="store_true", help="shim, scale: the largest size only")
+    parser.add_argument("--largest", action="store_true", help="shim, scale, cycles: the largest size only")
     parser.add_argument("--cycles", type=int, default=6, help="scale: cycles measured per size, after the first")
     parser.add_argument("--rounds", type=int, default=100, help="shim: rounds of the plug-in measured per size")
-    parser.add_argument("--repeat", type=int, default=3, help="react: steps measured per setting")
+    parser.add_argument("--repeat", type=int, default=3, help="react, cycles: how often each is measured")
     settings = [s.name for s in react.SETTINGS]
     parser.add_argument("--setting", choices=settings, action="append", help="react: settings to run [default: all]")
     parser.add_argument("--minutes", type=float, default=30.0, help="soak: how long")
-    parser.add_argument("--seed", type=int, default=1, help="scale: of the simulated cluster")
+    parser.add_argument("--seed", type=int, default=1, help="scale, cycles: of the simulated cluster")
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
-    for part in () if arguments.report else arguments.only or ("shim", "scale", "react"):
+    for part in () if arguments.report else arguments.only or ("shim", "scale", "cycles", "react"):
         say(f"part {part}")
         rows = _run(part, arguments)
         if part == "react":  # a setting that was not run keeps its figures
@@ -81,6 +83,8 @@ def _run(part: str, arguments: argparse.Namespace) -> Any:
             return [rounds.run(s, t, e // t, arguments.rounds) for s, e, t in sizes]
         case "scale":
             return [scale.run(s, e, t, arguments.cycles, arguments.seed) for s, e, t in sizes]
+        case "cycles":
+            return [cycles.run(s, e, CYCLES_TOPOLOGIES, arguments.repeat, arguments.seed) for s, e, _ in sizes]
         case "react":
             wanted = [s for s in react.SETTINGS if s.name in (arguments.setting or [s.name])]
             return [react.run(setting, arguments.repeat, say) for setting in wanted]

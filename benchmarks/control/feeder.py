@@ -40,10 +40,10 @@ def main() -> None:
     client = KazooClient(hosts=hosts)
     client.start(timeout=20)
     started_ms = int(time.time() * 1000)
-    _put(client, PATHS.cluster, encode(_cluster(model, started_ms)))
+    _put(client, PATHS.cluster, encode(cluster_of(model, started_ms)))
     for topology in model.topologies:
-        _put(client, PATHS.topology(topology.id), encode(_snapshot(topology, started_ms)))
-    feeds = [_Feed(model, t, started_ms) for t in model.topologies]
+        _put(client, PATHS.topology(topology.id), encode(snapshot_of(topology, started_ms)))
+    feeds = [Feed(model, t, started_ms) for t in model.topologies]
     print("fed", flush=True)
     n = 0
     while True:
@@ -62,7 +62,8 @@ def _put(client: KazooClient, path: str, data: bytes) -> None:
         client.set(path, data)
 
 
-def _cluster(model: Model, now_ms: int) -> ClusterSnapshot:
+def cluster_of(model: Model, now_ms: int) -> ClusterSnapshot:
+    """What the plug-in says of the supervisors."""
     return ClusterSnapshot(
         version=1,
         written_at_ms=now_ms,
@@ -82,7 +83,8 @@ def _cluster(model: Model, now_ms: int) -> ClusterSnapshot:
     )
 
 
-def _snapshot(topology: Topology, now_ms: int) -> TopologySnapshot:
+def snapshot_of(topology: Topology, now_ms: int) -> TopologySnapshot:
+    """What the plug-in says of a topology."""
     place = {a.start: (a.supervisor, a.port) for a in topology.assignment}
     return TopologySnapshot(
         version=1,
@@ -111,12 +113,14 @@ def _snapshot(topology: Topology, now_ms: int) -> TopologySnapshot:
     )
 
 
-class _Feed:
-    """The reports of one topology: counters that grow at the model's rates."""
+class Feed:
+    """The reports of one topology: counters that grow at the model's rates, times `pace`."""
 
     def __init__(self, model: Model, topology: Topology, started_ms: int) -> None:
         self._topology = topology
-        self._started_ms = started_ms
+        self._started_ms = self._told_ms = started_ms
+        self._worked_s = 0.0
+        self.pace = 1.0
         self._received: defaultdict[int, list[tuple[int, str, float]]] = defaultdict(list)
         for e in model.traffic:
             if e.topology == topology.id:
@@ -126,7 +130,8 @@ class _Feed:
 
     def reports(self, n: int, now_ms: int) -> list[tuple[str, LoadReport]]:
         """The n-th reports, by path."""
-        seconds = (now_ms - self._started_ms) / 1000
+        self._worked_s += (now_ms - self._told_ms) / 1000 * self.pace
+        self._told_ms, seconds = now_ms, self._worked_s
         tasks = [
             TaskLoad(
                 task=e.start,

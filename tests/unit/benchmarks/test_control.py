@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control import page, soak
+from benchmarks.control import cycles, page, soak
 
 MACHINE = {"cores": 2, "memory_gb": 24, "python": "3.11", "load_average": [1.5, 1.0, 1.0], "date": "2026-01-31"}
 STEP = {
@@ -49,6 +49,16 @@ def test_cpu_and_load_stand_beside_the_clock_where_they_were_taken() -> None:
     assert "| 40.00 (30.00, 50.00) | 12.3 + 9.8 | 41% | 1 |" in text
     text = page.page({"react": {"machine": MACHINE, "rows": [{**reaction(), "machine": MACHINE}]}})
     assert "| quick | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 50% | 1.5 |" in text
+
+
+def test_cycles_are_told_by_how_much_changed_and_one_topology_of_a_hundred_is_planned_alone() -> None:
+    row = cycles.run(60, 1_000, 100, 1, seed=1)
+    planned = {kind: [c["planned"] for c in found] for kind, found in row["cpu_s"].items()}
+    assert planned["same rates"] == [0]
+    assert planned["1% changed"] == [1]
+    assert planned["all changed"] == [100]
+    text = page.page({"cycles": {"machine": MACHINE, "rows": [row]}})
+    assert "| 1% changed | 1 |" in text
 
 
 def test_growth_of_memory_is_told_once_it_is_warm() -> None:
