@@ -26,23 +26,27 @@ FEW_RATIO = 0.1
 """At most this part of the topologies is planned while the others stay as they were decided; more than that, all."""
 
 Floats = NDArray[np.float64]
-_key = attrgetter("from_", "to", "stream")
+_ends = attrgetter("from_"), attrgetter("to"), attrgetter("stream")
 _executor = attrgetter("start", "end", "component", "measured", "pin")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What is measured of one topology (`executors` E x 2: CPU, memory; `rates` by `pairs`), and `shape`, the rest."""
+    """What is measured of one topology, and `shape`, the rest.
+
+    `executors` is E x 2: CPU, memory; `rates` are those of `pairs`, of which it has the starts, the ends, the streams.
+    """
 
     shape: object
     executors: Floats
-    pairs: Sequence[tuple[int, int, str | None]]
+    pairs: tuple[list[int], list[int], list[str | None]]
     rates: Floats
 
     @classmethod
     def of(cls, topology: Topology, traffic: Sequence[Edge], before: _Part | None) -> _Part:
         """That of a topology; it shares with the one before it what is the same."""
-        pairs: Sequence[tuple[int, int, str | None]] = list(map(_key, traffic))
+        start, end, stream = (list(map(of, traffic)) for of in _ends)
+        pairs = start, end, stream
         return cls(
             (msgspec.structs.replace(topology, executors=[]), list(map(_executor, topology.executors))),
             np.array([(e.cpu_mhz, e.memory_mb) for e in topology.executors], dtype=np.float64).reshape(-1, 2),
@@ -53,8 +57,9 @@ class _Part:
     def by_pair(self) -> dict[tuple[int, int, str | None], float]:
         """Rates; those of a pair that is there twice together."""
         rates: defaultdict[tuple[int, int, str | None], float] = defaultdict(float)
-        for pair, rate in zip(self.pairs, self.rates.tolist(), strict=True):
-            rates[pair] += rate
+        starts, ends, streams = self.pairs
+        for start, end, stream, rate in zip(starts, ends, streams, self.rates.tolist(), strict=True):
+            rates[start, end, stream] += rate
         return rates
 
     def differs(self, now: _Part, least_tps: float, least: Floats) -> bool:

@@ -13,6 +13,7 @@ import statistics
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LEARNED = 12
 """So many distances are needed before one can be called unusual, after a change anew: a minute of reports."""
@@ -29,8 +30,7 @@ REPORTING = 0.9
 """Part of the tasks that must have reported anew before their rates are compared."""
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """What a task had received when it reported last: `process` tells one life of it from the next."""
 
     process: Hashable
@@ -140,6 +140,10 @@ def _rates(
 
 def _distance(usual_tps: Mapping[Hashable, float], rates: Mapping[Hashable, float]) -> float | None:
     """Between 0 (the same) and 1 (other tasks altogether); None where nothing is known or nothing flows."""
-    both = usual_tps.keys() & rates.keys()
-    total = sum(usual_tps[t] + rates[t] for t in both)
-    return sum(abs(usual_tps[t] - rates[t]) for t in both) / total if total > 0 else None
+    total = apart = 0.0
+    for task, tps in rates.items():
+        usual = usual_tps.get(task)
+        if usual is not None:
+            total += usual + tps
+            apart += abs(usual - tps)
+    return apart / total if total > 0 else None

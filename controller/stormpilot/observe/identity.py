@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 import msgspec
@@ -27,6 +27,7 @@ GRACE_MS = 60_000
 """How long after a change of the placement a worker of the former one may still report."""
 Slot = tuple[str, int]
 Why = Literal["other_topology", "other_name", "other_slot", "second_reporter", "no_collector", "unknown_task"]
+_LISTS = attrgetter("received", "sent", "latency_ms")
 _TASK = itemgetter(0)
 _COLLECTOR = re.compile(r"collector-(\d{1,10})(-\d+)?")
 _SENTENCES: Mapping[Why, str] = {
@@ -110,7 +111,7 @@ class Believed:
     def size(self) -> tuple[int, int]:
         """How many tasks are in it, and how many counters of pairs and times."""
         tasks = () if self.report is None else self.report.tasks
-        return len(tasks), sum(len(t.received) + len(t.sent) + len(t.latency_ms) for t in tasks)
+        return len(tasks), sum(map(len, chain.from_iterable(map(_LISTS, tasks))))
 
     def sentence(self, path: str) -> str:
         """What was refused of it; empty where nothing was."""

@@ -178,10 +178,8 @@ class LoadHistory:
         }
         for series in self._series.get(topology_id, {}).values():
             last = series.reports[-1]
-            columns = zip(
-                series.readings, series.newest, last.whole[:, AT_MS].tolist(), last.work.tolist(), strict=True
-            )
-            found |= {r: Counted((x.pid, x.start_ms), at_ms, work) for r, x, at_ms, work in columns}
+            at_ms, work = last.whole[:, AT_MS].tolist(), last.work.tolist()
+            found |= zip(series.readings, map(Counted, series.layout.processes, at_ms, work), strict=True)
         return found
 
     def keep_apart(self, topology_id: str, at_ms: int) -> None:

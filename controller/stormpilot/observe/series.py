@@ -46,6 +46,11 @@ class Layout:
     bounds: tuple[float, ...]
 
     @cached_property
+    def processes(self) -> list[tuple[int, int]]:
+        """By row: process id, start of the process."""
+        return [(pid, start_ms) for _, _, _, pid, start_ms, *_ in self.tasks]
+
+    @cached_property
     def received_keys(self) -> list[list[tuple[int, str]]]:
         """By row: (source task, stream)."""
         return _rows(list(zip(*self.received, strict=True)), self.received_sizes)
@@ -64,6 +69,11 @@ class Layout:
     def received_ends(self) -> Ints:
         """R + 1: the pairs of row i are `received_ends[i]:received_ends[i + 1]`."""
         return np.array([0, *accumulate(self.received_sizes)], dtype=np.int64)
+
+    @cached_property
+    def starts_ms(self) -> Ints:
+        """R: starts of the processes."""
+        return np.array([t[4] for t in self.tasks], dtype=np.int64)
 
     @cached_property
     def regular(self) -> bool:
@@ -159,7 +169,7 @@ def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
     if now.layout is not before.layout or not (now.whole[:, SEQ] > before.whole[:, SEQ]).all():
         return False
     elapsed_ms = now.whole[:, AT_MS] - before.whole[:, AT_MS]
-    starts_ms = [t[4] for t in now.layout.tasks]
+    starts_ms = now.layout.starts_ms
     at_ms = now.whole[:, AT_MS]
     plausible = (
         (at_ms >= starts_ms).all()
@@ -197,6 +207,7 @@ class Series:
         self.reports = [first]
         self.newest = newest
         self.in_jvm = in_jvm
+        self._readings = [(t[0], in_jvm) for t in first.layout.tasks]
         self.before_ms = before_ms
         self._first_follows = first_follows
 
@@ -208,7 +219,7 @@ class Series:
     @property
     def readings(self) -> Iterator[tuple[int, bool]]:
         """Whom it has: a task, and whether it was measured in its worker's JVM, by row."""
-        return ((t[0], self.in_jvm) for t in self.layout.tasks)
+        return iter(self._readings)
 
     def append(
         self, report: Counters, newest: Sequence[TaskLoad], spacing_ms: float, oldest_ms: int, apart_ms: int
