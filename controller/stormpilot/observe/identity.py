@@ -28,6 +28,7 @@ GRACE_MS = 60_000
 Slot = tuple[str, int]
 Why = Literal["other_topology", "other_name", "other_slot", "second_reporter", "no_collector", "unknown_task"]
 _LISTS = attrgetter("received", "sent", "latency_ms")
+_PAIRS = attrgetter("received", "sent")
 _TASK = itemgetter(0)
 _COLLECTOR = re.compile(r"collector-(\d{1,10})(-\d+)?")
 _SENTENCES: Mapping[Why, str] = {
@@ -131,6 +132,10 @@ def believed(report: LoadReport, topology_id: str, name: str, written_at_ms: int
         told = _COLLECTOR.fullmatch(name)
         if told is None or int(told[1]) not in at.collectors:
             return Believed(None, {"no_collector": 1})
+    named = chain.from_iterable(chain.from_iterable(map(_PAIRS, report.tasks)))
+    clean = all(map(at.slots.__contains__, chain((load.task for load in report.tasks), map(_TASK, named))))
+    if clean and report.worker is None:
+        return Believed(report)
     refused: Counter[Why] = Counter()
     tasks, changed, slots, sure = [], False, Counter[tuple[Slot, str]](), True
     for load in report.tasks:
@@ -148,7 +153,7 @@ def believed(report: LoadReport, topology_id: str, name: str, written_at_ms: int
             sure = sure and certain
         if slot is not None:
             slots[slot, load.host.lower()] += 1
-        known = _of_known_tasks(load, at)
+        known = load if clean else _of_known_tasks(load, at)
         if known is not load:
             changed = True
             pairs = len(load.received) + len(load.sent) - len(known.received) - len(known.sent)
@@ -183,8 +188,6 @@ def _of_worker(
 def _of_known_tasks(load: TaskLoad, at: Placement) -> TaskLoad:
     """Without the counters of pairs with tasks that the topology does not have (negative ones are Storm's own)."""
     slots = at.slots
-    if all(map(slots.__contains__, map(_TASK, chain(load.received, load.sent)))):
-        return load
     if all(t in slots or t < 0 for t, _, _ in load.received) and all(t in slots or t < 0 for t, _, _ in load.sent):
         return load
     return msgspec.structs.replace(
