@@ -200,10 +200,10 @@ WHAT = {
     "`PLANNER_FAILED`, `INFEASIBLE`: what the planner had after its 10 s did not pass the check.",
     "cycles": "A controller in a process of its own over a ZooKeeper in its memory; reports of every task every 10 s, "
     "a cycle every 30 s, 100 topologies. The planner leaves everything as it runs, so the CPU is the controller's own; "
-    "that of a client of ZooKeeper is not in it. Changed: rates rise by a half; of the three cycles until a window "
-    "holds nothing but the new rates, the one that plans most. `all changed` is what every cycle costs where nothing "
-    "is kept of the one before; one cycle in six plans all topologies whatever has changed. Memory is what the process "
-    "grew by.",
+    "that of a client of ZooKeeper is not in it. Changed: rates rise by a half, or fall back; of three cycles until "
+    "a window holds nothing but the new rates, the one that plans most. `all changed` is what every cycle costs where "
+    "nothing is kept of the one before; one cycle in six plans all topologies whatever has changed. Memory is what the "
+    "process grew by.",
     "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
     "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "
     "`stormpilot local` does it, cycles of 5 s over windows of 20 s. Storm's own share is the time from publishing "
