@@ -1,6 +1,6 @@
 """The independent checker of a soak: it reads a history, nothing else, and shares no code with the product.
 
-    python -m soak.checker build/soak/seed-1/history.jsonl
+    python -m soak.checker build/soak/seed-1/history.jsonl [--publish docs/results/soak]
 
 Each rule is a function from a history to violations. A rule accuses only of what the history proves: what nobody looked
 at in time is no violation.
@@ -23,6 +23,27 @@ from soak.history import Record
 from soak.placements import nothing_outside_its_rules, placed_soon, placements_stand, workers_stay
 
 Rule = Callable[[Sequence[Record]], Iterator["tuple[float, str]"]]
+
+
+KINDS = {
+    "faults": "faults",
+    "settings": "settings written",
+    "asked": "asked of the leader, also what it refused",
+    "plans": "plans that were new",
+    "broken": "rules broken",
+}
+"""Counts in a run's figures, and what the page calls them."""
+HEAD = """# Soak
+
+Four supervisors, three ZooKeepers, two controllers and two topologies under faults and operators' verbs that a seed
+draws; a checker then reads the history of the run and nothing else
+([what it asks](../concepts/fault-tolerance.md#soak)).
+
+`make soak ARGS="--minutes 90 --seed N"` writes a history; the checker writes this page from histories:
+
+    export PYTHONPATH=.:tests:tests/support
+    .venv/bin/python -m soak.checker build/soak/seed-N/history.jsonl --publish docs/results/soak
+"""
 
 
 @dataclass(frozen=True)
@@ -210,44 +231,81 @@ def check(records: Sequence[Record]) -> list[Violation]:
     return sorted(found, key=lambda v: v.t)
 
 
-def summary(records: Sequence[Record]) -> str:
+def figures(records: Sequence[Record]) -> dict[str, Any]:
+    """What was done in a run, and how often each rule was broken: a value for JSON."""
+    broken = Counter(v.rule for v in check(records))
+    return {
+        "seed": next((r["seed"] for r in of_kind(records, "start")), None),
+        "minutes": round(records[-1]["t"] / 60, 1) if records else 0.0,
+        "records": len(records),
+        "epochs": len({r["epoch"] for r in of_kind(records, "claim")}),
+        "faults": Counter(r["name"] for r in of_kind(records, "fault") if r["phase"] == "begin"),
+        "settings": Counter(r["verb"] for r in of_kind(records, "write") if r["phase"] == "begin"),
+        "asked": Counter(r["verb"] for r in of_kind(records, "asked")),
+        "plans": Counter(r["reason"] for r in of_kind(records, "plan") if r["reason"]),
+        "broken": {name: broken[name] for name in RULES},
+    }
+
+
+def summary(done: dict[str, Any]) -> str:
     """What was done in a run, in a few lines."""
-    faults = Counter(r["name"] for r in of_kind(records, "fault") if r["phase"] == "begin")
-    verbs = Counter(r["verb"] for r in of_kind(records, "write") if r["phase"] == "begin")
-    asked = Counter(r["verb"] for r in of_kind(records, "asked"))
-    epochs = {r["epoch"] for r in of_kind(records, "claim")}
-    plans = Counter(r["reason"] for r in of_kind(records, "plan") if r["reason"])
-    last = records[-1]["t"] if records else 0.0
+    faults, settings = done["faults"], done["settings"]
     return "\n".join(
         [
-            f"{last / 60:.1f} minutes, {len(records):,} records, {len(epochs)} leaders' epochs",
-            f"faults: {faults.total()} ({_counts(faults)})",
-            f"settings written: {verbs.total()} ({_counts(verbs)}); asked of the leader: {_counts(asked) or 'nothing'}",
-            f"plans: {_counts(plans) or 'none'}",
+            f"{done['minutes']} minutes, {done['records']:,} records, {done['epochs']} leaders' epochs",
+            f"faults: {sum(faults.values())} ({_counts(faults)})",
+            f"settings written: {sum(settings.values())} ({_counts(settings)}); "
+            f"asked of the leader: {_counts(done['asked']) or 'nothing'}",
+            f"plans: {_counts(done['plans']) or 'none'}",
         ]
     )
 
 
-def _counts(counter: Counter[str]) -> str:
-    return ", ".join(f"{n} {name}" for name, n in sorted(counter.items()))
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
 
 
 def report(records: Sequence[Record]) -> int:
     """Print what was done and what is wrong; how many violations there are."""
     found = check(records)
-    print(summary(records))
-    for name in RULES:
-        print(f"  {name:<28}{sum(v.rule == name for v in found) or 'kept'}")
+    done = figures(records)
+    print(summary(done))
+    for name, times in done["broken"].items():
+        print(f"  {name:<28}{times or 'kept'}")
     for v in found:
         print(f"{v.t:9.1f} s  {v.rule}: {v.text}")
     return len(found)
+
+
+def publish(runs: Sequence[dict[str, Any]], page: Path) -> None:
+    """Write `page`.json with the figures of all runs, and `page`.md with a table of each kind."""
+    page.with_suffix(".json").write_text(json.dumps(runs, indent=1) + "\n")
+    lines = [HEAD, "| | " + " | ".join(f"seed {run['seed']}" for run in runs) + " |", "|---|" + "---:|" * len(runs)]
+
+    def row(name: str, values: Sequence[Any]) -> None:
+        lines.append(f"| {name} | " + " | ".join(f"{v:,}" for v in values) + " |")
+
+    for name in ("minutes", "records", "epochs"):
+        row(name, [run[name] for run in runs])
+    for kind, says in KINDS.items():
+        row(f"**{says}**", [sum(run[kind].values()) for run in runs])
+        for name in sorted({name for run in runs for name in run[kind]}):
+            row(name, [run[kind].get(name, 0) for run in runs])
+    page.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def main() -> int:
     """Check the histories that are named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("history", type=Path, nargs="+")
-    return 1 if sum([report(history.read(path)) for path in parser.parse_args().history]) else 0
+    parser.add_argument(
+        "--publish", type=Path, metavar="PAGE", help="write their figures: PAGE.md, and PAGE.json beside"
+    )
+    asked = parser.parse_args()
+    read = [history.read(path) for path in asked.history]
+    if asked.publish:
+        publish([figures(records) for records in read], asked.publish)
+    return 1 if sum([report(records) for records in read]) else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from doubles.hostile import bombs
 from soak import history
-from soak.checker import RULES, check, summary
+from soak.checker import RULES, check, figures, publish, summary
 from soak.history import History, Record
 from soak.watcher import as_json, read_logs
 
@@ -259,7 +260,18 @@ def test_leaders_and_errors_are_taken_from_logs_but_not_planners_that_got_no_cpu
 
 
 def test_the_summary_counts_what_was_done() -> None:
-    said = summary(good())
+    said = summary(figures(good()))
     assert "faults: 1 (1 worker killed)" in said
     assert "2 leaders' epochs" in said
     assert "settings written: 2 (2 mode)" in said
+
+
+def test_published_figures_have_a_column_for_each_run_and_count_broken_rules(tmp_path: Path) -> None:
+    broken = [*good(), settings(99.0, {MODE: {"mode": "act", "why": "nobody wrote this"}})]
+    publish([figures(good()), figures(broken)], tmp_path / "soak")
+    runs = json.loads((tmp_path / "soak.json").read_text())
+    assert [sum(run["broken"].values()) for run in runs] == [0, 1]
+    page = (tmp_path / "soak.md").read_text().splitlines()
+    assert "| no setting lost | 0 | 1 |" in page
+    assert "| **rules broken** | 0 | 1 |" in page
+    assert "| worker killed | 1 | 1 |" in page
