@@ -18,6 +18,7 @@ from stormpilot.messages.failures import check_times, failures_named
 from stormpilot.messages.limits import limits_of, text_within
 
 SCHEMA = 1
+SCHEMA_FIRST = b'{"schema":'  # how messages of honest writers begin
 GZIP_ABOVE_BYTES = 64 * 1024
 MAX_BYTES = 900 * 1024
 
@@ -441,6 +442,8 @@ def decode(data: bytes, kind: type[M], where: str) -> M:
     """
     with failures_named(where, kind.__name__):
         text = text_within(data, limits_of(kind))
+        if not text.startswith(SCHEMA_FIRST):  # else it says its schema, and need not be parsed for that
+            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, where)
         try:
             message = msgspec.json.decode(text, type=kind)
         except msgspec.ValidationError:

@@ -133,3 +133,10 @@ def test_nothing_is_written_that_would_not_be_read() -> None:
 def test_deflate_without_gzip_is_not_unpacked() -> None:
     with pytest.raises(UsageError, match="not a valid ModeSetting"):
         decode(zlib.compress(encode(ModeSetting(mode="act"))), ModeSetting, "/x")
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"mode":"off"}', b'{"why":"\\"schema\\":1"}', b'{"mode":{"schema":1}}'])
+def test_a_message_that_does_not_say_its_schema_is_refused_though_all_of_its_fields_have_defaults(text: bytes) -> None:
+    with pytest.raises(UsageError, match="schema"):
+        decode(text, ModeSetting, "/x")
+    assert decode(b'{"mode":"off","schema":1}', ModeSetting, "/x").mode == "off"
