@@ -79,13 +79,18 @@ def traffic_of_each(model: Model) -> defaultdict[str, list[Edge]]:
     return edges
 
 
-def isolated(model: Model, topology_id: str) -> Model:
-    """The model with one topology only; supervisors as they are."""
+def only(model: Model, topology_ids: Collection[str]) -> Model:
+    """The model with these topologies and their traffic alone; supervisors as they are."""
     return msgspec.structs.replace(
         model,
-        topologies=[t for t in model.topologies if t.id == topology_id],
-        traffic=[e for e in model.traffic if e.topology == topology_id],
+        topologies=[t for t in model.topologies if t.id in topology_ids],
+        traffic=[e for e in model.traffic if e.topology in topology_ids],
     )
+
+
+def isolated(model: Model, topology_id: str) -> Model:
+    """The model with one topology only; supervisors as they are."""
+    return only(model, {topology_id})
 
 
 def isolated_by_id(model: Model) -> dict[str, Model]:

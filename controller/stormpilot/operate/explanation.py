@@ -12,7 +12,7 @@ from stormpilot.messages.core import PlanMessage
 from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.cost import node_load_mhz
 from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
-from stormpilot.model.subset import with_headroom
+from stormpilot.model.subset import only, with_headroom
 from stormpilot.model.values import Model
 from stormpilot.planner.explain.explain import Explanation, explain
 
@@ -44,12 +44,12 @@ def explained(model: Model, topology_id: str, config: Config, planned: PlanMessa
     Traffic and headroom are those that the controller plans voluntary plans with. None while an executor runs nowhere,
     or where the plan has other executors or slots than there are.
     """
-    placed = [t for t in model.topologies if len(t.assignment) == len(t.executors)]
-    if topology_id not in {t.id for t in placed}:
+    placed = [t.id for t in model.topologies if len(t.assignment) == len(t.executors)]
+    if topology_id not in placed:
         return None
-    whole = msgspec.structs.replace(model, topologies=placed)
+    whole = only(model, set(placed))
     compiled = compile_model(with_headroom(whole, config.decide.fill_ratio))
-    number = [t.id for t in placed].index(topology_id)
+    number = placed.index(topology_id)
     mine = (compiled.topology == number).nonzero()[0]
     if not mine.size:
         raise RefusedError(f"{topology_id} has no executors")

@@ -67,3 +67,11 @@ def test_a_proposed_plan_is_explained_as_it_places_executors() -> None:
     gone = [Worker(supervisor="z", port=1, executors=[(1, 4)])]
     assert explained(shuffling(SPREAD), ID, FLOW, plan_message(topology_id=ID, workers=gone)) is None
     assert explained(shuffling(SPREAD), "other-1", FLOW) is None
+
+
+def test_a_topology_is_explained_while_executors_of_another_run_nowhere() -> None:
+    """Of the other one, which is being repaired, neither executors nor traffic are looked at."""
+    lost = topology(SPREAD, name="lost")
+    both = model(topology(HALF), msgspec.structs.replace(lost, assignment=lost.assignment[1:]))
+    assert explained(both, ID, MEASURED) == explained(model(topology(HALF)), ID, MEASURED)
+    assert explained(both, lost.id, MEASURED) is None

@@ -20,6 +20,7 @@ import numpy as np
 from stormpilot.model.compiled import Compiled, Ints
 from stormpilot.model.flow import arrays
 from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
+from stormpilot.model.subset import only
 from stormpilot.model.values import Edge, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.budget import SMALL, Budget
@@ -73,12 +74,7 @@ def on_flows(
         return plan
     planned = model
     if len(plan.topologies) < len(model.topologies):
-        ids = {t.id for t in plan.topologies}
-        planned = msgspec.structs.replace(
-            model,
-            topologies=[t for t in model.topologies if t.id in ids],
-            traffic=[e for e in model.traffic if e.topology in ids],
-        )
+        planned = only(model, {t.id for t in plan.topologies})
     pairs_s = total_s - left_s()
     flow = flow_model(planned)
     objective = getattr(params, "objective", "inter_node")
