@@ -47,6 +47,8 @@ FAVORED, UNFAVORED = "topology.scheduler.favored.nodes", "topology.scheduler.unf
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
 USER_POOLS = "resource.aware.scheduler.user.pools"
+ORDER_STRATEGY = "resource.aware.scheduler.priority.strategy"
+"""Told where it is not Storm's default."""
 
 
 def _honoured(key: str, how: str, test: str) -> StormKey:
@@ -130,7 +132,7 @@ STORM_KEYS: Sequence[StormKey] = (
     _fallback("topology.ras.constraint.max.time.secs", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.max.topology.scheduling.attempts", _PRIORITY),
-    _fallback("resource.aware.scheduler.priority.strategy", f"{_PRIORITY}; plans use the formula of Storm's default"),
+    _fallback(ORDER_STRATEGY, f"{_PRIORITY}; plans use the formula of Storm's default"),
     _fallback("scheduling.timeout.seconds.per.topology", "how long the ResourceAwareScheduler searches"),
     _fallback("scheduler.config.cache.expiration.secs", "where pools of users come from"),
     _fallback("scheduler.config.loader.uri", "where pools of users come from"),
