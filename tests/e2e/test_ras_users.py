@@ -94,14 +94,15 @@ def test_topologies_get_room_in_their_order_and_the_last_leaves_for_one_before_i
         return found
 
     def supervisors() -> set[str]:
-        cluster: ClusterSnapshot = scene.message(PATHS.cluster, ClusterSnapshot)
-        return {s.id for s in cluster.supervisors}
+        cluster: ClusterSnapshot | None = scene.message(PATHS.cluster, ClusterSnapshot)
+        return set() if cluster is None else {s.id for s in cluster.supervisors}
 
     def runs(name: str) -> bool:
         return name in running() and bool(scene.workers(ids[name]))
 
     # Nobody has room; then supervisors come, one after the other.
-    nodes = sorted(supervisors())
+    nodes = sorted(scene.cluster.supervisor_ids)
+    until(lambda: supervisors() == set(nodes), "the plug-in to know them")
     for node in nodes:
         scene.cluster.kill_daemon(node)
     until(lambda: not supervisors(), "the supervisors to be missed")
