@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
@@ -15,6 +16,7 @@ from java_topologies import java_jar, submit_java
 from scene import MISSED_SOON, PATHS, ROUND_S, STORMPILOT, Scene, Slot, never, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import ClusterSnapshot
+from stormpilot.model.values import Plan
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -75,6 +77,20 @@ def operate(scene: Scene, *words: str) -> None:
     command = [STORMPILOT, *words, "--zookeeper", scene.cluster.zookeeper_hosts]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def assessed(scene: Scene) -> dict[int, Slot]:
+    """Where the executors would be by a plan on what `assess` tells, which asks Nimbus alone."""
+    model, plan = scene.folder / "model.json", scene.folder / "plan.json"
+    nimbus = str(scene.cluster.nimbus_address)
+    for words in (
+        ["assess", "--nimbus", nimbus, "--budget", "2", "-o", model, "--page", scene.folder / "assess.html"],
+        ["plan", "compute", "-m", model, "-o", plan, "--budget", "2"],
+    ):
+        ran = subprocess.run([STORMPILOT, *words], capture_output=True, text=True, timeout=300, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    (topology,) = msgspec.json.decode(plan.read_bytes(), type=Plan).topologies
+    return {start: (w.supervisor, w.port) for w in topology.workers for start, _ in w.executors}
 
 
 def test_what_ras_keeps_holds_around_a_plan_a_fail_over_and_a_loss(
@@ -157,3 +173,4 @@ def test_what_ras_keeps_holds_around_a_plan_a_fail_over_and_a_loss(
         scene.cluster.start_daemon(WITH_GPU)
         scene.cluster.start_daemon(lost)
         until(all_run, "all executors to run again")
+        assert broken(scene.components(), assessed(scene)) == set()
