@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from streamparse import thrift as storm
@@ -26,6 +26,8 @@ from stormpilot.errors import RefusedError, UnreachableError, UsageError
 DEFAULT_PORT = 6627
 DEFAULT_TIMEOUT_S = 60.0
 """Nimbus may wait that long for a code replica before it answers a submit."""
+PLAIN = ("cpu.pcore.percent", "memory.mb")
+"""Ends of the names of CPU and memory among resources."""
 _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
 
@@ -74,6 +76,7 @@ class SupervisorInfo:
     uptime_s: int
     cpu_points: float = 0.0  # supervisor.cpu.capacity; 0: not told
     memory_mb: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)  # of others, e.g. gpu
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,7 @@ class Nimbus:
                 int(s.uptime_secs or 0),
                 cpu_points=float((s.total_resources or {}).get("cpu.pcore.percent", 0.0)),
                 memory_mb=float((s.total_resources or {}).get("memory.mb", 0.0)),
+                resources={n: float(x) for n, x in (s.total_resources or {}).items() if not n.endswith(PLAIN)},
             )
             for s in self._call("getClusterInfo").supervisors
         ]

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+import yaml
 
 from benchmarks.control.live import lose_host
 from java_topologies import java_jar, submit_java
@@ -16,20 +17,27 @@ from stormpilot.messages.core import TopologySnapshot
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(2400)]
 
-ISOLATION = "org.apache.storm.scheduler.IsolationScheduler"
+SCHEDULERS = {
+    "isolation": {
+        "stormpilot.fallback.scheduler": "org.apache.storm.scheduler.IsolationScheduler",
+        "isolation.scheduler.machines": {"alone": 1},
+    },
+    "multitenant": {
+        "stormpilot.fallback.scheduler": "org.apache.storm.scheduler.multitenant.MultitenantScheduler",
+        "multitenant.scheduler.user.pools": {"tenant": 1},
+    },
+}
+SUBMITTER = "debug.simple.transport.user"
+"""The user for whom Nimbus takes everybody, where nobody has to prove who he is."""
 LOOKS = 6
 """Looks, two a second, for which both may seem to be on a host: the plug-in writes one topology after the other."""
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    spec = ClusterSpec(
-        name=f"isolation-{os.getpid()}",
-        supervisors=4,
-        hook=True,
-        conf=MISSED_SOON | {"stormpilot.fallback.scheduler": ISOLATION, "isolation.scheduler.machines": {"alone": 1}},
-    )
-    with scene_on(spec, tmp_path_factory.mktemp("isolation"), Scene) as scene:
+@pytest.fixture(scope="module", params=SCHEDULERS)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    conf = MISSED_SOON | SCHEDULERS[request.param]
+    spec = ClusterSpec(name=f"{request.param}-{os.getpid()}", supervisors=4, hook=True, conf=conf)
+    with scene_on(spec, tmp_path_factory.mktemp(request.param), Scene) as scene:
         scene.config.write_text(
             f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
             "cycle: {period_s: 2, poll_s: 1}\n"
@@ -74,6 +82,14 @@ def host_of(scene: Scene, supervisor: str) -> str:
     return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
 
 
+def submitted_by(scene: Scene, user: str) -> None:
+    """Another Nimbus, for which this user submits what is submitted from now on."""
+    file = scene.cluster.layout.conf / "nimbus.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {SUBMITTER: user}))
+    scene.cluster.kill_nimbus()
+    scene.cluster.start_nimbus()
+
+
 def test_an_isolated_topology_never_shares_its_host(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> None:
     jar = java_jar(tmp_path_factory.mktemp("jar"))
     options = {"topology.acker.executors": 1, "bench.phases": [[36000, 20]]}
@@ -92,6 +108,7 @@ def test_an_isolated_topology_never_shares_its_host(scene: Scene, tmp_path_facto
         return whole(topology_id) and {s for s, _ in scene.workers(topology_id)} == hosts(topology_id)
 
     until(lambda: runs(scene.topology_id), "it to run")
+    submitted_by(scene, "tenant")
     alone = submit_java(scene.cluster, jar, "java_only", "alone", **options, **{"topology.workers": 2})
     with never(scene, shares(scene, alone)):
 

@@ -1,19 +1,22 @@
-"""What RAS users declared holds in every assignment: before, during and after a plan, and after a loss."""
+"""What RAS users declared holds in every assignment: around a plan, another Nimbus that takes over, and a loss."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
 from java_topologies import java_jar, submit_java
-from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, Slot, never, scene_on, until
+from scene import MISSED_SOON, PATHS, ROUND_S, STORMPILOT, Scene, Slot, never, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import ClusterSnapshot
+from stormpilot.model.values import Plan
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -21,6 +24,7 @@ RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 CONSTRAINTS = "org.apache.storm.scheduler.resource.strategies.scheduling.ConstraintSolverStrategy"
 WITH_GPU = "supervisor-03"
 HEAP_MB, EXECUTOR_MB = 384, 128
+ROUNDS = 10
 RULES = {"source": {"incompatibleComponents": ["relay"]}, "relay": {"maxNodeCoLocationCnt": 1}}
 
 
@@ -29,6 +33,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     spec = ClusterSpec(
         name=f"ras-{os.getpid()}",
         supervisors=3,
+        nimbuses=2,
         declares=False,
         hook=True,
         conf=MISSED_SOON | {"stormpilot.fallback.scheduler": RESOURCE_AWARE},
@@ -74,7 +79,21 @@ def operate(scene: Scene, *words: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_what_ras_keeps_holds_before_during_and_after_a_plan_and_a_loss(
+def assessed(scene: Scene) -> dict[int, Slot]:
+    """Where the executors would be by a plan on what `assess` tells, which asks Nimbus alone."""
+    model, plan = scene.folder / "model.json", scene.folder / "plan.json"
+    nimbus = str(scene.cluster.nimbus_address)
+    for words in (
+        ["assess", "--nimbus", nimbus, "--budget", "2", "-o", model, "--page", scene.folder / "assess.html"],
+        ["plan", "compute", "-m", model, "-o", plan, "--budget", "2"],
+    ):
+        ran = subprocess.run([STORMPILOT, *words], capture_output=True, text=True, timeout=300, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    (topology,) = msgspec.json.decode(plan.read_bytes(), type=Plan).topologies
+    return {start: (w.supervisor, w.port) for w in topology.workers for start, _ in w.executors}
+
+
+def test_what_ras_keeps_holds_around_a_plan_a_fail_over_and_a_loss(
     scene: Scene, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     jar = java_jar(tmp_path_factory.mktemp("jar"))
@@ -100,6 +119,10 @@ def test_what_ras_keeps_holds_before_during_and_after_a_plan_and_a_loss(
     def hosts() -> set[str]:
         return {supervisor for supervisor, _ in scene.placed().values()}
 
+    def written_by() -> str:
+        cluster: ClusterSnapshot = scene.message(PATHS.cluster, ClusterSnapshot)
+        return cluster.shim.nimbus
+
     with never(scene, broken):
         until(lambda: scene.exists(PATHS.topology(scene.topology_id)) and all_run(), "it to run")
         before = len(scene.workers())
@@ -110,6 +133,23 @@ def test_what_ras_keeps_holds_before_during_and_after_a_plan_and_a_loss(
         until(lambda: drained not in hosts() and all_run() and scene.applied(), "nobody to run on the drained host")
         assert len(scene.workers()) <= before + 1
         operate(scene, "undrain", host_of(scene, drained))
+        scene.cycles(5)
+
+        # The leading Nimbus ends under the plan: the other one takes over, and starts nothing anew.
+        scene.stop_controller()
+        until(all_run, "all executors to run")
+        first, placed, workers = scene.cluster.leading_nimbus(), scene.placed(), scene.workers()
+        assert first is not None
+        scene.cluster.kill_nimbus()
+        until(lambda: (d := scene.cluster.leading_nimbus()) is not None and d.id != first.id, "the other to lead")
+        second = scene.cluster.leading_nimbus()
+        assert second is not None
+        until(lambda: written_by() == second.host, "its scheduler to have had a round")
+        time.sleep(ROUNDS * ROUND_S)  # what would be placed anew would be so in its first rounds
+        assert (scene.placed(), scene.workers()) == (placed, workers)
+        scene.cluster.start_nimbus()
+        scene.start_controller()
+        until(scene.leads, "the controller to lead")
         scene.cycles(5)
 
         # A host is lost, with the controller and without it.
@@ -133,3 +173,4 @@ def test_what_ras_keeps_holds_before_during_and_after_a_plan_and_a_loss(
         scene.cluster.start_daemon(WITH_GPU)
         scene.cluster.start_daemon(lost)
         until(all_run, "all executors to run again")
+        assert broken(scene.components(), assessed(scene)) == set()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from java_topologies import java_jar, submit_java
-from scene import PATHS, Scene, scene_on, until
+from scene import PATHS, STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import CapacityPart, TopologyView
 
@@ -43,18 +46,36 @@ def cluster_of(name: str, **fields: object) -> ClusterSpec:
     return msgspec.structs.replace(spec, **fields)
 
 
-def control(scene: Scene) -> None:
-    """A controller that acts, and that measures a little longer than the example configuration does."""
+def control(scene: Scene, mode: str = "act") -> None:
+    """A controller that measures a little longer than the example configuration does, and keeps a traffic log."""
     scene.config.write_text(
         f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
         "cycle: {period_s: 2, poll_s: 1}\n"
         "load: {window_s: 10, settle_s: 5}\n"
         "planner: {budget_s: 5}\n"
-        "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
+        f"decide: {{mode: {mode}, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}}\n"
+        f"traffic_log: {{dir: {scene.folder / 'log'}}}\n"
         "api: {enabled: false}\n"
     )
     scene.start_controller()
     until(scene.leads, "the controller to lead")
+
+
+def told(*words: str) -> str:
+    """What a command that succeeds prints."""
+    ran = subprocess.run([STORMPILOT, *words], capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def trial(scene: Scene) -> dict[str, Any]:
+    """What a trial run tells of the only topology that was decided about."""
+    page = str(scene.folder / "trial.html")
+    shown = json.loads(told("trial-run", "--config", str(scene.config), "-f", "json", "-o", page))
+    assert json.loads((scene.folder / "trial.json").read_text()) == shown
+    assert shown["obstacles"] == []
+    (found,) = shown["topologies"]
+    return found  # type: ignore[no-any-return]
 
 
 def view(scene: Scene, topology_id: str) -> TopologyView | None:
@@ -81,7 +102,25 @@ def test_forty_executors_a_host_that_nobody_declared_are_planned_and_applied(und
     until(lambda: len(scene.workers()) == 6, "Storm's own scheduler to have started it")
     before = Counter(supervisor for supervisor, _ in scene.placed().values())
     assert min(before.values()) >= 40
-    control(scene)
+    control(scene, "advise")
+
+    # A trial run: what is proposed is told, with what it would win and cost, and nothing moves.
+    def proposed() -> bool:
+        now = view(scene, scene.topology_id)
+        return now is not None and now.action == "advise" and now.moved_executors > 0
+
+    until(proposed, "a plan to be proposed")
+    scene.cycles(10)  # so long that the log is written
+    found = trial(scene)
+    best = max(found["proposals"], key=lambda p: p["savedTuples"])
+    assert best["movedExecutors"] > 0
+    assert 0 <= best["plannedInterNodeTps"] < best["interNodeTps"]
+    assert found["published"] == 0
+    assert found["followedInterNodeShare"] < found["interNodeShare"]
+    assert scene.plan() is None
+    assert Counter(supervisor for supervisor, _ in scene.placed().values()) == before
+
+    told("mode", "act", "wide", "--yes", "--zookeeper", scene.cluster.zookeeper_hosts)
     until(lambda: scene.plan() is not None and scene.applied(), "a plan to be applied")
     plan = scene.plan()
     assert plan is not None

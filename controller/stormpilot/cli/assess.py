@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -13,25 +15,34 @@ import typer
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import rate_text
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.errors import NothingFoundError, RefusedError
+from stormpilot.errors import NothingFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Model, Plan
     from stormpilot.nimbus import Nimbus
     from stormpilot.observe.assess import Certainty, Observed
 
+OURS, FALLBACK = "io.stormpilot.PilotScheduler", "stormpilot.fallback.scheduler"
 SAMPLED, SAMPLE_RATE = "topology.stats.sample.rate", 0.05
 LOADAWARE_OFF = "topology.disable.loadaware.messaging"
+SIGMAS = 1.96
 FEW_SAMPLES = 100  # behind an edge: its rate may be off by a tenth and more
-RULES = "plans keep the ResourceAwareScheduler's heap of workers, reserved CPU and constraints; this estimate does not"
-MEMORY = "memory is not part of it; CPU of bolts that are not Java is only the JVM's part"
+RULES = "memory that components share is not told by Nimbus: plans keep it, this estimate does not"
+MEMORY = "memory is not part of it"
+CPU = "CPU of bolts that are not Java is only the JVM's part"
+COLUMNS = (
+    *("topology", "executors", "tuples/s", "between nodes", "planned", "moved"),
+    *("counted (s)", "pairs assumed", "error"),
+)
 
 
 @dataclass(frozen=True)
 class TopologyEstimate:
     """A topology now and as it would be planned: tuples/s in all and between nodes, and what that rests on.
 
-    `inter_node_tps` is None where it does not run as a whole on supervisors that live.
+    `inter_node_tps` is None where it does not run as a whole on supervisors that live. `error_ratio` is how far
+    the rate of its rarest edge may be off by chance (95%; None: nothing was counted), since
+    Storm counts by samples.
     """
 
     name: str
@@ -44,6 +55,7 @@ class TopologyEstimate:
     counted_s: float
     assumed_share: float
     least_samples: float
+    error_ratio: float | None
     held_by: list[str]
 
 
@@ -58,6 +70,9 @@ def assess(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the estimated model here, for `plan compute`.")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write a page here, and the same as .json beside it.")
+    ] = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Estimate what stormpilot would win on a cluster where nothing of it is installed; reads Nimbus only.
@@ -71,9 +86,12 @@ def assess(
     from stormpilot.planner import planner_named
 
     planner_named(planner)
+    beside = None if page is None else page.with_suffix(".json")
+    if page is not None and beside == page:
+        raise UsageError(f"--page {page}: expected the name of a page, e.g. assess.html; .json is written beside")
     with Nimbus.connect(Address.parse(nimbus, "--nimbus")) as connection:
         estimated, held, seen = _read(connection, cpu_limit)
-        scheduler = str(connection.conf().get("storm.scheduler") or "Storm's default scheduler")
+        scheduler = _scheduler(connection.conf()) or "Storm's default scheduler"
     if not seen:
         raise NothingFoundError(f"no topology runs on the cluster of Nimbus at {nimbus}")
     if output is not None:
@@ -81,32 +99,48 @@ def assess(
     plan = _planned(estimated, planner, seed, budget)
     rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
     everywhere = held.get("", [])
-    rules = [RULES] if resource_aware(scheduler) else []
+    notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *plan.notes]
+    answer = {
+        "nimbus": nimbus,
+        "scheduler": scheduler,
+        "supervisors": len(estimated.supervisors),
+        "heldBy": everywhere,
+        "topologies": rows,
+        **dict(zip(("totalTps", "interNodeTps", "plannedInterNodeTps"), _sums(rows), strict=True)),
+        "notes": notes,
+    }
+    intro = f"supervisors: {len(estimated.supervisors)}, running topologies: {len(rows)}, placed by {scheduler}."
+    said = _said(rows, everywhere, notes)
+    if page is not None and beside is not None:
+        from stormpilot.cli import files
+        from stormpilot.history.report.assess import page as page_of
+        from stormpilot.messages.casing import camel
+
+        files.make_folder(page.parent, "--page")
+        cells = [["" if c is None else str(c) for c in _cells(r)] for r in rows]
+        page.write_text(page_of(f"Nimbus at {nimbus}; {intro}", COLUMNS, cells, _sum_line(rows), said))
+        files.write(beside, camel(answer), "assessment")
     if format is Format.json:
-        print_json(
-            {
-                "nimbus": nimbus,
-                "scheduler": scheduler,
-                "supervisors": len(estimated.supervisors),
-                "heldBy": everywhere,
-                "topologies": rows,
-                **dict(zip(("totalTps", "interNodeTps", "plannedInterNodeTps"), _sums(rows), strict=True)),
-                "notes": [MEMORY, *rules, *plan.notes],
-            }
-        )
+        print_json(answer)
         return
-    _show(rows, everywhere, scheduler, len(estimated.supervisors), [*rules, *plan.notes])
+    say(f"{intro} Nothing was changed.")
+    print_table(COLUMNS, [_cells(r) for r in rows])
+    say(_sum_line(rows))
+    for text in said:
+        say(text)
 
 
 def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:
     """The model, what holds topologies by id ("": all of them), and what was seen of each with its certainty."""
     from stormpilot.config.sections import LoadSection
     from stormpilot.observe.assess import Observed, certainty, model_of
+    from stormpilot.observe.assess_ras import Declared, with_declared
     from stormpilot.observe.isolation import isolated, kept_apart
     from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
 
     conf = connection.conf()
-    scheduler = str(conf.get("storm.scheduler") or "")
+    scheduler = _scheduler(conf)
+    declared: dict[str, Declared] = {}
     held: dict[str, list[str]] = {"": [str(h) for h in held_by_cluster(conf, scheduler)]}
     if isolates_by_user(scheduler) and POOLS in conf:  # Nimbus does not say whose the topologies are
         held[""].append(str(Held(POOLS, "with the MultitenantScheduler")))
@@ -115,7 +149,8 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
         if t.status != "ACTIVE":
             continue
         own = connection.topology_conf(t.id)
-        held[t.id] = [str(h) for h in held_by_topology(own, connection.component_confs(t.id), fallback=scheduler)]
+        declared[t.id] = Declared(own, connection.component_confs(t.id))
+        held[t.id] = [str(h) for h in held_by_topology(own, declared[t.id].components, fallback=scheduler)]
         o = Observed(
             topology=t,
             workers=int(own.get("topology.workers") or t.workers),
@@ -127,7 +162,9 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     own_hosts = isolated(conf, scheduler, {o.topology.id: (o.topology.name, "") for o, _ in seen})
     for i, (key, value) in own_hosts.items():
         held[i].append(f"{key} is {value}")
-    estimated = model_of(connection.supervisors(), [o for o, _ in seen], cpu_limit, LoadSection())
+    supervisors = connection.supervisors()
+    estimated = model_of(supervisors, [o for o, _ in seen], cpu_limit, LoadSection())
+    estimated = with_declared(estimated, declared, supervisors, scheduler)
     estimated = kept_apart(estimated, own_hosts, scheduler)
     return _fixed(estimated, held), held, seen
 
@@ -175,47 +212,51 @@ def _estimate(model: Model, plan: Plan, o: Observed, sure: Certainty, held: list
         counted_s=sure.window_s,
         assumed_share=sure.assumed_share,
         least_samples=sure.counted,
+        error_ratio=SIGMAS / math.sqrt(sure.counted) if sure.counted else None,
         held_by=held,
     )
 
 
-def _sums(rows: list[TopologyEstimate]) -> tuple[float, float, float]:
+def _sums(rows: Sequence[TopologyEstimate]) -> tuple[float, float, float]:
     """Tuples/s in all, between nodes now and as planned, of the topologies that run as a whole."""
     whole = [(r.total_tps, r.inter_node_tps, r.planned_inter_node_tps) for r in rows if r.inter_node_tps is not None]
     return sum(r[0] for r in whole), sum(r[1] for r in whole), sum(r[2] for r in whole)
 
 
-def _show(
-    rows: list[TopologyEstimate], everywhere: list[str], scheduler: str, supervisors: int, notes: list[str]
-) -> None:
-    say(f"supervisors: {supervisors}, running topologies: {len(rows)}, placed by {scheduler}. Nothing was changed.")
-    print_table(
-        ["topology", "executors", "tuples/s", "between nodes", "planned", "moved", "counted (s)", "pairs assumed"],
-        [
-            [
-                r.name,
-                r.executors,
-                rate_text(r.total_tps),
-                None if r.inter_node_tps is None else rate_text(r.inter_node_tps),
-                rate_text(r.planned_inter_node_tps),
-                r.moved_executors,
-                round(r.counted_s),
-                f"{r.assumed_share:.0%}",
-            ]
-            for r in rows
-        ],
-    )
+def _scheduler(conf: Mapping[str, Any]) -> str:
+    """The class of Storm's own scheduler: what ours leaves the rest to, where ours is installed."""
+    scheduler = str(conf.get("storm.scheduler") or "")
+    return str(conf.get(FALLBACK) or "") if scheduler == OURS else scheduler
+
+
+def _cells(r: TopologyEstimate) -> list[object]:
+    return [
+        r.name,
+        r.executors,
+        rate_text(r.total_tps),
+        None if r.inter_node_tps is None else rate_text(r.inter_node_tps),
+        rate_text(r.planned_inter_node_tps),
+        r.moved_executors,
+        round(r.counted_s),
+        f"{r.assumed_share:.0%}",
+        None if r.error_ratio is None else f"{r.error_ratio:.0%}",
+    ]
+
+
+def _sum_line(rows: Sequence[TopologyEstimate]) -> str:
     total, *parts = _sums(rows)
     share = [f"{rate_text(p)} ({p / total:.0%})" if total else rate_text(p) for p in parts]
-    say(f"between nodes: {share[0]} of {rate_text(total)} tuples/s now, {share[1]} as planned")
-    for text in everywhere:
-        say(f"held: every topology: {text}: Storm's own scheduler places them, as before")
+    return f"between nodes: {share[0]} of {rate_text(total)} tuples/s now, {share[1]} as planned"
+
+
+def _said(rows: Sequence[TopologyEstimate], everywhere: Sequence[str], notes: Sequence[str]) -> list[str]:
+    """What is held, and what the figures rest on, a sentence each."""
+    said = [f"held: every topology: {text}: Storm's own scheduler places them, as before" for text in everywhere]
     for r in rows:
         if r.inter_node_tps is None:
-            say(f"note: {r.name}: not all of it runs on supervisors that live: it is not in these sums")
-        for text in r.held_by:
-            say(f"held: {r.name}: {text}: Storm's own scheduler places it, as before")
+            said.append(f"note: {r.name}: not all of it runs on supervisors that live: it is not in these sums")
+        said += [f"held: {r.name}: {text}: Storm's own scheduler places it, as before" for text in r.held_by]
         if r.least_samples < FEW_SAMPLES:
-            say(f"note: {r.name}: few samples (the rarest edge has {r.least_samples:.0f}): ask again in ten minutes")
-    for text in (MEMORY, *notes):
-        say(f"note: {text}")
+            few = f"few samples (the rarest edge has {r.least_samples:.0f}): ask again in ten minutes"
+            said.append(f"note: {r.name}: {few}")
+    return [*said, *(f"note: {text}" for text in notes)]

@@ -84,12 +84,12 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
 def without(compiled: Compiled, topology_ids: Collection[str]) -> Compiled:
     """The model without these topologies; the same where it has none of them."""
     from stormpilot.model.compiled import compile_model
-    from stormpilot.model.subset import only
+    from stormpilot.model import subset
 
     model = compiled.model
     if not any(t.id in topology_ids for t in model.topologies):
         return compiled
-    return compile_model(only(model, {t.id for t in model.topologies if t.id not in topology_ids}))
+    return compile_model(subset.without(model, topology_ids))
 
 
 def left_out(plan: Plan) -> list[str]:

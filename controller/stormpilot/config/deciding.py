@@ -57,6 +57,18 @@ class DecideSection(Section, frozen=True, kw_only=True):
     approval_max_age_s: Annotated[
         Seconds, Meta(description="an older proposed plan cannot be approved; it is planned again")
     ] = 900.0
+    evict: Annotated[
+        list[str],
+        Meta(
+            description="shell patterns of topology names: under the ResourceAwareScheduler these give up their plans "
+            "where a topology that comes before them by guarantees and priorities waits for room; empty: none does"
+        ),
+    ] = field(default_factory=list)
+    evict_approval: Annotated[bool, Meta(description="that waits for `stormpilot approve`")] = True
+    evict_after_s: Annotated[
+        SecondsOrZero,
+        Meta(extra=ADVANCED, description="so long a topology waits before others leave for it"),
+    ] = 60.0
     request_max_age_s: Annotated[
         Seconds, Meta(extra=ADVANCED, description="a request that no leading controller acted on expires after so long")
     ] = 600.0

@@ -222,6 +222,7 @@ EventKind = Literal[
     "published",
     "rejected",
     "rollback",
+    "evicted",
     "rollback_impossible",
     "move_worse",
     "move_without_gain",

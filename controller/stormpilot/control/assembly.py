@@ -8,6 +8,7 @@ from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.drains import DrainProposer
+from stormpilot.control.evictions import EvictionProposer
 from stormpilot.control.fruitless_plans import MAX_SKIPS, FruitlessPlans
 from stormpilot.control.improvements import ImprovementProposer
 from stormpilot.control.move_tracker import MoveTracker
@@ -59,6 +60,7 @@ def cycle_of(
             rollouts.propose,
             DrainProposer(planners).propose,
             RollbackProposer(tracker).propose,
+            EvictionProposer(planners, publisher).propose,
             improvements.propose,
         ),
         dispatcher=PlanDispatcher(publisher, records, rollouts, name, new_id, clock_ms),

@@ -32,6 +32,7 @@ class AuditRecords:
         before = None if published is None or published.message is None else published.message.plan_id
         inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
         result = f"published {plan_id}, {entry.moved_executors} executors move"
+        result = f"gave up {before}" if entry.gives_up else result
         request = origin.request
         if request is not None and request.verb is not None:
             result += f" ({request.outcome.note})" if request.outcome.note else ""
@@ -40,11 +41,11 @@ class AuditRecords:
             id=f"a-{self.new_id()}",
             at_ms=situation.now_ms,
             who=self.name,
-            verb="publish",
+            verb="evict" if entry.gives_up else "publish",
             target=_name(t, situation),
             why=f"{entry.reason}: {entry.text}",
             before=before,
-            after=plan_id,
+            after=None if entry.gives_up else plan_id,
             result=result,
             plan_id=plan_id,
             inputs_hash=inputs,

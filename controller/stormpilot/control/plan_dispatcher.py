@@ -27,7 +27,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
-from stormpilot.zookeeper.client import ConflictError, Step
+from stormpilot.zookeeper.client import ConflictError, Delete, Step
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class PlanDispatcher:
             verdict.decisions, verdict.memory, placements=verdict.plans, models=verdict.models, planner=planner
         )
         left, outcome = self._begin_rollouts(_with_action(verdict, "publish"), verdict, situation, outcome)
-        if left:
+        for t in [t for t in left if not verdict.plans[t].workers]:
+            outcome = self._give_up(t, verdict, situation, outcome)
+        if left := [t for t in left if verdict.plans[t].workers]:
             outcome = self._publish(left, verdict, situation, outcome)
         if proposed := _with_action(verdict, "advise"):
             outcome = self._propose(proposed, verdict, situation, outcome)
@@ -71,6 +73,17 @@ class PlanDispatcher:
         except ConflictError as e:
             return _not_written(ids, e, outcome)
         return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
+
+    def _give_up(self, t: str, verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
+        """Remove the published plan of a topology, which runs on and is Storm's own scheduler's then."""
+        entry = self._entries([t], verdict, situation, outcome.decisions)[t]
+        published = situation.snapshot.plans.get(t)
+        gone = [] if published is None else [Delete(self.publisher.paths.plan(t), published.version)]
+        try:
+            self.publisher.write([*gone, *self._records(entry, verdict, situation)])
+        except ConflictError as e:
+            return _not_written([t], e, outcome)
+        return outcome
 
     def _propose(self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
         entries = self._entries(ids, verdict, situation, outcome.decisions, proposal=True)

@@ -83,6 +83,16 @@ class PlannerClient:
             return Reason.PLANNER_FAILED, f"{planner}: {wrong[0]}"
         return plan
 
+    def has_room(self, model: Model) -> bool:
+        """Whether the order in which the ResourceAwareScheduler fills nodes finds room for all of the model."""
+        deadline_s = time.monotonic() + self.current.config.planner.budget_s
+        try:
+            answer = self.compute(model, "ras-order", {}, seed=0, left_s=lambda: deadline_s - time.monotonic())
+        except Exception:
+            log.exception("planner failed", planner="ras-order")
+            return False
+        return isinstance(answer, Plan) and not violations(model, answer)
+
     def plan_with_room(
         self, roomy: Model, whole: Model, *, first: bool, choice: Choice | None = None
     ) -> tuple[Plan | tuple[Reason, str], Model]:

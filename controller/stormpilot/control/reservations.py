@@ -1,4 +1,4 @@
-"""Reservations: slots, CPU and memory that plans on their way need, taken out of what other topologies may use.
+"""Reservations: what plans on their way need of slots, CPU, memory and resources, taken out of what others may use.
 
 A plan is on its way from its publication until the topology runs as it says. Meanwhile the topology keeps the slots in
 which it runs, and nobody else may be planned into those that it will get.
@@ -6,7 +6,7 @@ which it runs, and nobody else may be planned into those that it will get.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from stormpilot.decide.admit import ANSWER_MS, TopologyState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.load import node_load_mhz
+from stormpilot.model.subset import less
 from stormpilot.model.values import Model, Supervisor, Topology, TopologyPlan, Worker
 
 
@@ -41,8 +42,10 @@ def with_reservations(model: Model, plans: Mapping[str, Sequence[TopologyPlan]])
     wanted: defaultdict[str, set[int]] = defaultdict(set)
     more_mhz: defaultdict[str, float] = defaultdict(float)
     more_mb: defaultdict[str, float] = defaultdict(float)
+    more: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for topology in model.topologies:
         executors = {e.start: e for e in topology.executors}
+        takes = {c.id: c.resources for c in topology.components if c.resources}
         held = {(a.supervisor, a.port) for a in topology.assignment}
         here = {(a.start, a.supervisor) for a in topology.assignment}
         workers = [w for plan in plans.get(topology.id, ()) for w in plan.workers]
@@ -52,12 +55,13 @@ def with_reservations(model: Model, plans: Mapping[str, Sequence[TopologyPlan]])
             if start in executors:
                 more_mhz[supervisor] += executors[start].cpu_mhz
                 more_mb[supervisor] += executors[start].memory_mb
+                more[supervisor].update(takes.get(executors[start].component, {}))  # type: ignore[arg-type]
     if not any(wanted.values()) and not more_mhz:
         return model
     taken = {(a.supervisor, a.port) for t in model.topologies for a in t.assignment}
     load_mhz = node_load_mhz(model)
 
-    def less(s: Supervisor) -> Supervisor:
+    def with_less(s: Supervisor) -> Supervisor:
         # what runs there still fits: nobody has to leave for a plan that is on its way
         limit_mhz = min(s.limit_mhz, max(load_mhz[s.id], s.limit_mhz - more_mhz[s.id]))
         return msgspec.structs.replace(
@@ -65,10 +69,13 @@ def with_reservations(model: Model, plans: Mapping[str, Sequence[TopologyPlan]])
             slots=[p for p in s.slots if p not in wanted[s.id] or (s.id, p) in taken],
             cpu_limit_mhz=limit_mhz,
             memory_mb=max(1.0, s.memory_mb - more_mb[s.id]) if s.memory_mb else 0.0,
+            resources=less(s.resources, more[s.id]) if s.id in more else s.resources,
         )
 
     needed = wanted.keys() | more_mhz.keys()
-    return msgspec.structs.replace(model, supervisors=[less(s) if s.id in needed else s for s in model.supervisors])
+    return msgspec.structs.replace(
+        model, supervisors=[with_less(s) if s.id in needed else s for s in model.supervisors]
+    )
 
 
 def as_placement(topology_id: str, workers: Iterable[Worker]) -> TopologyPlan:

@@ -147,6 +147,14 @@ class Reason(enum.StrEnum):
         notify="rollback",
         needs_approval=False,
     )
+    EVICTED = _trigger(
+        "EVICTED",
+        "under the ResourceAwareScheduler: its plan is given up, so that a topology that comes before it by users' "
+        "guarantees and priorities and waits for room can get it (`decide.evict`); it runs on until that scheduler "
+        "stops it for the other one",
+        notify="evicted",
+        needs_approval=False,
+    )
     OTD = _trigger(
         "OTD", "`otd` moves one executor; skipped, the topology belongs to `otd`", voluntary=True, may_restart=False
     )
@@ -188,8 +196,9 @@ class Reason(enum.StrEnum):
     HIGHER_PRIORITY_WAITS = _gate(
         "HIGHER_PRIORITY_WAITS",
         "no topology that comes before it waits for room",
-        "under the ResourceAwareScheduler: it runs nowhere, and a topology that comes before it by users' guarantees "
-        "and priorities waits for room; that scheduler serves both in their order",
+        "under the ResourceAwareScheduler: a topology that comes before it by users' guarantees and priorities waits "
+        "for room; it runs nowhere, and that scheduler serves both in their order, or (`decide.evict`) runs without a "
+        "plan, and that scheduler may stop it for the other one",
         only_leader_knows=True,
     )
     BLACKOUT = _gate(

@@ -88,7 +88,9 @@ class CycleReport:
         elif not self.decisions:
             event, fields = "no change", {"reason": Reason.NO_TOPOLOGY}
         elif published := self._with("publish"):
-            event, fields = "published plan", self._plan(published, [*self._with("advise"), *self._with("skip")])
+            given_up = all(d.reason is Reason.EVICTED for d in published)
+            event = "gave up plan" if given_up else "published plan"
+            fields = self._plan(published, [*self._with("advise"), *self._with("skip")])
         elif proposed := self._with("advise"):
             event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
         else:

@@ -82,6 +82,8 @@ def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, coming: Hol
         return [Violation("topology", f"it is a plan of {plan.topology_id}, not of {t.id}", [])]
     if plan.checksum != plan.expected_checksum():
         return [Violation("checksum", "it was changed after it was made", [])]
+    if entry.gives_up:
+        return []
     planned = sorted(e for w in plan.workers for e in w.executors)
     running = sorted((e.start, e.end) for e in t.executors)
     if planned != running:
@@ -146,6 +148,8 @@ def refusal(
         shown = "; ".join(str(v) for v in problems[:SHOWN_PROBLEMS])
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return f"plan {plan_id} does not fit any more: {shown}{more}"
+    if entry.gives_up:
+        return "" if standing is not None else f"{subject.topology.name} has no plan that it could give up"
     if not moving and not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):
         return f"plan {plan_id} is what runs now"
     return ""
@@ -182,7 +186,10 @@ def _publish(
     seen = predict(subset(model, {t.id}), plan, traffic)
     moved = seen.moved
     why = f" ({request.why})" if request.why else ""
-    if request.verb == "approve":
+    if entry.gives_up:
+        reason, text = Reason.EVICTED, f"by {request.by}{why}: {entry.text}"
+        result = "its plan is given up"
+    elif request.verb == "approve":
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"
         result = f"published {plan_id}, {moved} executors move"
     else:

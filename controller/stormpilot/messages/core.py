@@ -300,6 +300,11 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     move_strategy: str = ""
     rollout_of: str = ""
 
+    @property
+    def gives_up(self) -> bool:
+        """Whether it is no placement: the topology gives up its plan."""
+        return not self.plan.workers
+
 
 class Restart(Part, frozen=True, kw_only=True):
     """How long one move of ours took, seconds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
@@ -12,9 +12,13 @@ import msgspec
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Assigned, Edge, Model, Plan, Topology, TopologyPlan
 
+NOTHING: Mapping[str, float] = {}
+
 
 def subset(model: Model, topology_ids: Collection[str]) -> Model:
-    """The model of these topologies alone: slots, CPU and memory that others hold are taken out of the supervisors.
+    """The model of these topologies alone: what others hold of the supervisors is taken out.
+
+    That is slots, CPU, memory, and resources.
 
     A slot in which one of these runs stays, whoever else says that he runs there: a snapshot may be forged, or of an
     earlier time than another.
@@ -23,10 +27,12 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
     held: defaultdict[str, set[int]] = defaultdict(set)
     cpu_mhz: defaultdict[str, float] = defaultdict(float)
     memory_mb: defaultdict[str, float] = defaultdict(float)
+    taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for topology in model.topologies:
         if topology.id in topology_ids:
             continue
         executors = {e.start: e for e in topology.executors}
+        takes = {c.id: c.resources for c in topology.components if c.resources}
         for a in topology.assignment:
             if (a.supervisor, a.port) not in own:
                 held[a.supervisor].add(a.port)
@@ -34,6 +40,8 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
             if executor is not None:
                 cpu_mhz[a.supervisor] += executor.cpu_mhz
                 memory_mb[a.supervisor] += executor.memory_mb
+                for name, amount in takes.get(executor.component, NOTHING).items():
+                    taken[a.supervisor][name] += amount  # type: ignore[assignment]
     others = [t for t in model.topologies if t.id not in topology_ids]
     shared = shared_on_nodes((t, {a.start: (a.supervisor, a.port) for a in t.assignment}) for t in others)
     for node, amount_mb in shared.items():
@@ -46,12 +54,18 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
                 slots=[port for port in s.slots if port not in held[s.id]],
                 cpu_limit_mhz=max(0.0, s.limit_mhz - cpu_mhz[s.id]),
                 memory_mb=max(1.0, s.memory_mb - memory_mb[s.id]) if s.memory_mb else 0.0,
+                resources=less(s.resources, taken[s.id]) if s.id in taken else s.resources,
             )
             for s in model.supervisors
         ],
         topologies=[t for t in model.topologies if t.id in topology_ids],
         traffic=[e for e in model.traffic if e.topology in topology_ids],
     )
+
+
+def less(resources: Mapping[str, float], taken: Mapping[str, float]) -> dict[str, float]:
+    """What a supervisor has left of its resources, by name; none of what somebody took too much of."""
+    return {name: max(0.0, amount - taken.get(name, 0.0)) for name, amount in resources.items()}
 
 
 def shared_on_nodes(placed: Iterable[tuple[Topology, Mapping[int, tuple[str, int]]]]) -> defaultdict[str, float]:
@@ -86,6 +100,11 @@ def only(model: Model, topology_ids: Collection[str]) -> Model:
         topologies=[t for t in model.topologies if t.id in topology_ids],
         traffic=[e for e in model.traffic if e.topology in topology_ids],
     )
+
+
+def without(model: Model, topology_ids: Collection[str]) -> Model:
+    """The cluster as it would be if these topologies ended; the same object for none."""
+    return only(model, {t.id for t in model.topologies} - set(topology_ids)) if topology_ids else model
 
 
 def isolated(model: Model, topology_id: str) -> Model:

@@ -13,7 +13,7 @@ import msgspec
 
 from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
-from stormpilot.decide.reasons import Decision
+from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 
 Status = Literal["info", "firing", "resolved"]
@@ -58,7 +58,13 @@ class EventDetector:
 
     def look(self, account: CycleReport) -> list[Event]:
         """What is new in this cycle."""
-        return [*self.published(account), *self._rejected(account), *self._began(account), *self._lasts(account)]
+        return [
+            *self.published(account),
+            *self._given_up(account),
+            *self._rejected(account),
+            *self._began(account),
+            *self._lasts(account),
+        ]
 
     def _began(self, account: CycleReport) -> Iterator[Event]:
         """What the cycle itself tells once."""
@@ -90,6 +96,12 @@ class EventDetector:
                 planner=entry.plan.planner,
                 moved_executors=entry.moved_executors,
             )
+
+    def _given_up(self, account: CycleReport) -> Iterator[Event]:
+        """The plans that were given up."""
+        for d in account.decisions.values():
+            if d.action == "publish" and d.reason is Reason.EVICTED:
+                yield _of(account, d, "evicted", "info")
 
     def _rejected(self, account: CycleReport) -> Iterator[Event]:
         for change in account.status_changes:

@@ -52,11 +52,12 @@ def ruled(
     parts = {c.id: c for c in snapshot.components}
     known = {c.id for c in topology.components}
     most = dict(_most_on_node(conf))
+    of_all = generic(conf)
     components: list[Component] = []
     for c in topology.components:
         part = parts.get(c.id)
         own = {} if part is None else part.config
-        resources = {name: float(amount) for name, amount in generic(own).items()}
+        resources = {name: float(amount) for name, amount in {**of_all, **generic(own)}.items()}
         if part is not None and cpu in ("auto", "larger") and part.cpu_pcore_percent > 0:
             resources[RESERVED_CPU] = part.cpu_pcore_percent
         heap_mb = _on_heap_mb(c.id, own, conf)

@@ -47,6 +47,8 @@ FAVORED, UNFAVORED = "topology.scheduler.favored.nodes", "topology.scheduler.unf
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
 ISOLATION, POOLS = "isolation.scheduler.machines", "multitenant.scheduler.user.pools"
 USER_POOLS = "resource.aware.scheduler.user.pools"
+ORDER_STRATEGY = "resource.aware.scheduler.priority.strategy"
+"""Told where it is not Storm's default."""
 
 
 def _honoured(key: str, how: str, test: str) -> StormKey:
@@ -99,7 +101,9 @@ STORM_KEYS: Sequence[StormKey] = (
     _honoured("supervisor.scheduler.meta", "tags of a node, e.g. its site", BUILD_TEST),
     _honoured("supervisor.resources.map", "what a node has of generic resources", RAS_TEST),
     _honoured(HEAP, "under the ResourceAwareScheduler, heap that the executors of a worker declare", RAS_TEST),
-    _ras(RESOURCES, "a node has the generic resources that components declare; those of a whole topology hold it"),
+    _ras(
+        RESOURCES, "a node has the generic resources that each executor needs, by its component or the whole topology"
+    ),
     _ras(CONSTRAINTS, "components kept apart, and at most so many of one on a node"),
     _ras(SPREAD, "at most one executor of each of these components on a node"),
     _ras(ONE_EXECUTOR, "a worker has one executor"),
@@ -107,7 +111,13 @@ STORM_KEYS: Sequence[StormKey] = (
     _ras(SHARED_MEMORY, "of components (`addSharedMemory`), once in a worker or on a node, in its heap and memory"),
     _ras(FAVORED, "plans use these hosts alone where there is a plan that does"),
     _ras(UNFAVORED, "plans use these hosts where there is no other plan"),
-    _held(STRATEGY, "the topology is left alone, unless the strategy only orders nodes by resources"),
+    _held(
+        STRATEGY,
+        "the topology is left alone, unless the strategy only orders nodes by resources, or under the "
+        "ResourceAwareScheduler is the ConstraintSolverStrategy. RoundRobinResourceAwareStrategy deals executors out "
+        "over hosts that no other topology uses, at most `topology.isolate.machines` of them: what a plan wins by "
+        "putting executors together it is there to prevent. What strategies of your own promise is not known",
+    ),
     _honoured(
         ISOLATE,
         "under the MultitenantScheduler, as the pool of its user; under another, which does not know it: left alone",
@@ -130,7 +140,7 @@ STORM_KEYS: Sequence[StormKey] = (
     _fallback("topology.ras.constraint.max.time.secs", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.constraint.max.state.search", "how long the ResourceAwareScheduler searches"),
     _fallback("resource.aware.scheduler.max.topology.scheduling.attempts", _PRIORITY),
-    _fallback("resource.aware.scheduler.priority.strategy", f"{_PRIORITY}; plans use the formula of Storm's default"),
+    _fallback(ORDER_STRATEGY, f"{_PRIORITY}; plans use the formula of Storm's default"),
     _fallback("scheduling.timeout.seconds.per.topology", "how long the ResourceAwareScheduler searches"),
     _fallback("scheduler.config.cache.expiration.secs", "where pools of users come from"),
     _fallback("scheduler.config.loader.uri", "where pools of users come from"),
@@ -222,7 +232,7 @@ def held_by_topology(
         yield Held(STRATEGY, strategy)
     for where, conf in {"": config, **components}.items():
         names = sorted(generic(conf))
-        if names and not (ras and where):
+        if names and not ras:
             yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
     if shared_memory and not ras:
         yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))

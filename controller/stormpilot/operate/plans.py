@@ -42,7 +42,7 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> Publish
     model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
     entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
     newest = 0 if found is None or found.message is None else found.message.created_at_ms
-    if entry is not None and entry.plan.created_at_ms > newest:
+    if entry is not None and not entry.gives_up and entry.plan.created_at_ms > newest:
         return PublishedPlan(model, entry.plan, entry, proposal=True)
     if found is None or found.message is None:
         raise RefusedError(f"there is no plan for {topology}")

@@ -22,6 +22,9 @@ def approve(operator: Operator, topology: RunningTopology) -> Change:
     _check(operator, "approve", snapshot, proposal)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
     danger = f"{proposal.moved_executors} executors of {snapshot.name} move"
+    if proposal.gives_up:
+        text = f"{snapshot.name}: the leading controller is asked to give up its plan"
+        danger = f"Storm's scheduler may stop all {len(snapshot.executors)} executors of {snapshot.name}"
     kept = history(operator, snapshot.id)
     now = _plan(kept[0].entry) if kept else None
     return _ask(

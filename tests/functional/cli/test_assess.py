@@ -15,8 +15,9 @@ from streamparse import thrift as storm
 
 from doubles.commands import Run
 from doubles.fake_nimbus import FakeNimbus, serving
-from stormpilot.model.values import Model
+from stormpilot.model.values import RESERVED_CPU, Model
 
+RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 S = 600
 LINES, WORDS = ("lines", "default"), ("split", "default")
 PLACED = {1: "node-1", 2: "node-2", 3: "node-1", 4: "node-2", 5: "node-1", 6: "node-2"}
@@ -60,10 +61,19 @@ class CountingNimbus(FakeNimbus):
     """With one topology, `words`, whose executors counted."""
 
     conf: dict[str, Any] = field(default_factory=dict)
+    component_conf: dict[str, Any] = field(default_factory=dict)
+    scheduler: str = ""
+    resources: dict[str, float] = field(default_factory=dict)
     execute_ms: float = EXECUTE_MS
 
     def getNimbusConf(self) -> str:  # noqa: N802
-        return json.dumps({"storm.scheduler": ""})
+        return json.dumps({"storm.scheduler": self.scheduler})
+
+    def getClusterInfo(self) -> Any:  # noqa: N802
+        summary = super().getClusterInfo()
+        for s in summary.supervisors:
+            s.total_resources = self.resources
+        return summary
 
     def getTopologyConf(self, id: str) -> str:  # noqa: N802
         return json.dumps({"topology.workers": 2, **self.conf})
@@ -75,8 +85,10 @@ class CountingNimbus(FakeNimbus):
         )
 
     def getUserTopology(self, id: str) -> Any:  # noqa: N802
+        conf = json.dumps(self.component_conf)
+
         def common(inputs: dict[Any, Any]) -> Any:
-            return storm.ComponentCommon(inputs=inputs, streams={}, parallelism_hint=2, json_conf="{}")
+            return storm.ComponentCommon(inputs=inputs, streams={}, parallelism_hint=2, json_conf=conf)
 
         def bolt(source: tuple[str, str], grouping: Any) -> Any:
             return storm.Bolt(
@@ -172,6 +184,61 @@ def test_what_does_not_run_as_a_whole_is_planned_and_has_no_now(run: Run, nimbus
     assert (found["totalTps"], found["interNodeTps"]) == (0, 0)
     done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--budget", "2")
     assert "words: not all of it runs on supervisors that live" in " ".join(done.out.split())
+
+
+def workers(model: Model, plan: dict[str, Any]) -> list[list[str]]:
+    """Components of each worker of a plan."""
+    component = {e.start: e.component for e in model.topologies[0].executors}
+    return [[component[start] for start, _ in w["executors"]] for w in plan["topologies"][0]["workers"]]
+
+
+def test_what_users_declared_for_the_resource_aware_scheduler_is_kept(
+    run: Run, nimbus: CountingNimbus, tmp_path: Path
+) -> None:
+    """Two executors to a heap, counts apart from splits, and points for four executors on a node."""
+    nimbus.scheduler = RAS
+    nimbus.resources = {"cpu.pcore.percent": 100.0, "memory.mb": 2000.0, "gpu": 1.0}
+    nimbus.component_conf = {"topology.component.cpu.pcore.percent": 25.0}
+    nimbus.conf = {
+        "topology.component.resources.onheap.memory.mb": 300.0,
+        "topology.component.resources.offheap.memory.mb": 100.0,
+        "topology.worker.max.heap.size.mb": 700.0,
+        "topology.ras.constraints": {"count": {"incompatibleComponents": ["split"]}},
+    }
+    found = assess(run, nimbus, "-o", tmp_path / "model.json", "--cpu-limit", "1")
+    (words,) = found["topologies"]
+    assert words["heldBy"] == []
+    assert words["plannedInterNodeTps"] > 0, "six executors do not fit on one node"
+    assert found["notes"][0].startswith("memory that components share is not told")
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    (topology,) = model.topologies
+    assert {e.memory_mb for e in topology.executors} == {400.0}
+    assert (topology.worker_heap_mb, topology.apart) == (700.0, [("count", "split")])
+    assert model.supervisors[0].resources == {"gpu": 1.0, RESERVED_CPU: 100.0}
+    assert model.supervisors[0].memory_mb == 2000.0
+    done = run("plan", "compute", "-m", tmp_path / "model.json", "-o", tmp_path / "plan.json", "--budget", "2")
+    assert done.code == 0, done.err
+    inside = workers(model, json.loads((tmp_path / "plan.json").read_text()))
+    assert max(len(w) for w in inside) <= 2
+    assert not any({"count", "split"} <= set(w) for w in inside)
+
+
+def test_it_is_a_page_too_with_its_json(run: Run, nimbus: CountingNimbus, tmp_path: Path) -> None:
+    nimbus.conf = {"topology.spread.components": ["<count>"]}
+    found = assess(run, nimbus, "--page", tmp_path / "new" / "assess.html")
+    text = (tmp_path / "new" / "assess.html").read_text()
+    assert "of 1,200 tuples/s now" in text
+    assert "held: words: topology.spread.components is" in text
+    assert "&lt;count&gt;" in text
+    assert json.loads((tmp_path / "new" / "assess.json").read_text()) == found
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--page", tmp_path / "assess.json")
+    assert (done.code, "expected the name of a page" in done.err) == (2, True)
+
+
+def test_it_tells_how_far_chance_may_put_a_rate_off(run: Run, nimbus: CountingNimbus) -> None:
+    """12,000 samples of the rarest edge: two in a hundred, 95 times of a hundred."""
+    (words,) = assess(run, nimbus)["topologies"]
+    assert words["errorRatio"] == pytest.approx(1.96 / math.sqrt(12_000))
 
 
 @pytest.mark.parametrize("execute_ms", [math.nan, math.inf, -1.0, 1e300])

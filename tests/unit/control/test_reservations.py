@@ -42,6 +42,15 @@ def test_cpu_and_memory_that_come_are_reserved_and_what_leaves_stays_reserved_un
     assert {s.id: s.memory_mb for s in own.supervisors} == {"a": 3896.0, "b": 3896.0, "c": 3896.0}
 
 
+def test_resources_that_come_are_reserved() -> None:
+    coming = topology()
+    needy = [msgspec.structs.replace(c, resources={"gpu": 1.0}) for c in coming.components]
+    there = model(msgspec.structs.replace(coming, components=needy))
+    nodes = [msgspec.structs.replace(s, resources={"gpu": 5.0}) for s in there.supervisors]
+    whole = with_reservations(msgspec.structs.replace(there, supervisors=nodes), {"flights-1": [placement(TO_C)]})
+    assert {s.id: s.resources["gpu"] for s in whole.supervisors} == {"a": 5.0, "b": 5.0, "c": 1.0}
+
+
 def test_a_topology_that_comes_to_a_full_node_makes_nobody_leave() -> None:
     _, own = reserved({("b", 1): (1, 2, 3, 4)}, limit_mhz=800.0)
     (b,) = (s for s in own.supervisors if s.id == "b")

@@ -28,6 +28,17 @@ def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
     assert {e.topology for e in rest.traffic} == {"flights-1"}
 
 
+def test_what_others_hold_of_resources_is_taken_out_too() -> None:
+    """Two executors of the other one take 1.5 each of the 4 and 2 that a and b have; b has too few as it is."""
+    other = topology({("a", 2): (1, 2), ("b", 2): (3, 4)}, "wordcount")
+    needy = [msgspec.structs.replace(c, resources={"gpu": 1.5}) for c in other.components]
+    whole = model(topology(SPREAD), msgspec.structs.replace(other, components=needy))
+    has = {"a": {"gpu": 4.0, "disk": 1.0}, "b": {"gpu": 2.0}}
+    nodes = [msgspec.structs.replace(s, resources=has.get(s.id, {})) for s in whole.supervisors]
+    rest = subset(msgspec.structs.replace(whole, supervisors=nodes), ["flights-1"])
+    assert [s.resources for s in rest.supervisors] == [{"gpu": 1.0, "disk": 1.0}, {"gpu": 0.0}, {}]
+
+
 def test_part_of_everything_is_the_model() -> None:
     whole = model(topology(SPREAD))
     assert subset(whole, ["flights-1"]) == whole

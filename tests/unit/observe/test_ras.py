@@ -168,6 +168,16 @@ def test_a_generic_resource_is_where_a_supervisor_has_it() -> None:
     assert "take 2 of gpu, the supervisors have 1" in short.text
 
 
+def test_generic_resources_of_a_whole_topology_are_those_of_every_executor_that_says_nothing_else() -> None:
+    """Ackers too, as Storm's `NormalizedResourceRequest` has it."""
+    whole = snapshots.topology(config={"topology.component.resources.map": {"gpu": 1.0, "disk": 3.0}})
+    own = asking(whole, "parse", **{"topology.component.resources.map": {"gpu": 0.5}})
+    built = {c.id: {k: v for k, v in c.resources.items() if k in ("gpu", "disk")} for c in topology(own).components}
+    assert built["parse"] == {"gpu": 0.5, "disk": 3.0}
+    assert {tuple(sorted(built[c].items())) for c in built if c != "parse"} == {(("disk", 3.0), ("gpu", 1.0))}
+    assert "__acker" in built
+
+
 def test_declared_cpu_is_a_reservation() -> None:
     """Six executors of 100 points on supervisors of 200: two on each, however little they use."""
     job = snapshots.topology(workers=6)

@@ -95,6 +95,16 @@ def test_plan_that_fits_is_asked_for(zookeeper: MemoryZooKeeper, verb: str) -> N
     assert zookeeper.children([PATHS.request()])[0] == [ID]
 
 
+def test_giving_up_a_plan_is_asked_for_while_there_is_one(zookeeper: MemoryZooKeeper) -> None:
+    zookeeper.put(PATHS.proposal(ID), encode(entry({})))
+    assert refused(zookeeper, "approve") == "flights: flights has no plan that it could give up"
+    zookeeper.put(PATHS.plan(ID), encode(entry(RUNNING, plan_id="p-now", age_s=5_000.0).plan))
+    change = operate.approve(operator(zookeeper), "flights")
+    assert change.text == "flights: the leading controller is asked to give up its plan"
+    assert change.danger == "Storm's scheduler may stop all 6 executors of flights"
+    assert zookeeper.children([PATHS.request()])[0] == [ID]
+
+
 @pytest.mark.parametrize("verb", ["approve", "rollback"])
 @pytest.mark.parametrize(
     ("path", "message", "said"),

@@ -19,7 +19,9 @@ public final class SchedulingKeys {
   private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
   private static final Set<String> OF_NIMBUS =
       Set.of(
-          DaemonConfig.ISOLATION_SCHEDULER_MACHINES, DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS);
+          DaemonConfig.ISOLATION_SCHEDULER_MACHINES,
+          DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS,
+          DaemonConfig.RESOURCE_AWARE_SCHEDULER_PRIORITY_STRATEGY);
   private static final Set<String> OF_TOPOLOGIES =
       Set.of(Config.TOPOLOGY_SPREAD_COMPONENTS, Config.TOPOLOGY_ISOLATED_MACHINES);
 
@@ -65,7 +67,7 @@ public final class SchedulingKeys {
     new TreeMap<>(conf)
         .forEach(
             (key, value) -> {
-              if (OF_NIMBUS.contains(key) && value != null) {
+              if (OF_NIMBUS.contains(key) && value != null && !same(value, DEFAULTS.get(key))) {
                 found.add(key, GSON.toJsonTree(value));
               }
             });

@@ -216,6 +216,11 @@ class StormCasesTest {
     planned.topology("u", 1, 4).round();
     assertEquals(4, running(planned, "t").size(), "one with a plan is not evicted");
     assertEquals(Set.of(), running(planned, "u"));
+
+    planned.removePlan("t");
+    planned.round();
+    assertEquals(Set.of(), running(planned, "t"), "one whose plan was given up is");
+    assertEquals(4, running(planned, "u").size(), "in the round in which the other one starts");
   }
 
   private static Story humbleAndProud() {

@@ -7,12 +7,14 @@ import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
+import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 
 /** Every key of Storm's schedulers is on the page that says what we do with it. */
@@ -37,6 +39,16 @@ class SchedulingKeysTest {
   /** Whether a key is about the placement of one topology, beyond what every topology has. */
   static boolean isOfSchedulers(String key) {
     return key.matches("topology\\.(ras|scheduler|component|spread|isolate)\\..*");
+  }
+
+  @Test
+  void ofNimbusOnlyWhatIsNotStormsDefaultIsTold() {
+    Map<String, Object> conf = Utils.readDefaultConfig();
+    assertEquals("{}", SchedulingKeys.ofNimbus(conf).toString());
+    conf.put(DaemonConfig.RESOURCE_AWARE_SCHEDULER_PRIORITY_STRATEGY, "org.example.ByName");
+    assertEquals(
+        "{\"resource.aware.scheduler.priority.strategy\":\"org.example.ByName\"}",
+        SchedulingKeys.ofNimbus(conf).toString());
   }
 
   @Test

@@ -1,0 +1,161 @@
+"""Evictions: topologies give up their plans, so that the ResourceAwareScheduler finds room for one that comes before.
+
+That scheduler stops topologies for one that comes before them by users' guarantees and priorities, but only those
+without a plan. Where `decide.evict` allows it, a topology whose room is needed gives its plan up; it runs on, and the
+scheduler stops it in the round in which it starts the other one. So nothing stops for a topology that then cannot run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from stormpilot.config import DecideSection
+from stormpilot.control.planner_client import PlannerClient
+from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState, blacked_out, forbidden, held, on_its_way, workers_starting
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.model.subset import subset, without
+from stormpilot.model.values import Plan, Topology, TopologyPlan
+from stormpilot.observe.storm_keys import ORDER_STRATEGY, resource_aware
+from stormpilot.planner.admission import topology_order
+from stormpilot.publish.publisher import Publisher
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A topology that waits for room, and who would have to leave: `planned` have a plan, `free` have none."""
+
+    topology: Topology
+    waited_s: float
+    planned: Sequence[str]
+    free: Sequence[str]
+
+
+@dataclass(frozen=True)
+class EvictionProposer:
+    """Makes room for the first topology in the order that waits, and that would have room without some after it."""
+
+    planners: PlannerClient
+    publisher: Publisher
+
+    def propose(self, situation: Situation) -> Verdict | None:
+        """The plan that is given up next; before it, all that must stay without one."""
+        config = situation.config.decide
+        if not config.evict or not resource_aware(situation.fallback) or self._other_order(situation):
+            return None
+        found = self._first(situation)
+        if found is None:
+            return None
+        stay = {t: _stays_free(t, found, situation) for t in found.free if t in situation.undecided}
+        if stay:
+            return Verdict.without_plan(stay, situation.memory)
+        own = found.topology.id
+        # the plan of what waits itself would keep the scheduler from placing it
+        leaving = found.planned or ([own] if situation.topologies[own].plan is not None else [])
+        for t in leaving:
+            if t in situation.undecided:
+                return self._given_up(situation.topologies[t], found, situation)
+        return None
+
+    def _other_order(self, situation: Situation) -> bool:
+        """Whether storm.yaml names another order than the one that is known here."""
+        cluster = situation.snapshot.cluster
+        return cluster is not None and bool(cluster.shim.config.get(ORDER_STRATEGY))
+
+    def _first(self, situation: Situation) -> _Waiting | None:
+        by_id = {t.id: t for t in situation.model.topologies}
+        order = [by_id[turn.topology] for turn in topology_order(situation.model)]
+        since_ms, after_s = situation.memory.unplaced_since_ms, situation.config.decide.evict_after_s
+        for place, t in enumerate(order):
+            waited_s = (situation.now_ms - since_ms.get(t.id, situation.now_ms)) / 1000
+            if t.id in since_ms and t.id not in situation.on_their_way and waited_s >= after_s:
+                later = [o.id for o in order[place + 1 :] if o.assignment]
+                leave = self._who_leaves(t, later, situation)
+                if leave is not None:
+                    planned = [o for o in later if o in leave and situation.topologies[o].plan is not None]
+                    return _Waiting(t, waited_s, planned, [o for o in later if o in leave and o not in planned])
+        return None
+
+    def _who_leaves(self, waiting: Topology, later: Sequence[str], situation: Situation) -> set[str] | None:
+        """The last in the order that suffice, of those that may be stopped; None: nobody helps, or need to."""
+        states = situation.topologies
+        may = [t for t in later if states[t].plan is None or _may_leave(states[t], situation)]
+        if not may or self._fits(waiting, (), situation):
+            return None
+        leave: set[str] = set()
+        while not self._fits(waiting, leave, situation):
+            if not may:
+                return None
+            leave.add(may.pop())
+        for t in later:
+            if t in leave and self._fits(waiting, leave - {t}, situation):
+                leave.remove(t)
+        return leave
+
+    def _fits(self, waiting: Topology, leave: Collection[str], situation: Situation) -> bool:
+        whole = without(situation.cluster_for({waiting.id}), leave)
+        return self.planners.has_room(subset(whole, {waiting.id}))
+
+    def _given_up(self, state: TopologyState, found: _Waiting, situation: Situation) -> Verdict:
+        """The decision to give a plan up, or the proposal; what is proposed already stays as it is."""
+        t, config = state.topology.id, situation.config.decide
+        decision = Decision(t, "publish", Reason.EVICTED, _text(state, found), found.waited_s, config.evict_after_s)
+        if state.mode != "act":
+            decision = replace(decision, action="advise")
+        elif config.evict_approval:
+            standing = self._standing(state, decision.text, config, situation.now_ms)
+            if standing is not None:
+                return Verdict.without_plan({t: standing}, situation.memory)
+            text = f"{decision.reason}: {decision.text}"
+            decision = replace(decision, action="advise", reason=Reason.APPROVAL_NEEDED, text=text)
+        plan = Plan(planner="none", topologies=[TopologyPlan(id=t, workers=[])])
+        return Verdict.of_one(decision, plan, situation.memory, situation.part_for({t}))
+
+    def _standing(self, state: TopologyState, text: str, config: DecideSection, now_ms: int) -> Decision | None:
+        """APPROVAL_NEEDED while the same proposal, a young one, waits."""
+        entry, _ = self.publisher.proposal(state.topology.id)
+        if entry is None or not entry.gives_up or not entry.text.endswith(text):
+            return None
+        until_ms = entry.plan.created_at_ms + int(config.approval_max_age_s * 1000)
+        if now_ms >= until_ms:
+            return None
+        name = state.topology.name
+        said = f"{entry.plan.plan_id} ({entry.text}) waits for `stormpilot approve {name}`"
+        return skip(state.topology.id, Reason.APPROVAL_NEEDED, said, until_ms=until_ms)
+
+
+def _may_leave(state: TopologyState, situation: Situation) -> bool:
+    """Whether policy and operators allow that it gives its plan up now."""
+    config, now_ms = situation.config.decide, situation.now_ms
+    if not any(fnmatch.fnmatchcase(state.topology.name, pattern) for pattern in config.evict):
+        return False
+    closed = (
+        forbidden(state, *situation.lost, config)
+        or blacked_out(state)
+        or held(state, now_ms)
+        or on_its_way(state, config, now_ms)
+        or workers_starting(state, now_ms)
+    )
+    rollout = situation.snapshot.rollouts.get(state.topology.id)
+    moves = rollout is not None and rollout.message is not None and rollout.message.running
+    return closed is None and not moves
+
+
+def _stays_free(topology_id: str, found: _Waiting, situation: Situation) -> Decision:
+    text = (
+        f"{found.topology.name} comes before it by guarantees and priorities and waits for room; without a plan the "
+        "ResourceAwareScheduler may stop it for that"
+    )
+    return skip(topology_id, Reason.HIGHER_PRIORITY_WAITS, text)
+
+
+def _text(state: TopologyState, found: _Waiting) -> str:
+    if state.topology.id == found.topology.id:
+        return "it waits for room, which others after it have without a plan; without its own it gets that"
+    return (
+        f"{found.topology.name} comes before it by guarantees and priorities and waits for room; without its plan the "
+        "ResourceAwareScheduler may stop it for that"
+    )

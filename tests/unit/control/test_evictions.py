@@ -1,0 +1,216 @@
+"""Plans that are given up, so that the ResourceAwareScheduler finds room for a topology that comes before theirs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles import snapshots
+from doubles.world import Slots, World, plan_in
+from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.settings import AuditRecord, Request
+from stormpilot.model.values import Infeasible, Model, Plan
+from unit.control.test_ranks import DEFAULT, RAS
+
+ALL = (1, 2, 3, 4, 5, 6)
+EVICT = "decide: {mode: act, cool_down_s: 120, evict: ['h*'], evict_approval: %s}\n"
+BASE = "cycle: {period_s: 10, poll_s: 2}\nload: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4}\n"
+ORDER = "resource.aware.scheduler.priority.strategy"
+
+
+def world(decide: str = EVICT % "false", *, fallback: str = RAS, **config: object) -> World:
+    """Two supervisors of one slot each; a topology needs a whole one."""
+    w = World(base=BASE + decide)
+    cluster = snapshots.cluster("a", "b")
+    one_slot = [msgspec.structs.replace(s, ports=s.ports[:1]) for s in cluster.supervisors]
+    shim = msgspec.structs.replace(cluster.shim, fallback=fallback, config=config)
+    w.zookeeper.put(w.paths.cluster, encode(msgspec.structs.replace(cluster, shim=shim, supervisors=one_slot)))
+
+    def plan(model: Model) -> Plan | Infeasible:
+        slots = [(s.id, port) for s in model.supervisors for port in s.slots]
+        if len(slots) < len(model.topologies):
+            return Infeasible(constraint="slots", text="no slot is free")
+        wanted = {t.id: {slot: ALL} for t, slot in zip(model.topologies, slots, strict=False) if not t.assignment}
+        return plan_in(model, wanted)
+
+    w.planner = plan
+    return w
+
+
+def at(supervisor: str) -> Slots:
+    return {(supervisor, 6700): ALL}
+
+
+def submit(w: World, name: str, priority: int, slots: Slots | None = None) -> str:
+    t = w.submit(slots or {}, name=name)
+    w._topologies[t] = msgspec.structs.replace(w._topologies[t], priority=priority)
+    w.zookeeper.put(w.paths.topology(t), encode(w._topologies[t]))
+    return t
+
+
+def planned(w: World, name: str, priority: int, supervisor: str) -> str:
+    """A topology that runs there by a plan of ours."""
+    t = submit(w, name, priority)
+    w.tell(30)
+    assert w.plan(t) is not None
+    w.place(t, at(supervisor), "applied")
+    return t
+
+
+def full(w: World) -> tuple[str, str]:
+    """Two topologies that run by plans, the humble after the fair."""
+    fair = planned(w, "hefty", 10, "a")
+    humble = planned(w, "humble", 20, "b")
+    w.tell(60)
+    return fair, humble
+
+
+def proposal(w: World, t: str) -> HistoryEntry | None:
+    (node,) = w.zookeeper.read([w.paths.proposal(t)])
+    return None if node is None else decode(node.data, HistoryEntry, "proposal")
+
+
+def approve(w: World, t: str) -> None:
+    entry = proposal(w, t)
+    assert entry is not None
+    request = Request(id="q-1", verb="approve", topology_id=t, at_ms=w.now_ms, by="ada", why="payroll", entry=entry)
+    w.zookeeper.put(w.paths.request(t), encode(request))
+
+
+def audit(w: World) -> list[AuditRecord]:
+    (names,) = w.zookeeper.children([w.paths.audit()])
+    nodes = w.zookeeper.read([w.paths.audit(n) for n in sorted(names)])
+    return [decode(n.data, AuditRecord, "audit") for n in nodes if n is not None]
+
+
+def test_the_last_in_the_order_gives_up_its_plan_once_another_has_waited_long_enough() -> None:
+    w = world()
+    fair, humble = full(w)
+    proud = submit(w, "proud", 1)
+    w.tell(50)
+    assert w.plan(humble) is not None
+    w.tell(30)
+    assert w.plan(humble) is None
+    assert w.plan(fair) is not None
+    given_up = next(r for r in w.reports if humble in r.decisions and r.decisions[humble].reason == "EVICTED")
+    assert "proud comes before it" in given_up.decisions[humble].text
+    assert given_up.sentence(1)[0] == "gave up plan"
+    assert (audit(w)[-1].verb, audit(w)[-1].target) == ("evict", "humble")
+    assert "gave up p-" in audit(w)[-1].result
+    assert w.decision(proud).reason == "INFEASIBLE"
+
+
+def test_it_gets_no_new_plan_until_the_other_one_runs() -> None:
+    """Between the two rounds of the plug-in a plan would hold its room once more."""
+    w = world()
+    _, humble = full(w)
+    proud = submit(w, "proud", 1)
+    w.tell(120)
+    assert w.plan(humble) is None
+    assert w.decision(humble).reason == "HIGHER_PRIORITY_WAITS"
+    w.place(humble, {})
+    w.place(proud, at("b"))
+    w.tell(60)
+    assert w.decision(humble).reason == "INFEASIBLE"
+    w.kill(proud)
+    w.tell(30)
+    assert w.plan(humble) is not None
+
+
+def test_it_waits_for_approval_and_an_operator_gives_it() -> None:
+    w = world(EVICT % "true")
+    _, humble = full(w)
+    submit(w, "proud", 1)
+    w.tell(100)
+    assert w.plan(humble) is not None
+    assert w.decision(humble).reason == "APPROVAL_NEEDED"
+    assert "waits for `stormpilot approve humble`" in w.decision(humble).text
+    proposed = proposal(w, humble)
+    assert proposed is not None
+    assert proposed.gives_up
+    w.tell(60)
+    assert proposal(w, humble) == proposed, "it is not proposed anew in every cycle"
+    approve(w, humble)
+    w.tell(10)
+    assert w.plan(humble) is None
+    assert proposal(w, humble) is None
+    record = audit(w)[-1]
+    assert (record.verb, record.who, record.why) == ("approve", "ada", "payroll")
+    assert "gave up p-" in record.result
+
+
+def test_in_mode_advise_it_is_a_proposal_alone() -> None:
+    w = world()
+    _, humble = full(w)
+    w.zookeeper.put(w.paths.mode("humble"), encode(ModeSetting(mode="advise")))
+    submit(w, "proud", 1)
+    w.tell(200)
+    assert w.plan(humble) is not None
+    assert (w.decision(humble).action, w.decision(humble).reason) == ("advise", "EVICTED")
+
+
+@pytest.mark.parametrize(
+    ("decide", "fallback", "config"),
+    [
+        ("decide: {mode: act}\n", RAS, {}),
+        (EVICT % "false", DEFAULT, {}),
+        (EVICT % "false", RAS, {ORDER: "org.example.ByName"}),
+        ("decide: {mode: act, evict: ['x*'], evict_approval: false}\n", RAS, {}),
+    ],
+    ids=["not wanted", "another fallback", "another order", "not by policy"],
+)
+def test_nobody_gives_up_a_plan_otherwise(decide: str, fallback: str, config: dict[str, str]) -> None:
+    w = world(decide, fallback=fallback, **config)
+    fair, humble = full(w)
+    submit(w, "proud", 1)
+    w.tell(200)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is not None
+
+
+def test_one_that_comes_after_all_makes_nobody_leave() -> None:
+    w = world()
+    fair, humble = full(w)
+    submit(w, "meek", 29)
+    w.tell(200)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is not None
+
+
+def test_what_nobody_would_have_room_by_makes_nobody_leave() -> None:
+    w = world()
+    fair, humble = full(w)
+    plan = w.planner
+
+    def none_for_proud(model: Model) -> Plan | Infeasible:
+        if "proud" in {t.name for t in model.topologies}:
+            return Infeasible(constraint="memory", text="larger than any node")
+        return plan(model)
+
+    w.planner = none_for_proud
+    submit(w, "proud", 1)
+    w.tell(200)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is not None
+
+
+def test_an_operators_pause_keeps_the_plan_and_the_next_in_the_order_leaves() -> None:
+    w = world()
+    fair, humble = full(w)
+    w.zookeeper.put(w.paths.pause("humble"), b'{"schema": 1}')
+    submit(w, "proud", 1)
+    w.tell(120)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is None
+
+
+def test_one_that_waits_with_a_plan_of_its_own_gives_that_up_too() -> None:
+    """The scheduler places what has no plan; the plug-in repairs what has one, and evicts nobody for it."""
+    w = world()
+    proud = planned(w, "proud", 1, "a")
+    humble = planned(w, "humble", 20, "b")
+    w.tell(60)
+    w.place(proud, {})
+    w.place(submit(w, "hasty", 15), at("a"))
+    w.tell(200)
+    assert (w.plan(humble), w.plan(proud)) == (None, None)
