@@ -124,7 +124,7 @@ def _storm_ras(table: Table) -> Target:
     gaps = [excess(storm[i], optimum[i]) for i in optimum if i in storm and optimum[i] > 0]
     what = "for comparison: Storm's DefaultResourceAwareStrategy above the optimum of the RAS metric, mean"
     figure = f"{mean(gaps):.0%}" if gaps else ""
-    return Target(what, "(published: 47%)", figure, None, len(gaps))
+    return Target(what, "", figure, None, len(gaps))
 
 
 def _planted(table: Table) -> list[Target]:

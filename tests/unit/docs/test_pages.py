@@ -87,3 +87,39 @@ def test_the_picture_of_the_layers_is_the_list_that_imports_are_checked_by() -> 
     picture = (REPOSITORY / "README.md").read_text("utf-8").partition("and this picture")[2].split("```")[1]
     drawn = [re.split(r" {3,}", line.strip())[0].split() for line in picture.strip().splitlines()]
     assert drawn[::-1] == [list(layer) for layer in ast.literal_eval(layers)]
+
+
+RESULTS = sorted(p for p in (DOCS / "results").glob("*.md") if p.name != "README.md")
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda p: p.name)
+def test_figures_of_runs_have_their_json_beside_the_page(page: Path) -> None:
+    """A page of results without JSON has no table with numbers in it: nobody could check them."""
+    tables = [line for line in text(page) if line.startswith("|")]
+    figures = [line for line in tables if re.search(r"\d", re.sub(r"`[^`]*`", "", line))]
+    assert page.with_suffix(".json").exists() or not figures, f"{page.with_suffix('.json').name} is not there"
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda p: p.name)
+def test_page_of_results_names_the_command_that_writes_it(page: Path) -> None:
+    """The same command stands on the index of results."""
+    commands = {f"make {name}" for name in re.findall(r"make (bench-[a-z]+|soak|demo)", page.read_text("utf-8"))}
+    (row,) = [
+        line for line in text(DOCS / "results" / "README.md") if line.startswith("|") and f"({page.name})" in line
+    ]
+    assert any(command in row for command in commands), f"{page.name} names {sorted(commands)}"
+
+
+def measured_words(page: Path) -> list[str]:
+    """Numbers of tuples per second or sentences per second in prose, outside of code."""
+    prose = re.sub(r"`[^`]*`", "", "\n".join(line for line in text(page) if not line.startswith("|")))
+    return re.findall(r"(?<![\w.])\d[\d,.]* (?:tuples/s|sentences/s)", prose)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p for folder in ("concepts", "decisions", "planners") for p in sorted((DOCS / folder).glob("*.md"))],
+    ids=lambda p: f"{p.parent.name}/{p.name}",
+)
+def test_rates_that_were_measured_stand_on_pages_of_results_alone(page: Path) -> None:
+    assert not measured_words(page)
