@@ -186,7 +186,8 @@ class Watcher:
         reports, _ = self._reader.read_loads([self.topology_id])
         now_ms = _now_ms()
         gained: Counts = Counter()
-        for load in (load for report in reports for load in report.tasks):
+        own = [r for r in reports if r.worker is None] or reports  # a task that its worker measures too counts once
+        for load in (load for report in own for load in report.tasks):
             if not load.latency_ms:
                 continue
             counts: Counts = Counter({(load.task, "latency", bound): n for bound, n in load.latency_ms})

@@ -37,6 +37,8 @@ COLUMNS = {
     "workers": "work-\ners",
     "nodes": "\nnodes",
     "max_load_ratio": "max\nload",
+    "latency_ms": "latency\nms",
+    "carried_ratio": "carried\nrate x",
     "moved_executors": "moved\nexec.",
     "restarted_workers": "restarted\nworkers",
 }

@@ -30,6 +30,8 @@ SHOWN = (
     "workers",
     "nodes",
     "max_load_ratio",
+    "carried_ratio",
+    "latency_ms",
     "moved_executors",
     "restarted_workers",
 )

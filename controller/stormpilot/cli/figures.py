@@ -10,6 +10,8 @@ def metric_text(name: str, value: float | None) -> str | None:
     if name.endswith(("_share", "_ratio")):
         return f"{value:.1%}"
     name = name.removeprefix("flow_")
+    if name.endswith("_ms"):
+        return f"{value:,.1f}"
     if name == "ras_network_metric":
         return f"{value:.3f}"
     if name.endswith("_tps"):

@@ -97,6 +97,10 @@ def _decision(view: TopologyView) -> None:
         held_up = view.held_up_by_restarts + view.held_up_by_steps
         by = "restarts" if view.held_up_by_restarts else "rolling moves"
         say(f"that holds up {held_up:,.0f} tuples by {by}")
+    if view.trade_off:
+        say(f"trade-off: {view.trade_off}")
+    if view.expectation:
+        say(f"expected: {view.expectation}")
     for what in view.not_emptied:
         say(f"not routed around: {what}")
     if view.effect:

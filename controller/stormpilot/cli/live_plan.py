@@ -76,7 +76,7 @@ def _head(found: PublishedPlan) -> None:
     say(f"{p.plan_id} ({kind}) of planner {p.planner}, {age_s:.0f} s old, epoch {p.epoch}: {p.reason}")
     for name in sorted({*p.expected.before, *p.expected.after}):
         before, after = p.expected.before.get(name), p.expected.after.get(name)
-        words = ["?" if v is None else f"{v:,.0f}" for v in (before, after)]
+        words = ["?" if v is None else f"{v:,.{1 if name.endswith('_ms') else 0}f}" for v in (before, after)]
         say(f"{name}: {words[0]} -> {words[1]}")
 
 

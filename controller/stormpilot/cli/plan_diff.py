@@ -28,6 +28,8 @@ METRICS_SHOWN = (
     "workers",
     "nodes",
     "max_load_ratio",
+    "carried_ratio",
+    "latency_ms",
     "overload_mhz",
 )
 TOP = 30

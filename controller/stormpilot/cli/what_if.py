@@ -30,6 +30,8 @@ SHOWN = (
     "workers",
     "nodes",
     "max_load_ratio",
+    "carried_ratio",
+    "latency_ms",
     "moved_executors",
     "restarted_workers",
 )
@@ -94,6 +96,10 @@ def _show(found: WhatIf, planner: str) -> None:
         [[n, found.now.get(n), found.planned.get(n), found.then.get(n), METRICS[n]] for n in SHOWN],
     )
     say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was applied.")
+    print_table(
+        ["sources of", "send tps", "carried now", "planned", "what if", "then"],
+        [[c.name, c.sent_tps, c.now_tps, c.planned_tps, c.then_tps, c.bound] for c in found.carried],
+    )
     for text in found.plan.notes:
         say(f"note: {text}")
 

@@ -154,4 +154,7 @@ class Cycle:
                     share, spacing_s = metrics["inter_node_share"], self.current.config.cycle.period_s / 2
                     total_tps, at_ms = metrics["total_tps"], observation.at_ms
                     self.memory = self.memory.measured(topology, share, total_tps, at_ms, spacing_s)
+                    sources = readiness.sources.get(topology.id)
+                    if sources is not None and sources.held is False and observation.window_ratio.get(topology.id) == 1:
+                        self.memory = self.memory.ran_free(topology.id, total_tps, at_ms)
         return measured

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,9 +18,9 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.model.closed_loop import grown, growth
-from stormpilot.model.forecast import Foreseen, foresee
-from stormpilot.model.subset import subset, with_even_headroom, with_headroom
+from stormpilot.model.closed_loop import Demand, grown, growth
+from stormpilot.model.forecast import Foreseen, demand_by_profile, foresee
+from stormpilot.model.subset import subset, traffic_of_each, with_even_headroom, with_headroom
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds
@@ -140,7 +140,8 @@ class ImprovementProposer:
         roomy = alone if with_room is foreseen.model else subset(with_room, group)
         whole = alone if foreseen.overloaded or _pressing(group, situation) else roomy
         first = all(s.new for s in group.values())
-        most = growth(roomy, [t for t, s in group.items() if s.sources.held])
+        held = [t for t, s in group.items() if s.sources.held]
+        most = growth(roomy, held, _demand(roomy, held, situation))
         by: dict[str, float] = {}
         for part in GROWTH_PARTS if most else ():
             by = {t: 1 + (times - 1) * part for t, times in most.items()}
@@ -164,6 +165,25 @@ class ImprovementProposer:
             for d in verdict.decisions.values()
         )
         return verdict if worth_it else None
+
+
+def _demand(model: Model, held: Collection[str], situation: Situation) -> dict[str, Demand]:
+    """What wants through topologies whose sources are held, where that is known: by the profile of this hour, or since
+    nothing held them.
+    """
+    found, observation = {}, situation.observation
+    for t, edges in (traffic_of_each(model) if held else {}).items():
+        if t not in held:
+            continue
+        now_tps = sum(e.rate for e in edges)
+        by_profile = None
+        if (profile := observation.profiles.get(t)) is not None:
+            by_profile = demand_by_profile(profile, edges, model, situation.now_ms)
+        remembered = situation.memory.demand(t, now_tps, situation.now_ms)
+        known = [d for d in (by_profile, remembered) if d is not None]
+        if known:
+            found[t] = max(known, key=lambda d: d.ratio)
+    return found
 
 
 def _pressing(group: States, situation: Situation) -> bool:

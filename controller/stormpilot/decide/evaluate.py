@@ -31,6 +31,7 @@ from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
+from stormpilot.decide.trade_off import TradeOff, expected_s
 from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
@@ -248,17 +249,20 @@ class _Case:
 
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when the move holds up more tuples than it saves."""
-        config = self.own.decide
-        saved = ((self.now_tps or 0.0) - self.new_tps) * config.payback_s
-        by_restarts, by_steps = self._held_up()
-        if saved >= by_restarts + by_steps:
+        weighed = self._trade_off()
+        if weighed.saved >= weighed.held_up:
             return None
-        by = f"restarts ({self._restart().text})" if by_restarts else f"{self._manner().steps} steps without restarts"
-        text = (
-            f"{self._falls()}: {saved:.0f} tuples saved in {config.payback_s:.0f} s, "
-            f"{by_restarts + by_steps:.0f} held up by {by}"
-        )
-        return self._skip(Reason.GAIN_BELOW_COST, text, saved, by_restarts + by_steps)
+        return self._skip(Reason.GAIN_BELOW_COST, f"{self._falls()}: {weighed.text}", weighed.saved, weighed.held_up)
+
+    def _trade_off(self) -> TradeOff:
+        config, manner = self.own.decide, self._manner()
+        spent, now_ms = self.criteria.spent.get(self.topology.id, ()), self.criteria.now_ms
+        plans = plans_within_the_hour(spent, now_ms, config.cool_down_s)
+        saved_tps = (self.now_tps or 0.0) - self.new_tps
+        by = f"{manner.steps} steps without restarts ({manner.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
+        if manner.how != "rolling":
+            by = f"restarts ({self._restart().text}) of {self._restarted_workers()} workers"
+        return TradeOff(saved_tps, expected_s(config.payback_s, plans), sum(self._held_up()), by)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""
@@ -303,6 +307,7 @@ class _Case:
             manner=self.criteria.strategies.get(self.topology.id),
             held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
             restarted_workers=self._restarted_workers(),
+            trade_off=self._trade_off().text if self.moved and self.now_tps is not None else "",
         )
 
     def _skip(self, reason: Reason, text: str, value: float | None = None, threshold: float | None = None) -> Decision:

@@ -16,6 +16,7 @@ from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.evaluate import as_it_runs, evaluate
+from stormpilot.decide.expectation import expectations
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import predict_each
@@ -65,6 +66,9 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
     decisions = hold_what_does_not_fit(model, decisions, plans, predictions.by_topology, criteria.room_mhz)
     decisions = hold_what_is_over_budget(model, decisions, plans, criteria.spent, criteria.budget, criteria.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "skip"}
+    moving = [t for t, d in acted.items() if d.moved_executors]
+    for t, expectation in expectations(criteria.measured or model, plan, criteria.traffic, moving).items():
+        decisions[t] = acted[t] = replace(acted[t], expectation=expectation)
     for t, d in acted.items():
         if d.action == "publish":
             memory = memory.missed(t)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Model, Topology
 
@@ -32,15 +33,25 @@ class Shares:
 
 
 KEPT_SHARES = 40
+DEMAND_KEPT_MS = 3_600_000
+"""So long the rate at which nothing held the sources is what wants through."""
+
+
+@dataclass(frozen=True)
+class FreeRate:
+    """All tuples/s of a topology when nothing held its sources, last at `at_ms`."""
+
+    total_tps: float
+    at_ms: int
 
 
 @dataclass(frozen=True)
 class Memory:
     """Observations of earlier cycles.
 
-    By topology id: `hits`, `shares`, and the time since which executors run nowhere. By supervisor id: the time since
-    which it is overloaded, the time when it was last seen, and the time when it came (back). `live` are the supervisors
-    of the last observation, None before the first.
+    By topology id: `hits`, `shares`, `free` rates, and the time since which executors run nowhere. By supervisor id:
+    the time since which it is overloaded, the time when it was last seen, and the time when it came (back). `live` are
+    the supervisors of the last observation, None before the first.
     """
 
     hits: Mapping[str, Hits] = field(default_factory=dict)
@@ -50,6 +61,7 @@ class Memory:
     arrived_since_ms: Mapping[str, int] = field(default_factory=dict)
     live: frozenset[str] | None = None
     shares: Mapping[str, Shares] = field(default_factory=dict)
+    free: Mapping[str, FreeRate] = field(default_factory=dict)
 
     def observe(self, model: Model, now_ms: int) -> Memory:
         """Take in the live supervisors and the nodes with a load of B(n) or more [A13 3.3]."""
@@ -92,6 +104,22 @@ class Memory:
             kept = Shares(placement, values[-KEPT_SHARES:], tps[-KEPT_SHARES:], now_ms)
         return replace(self, shares={**self.shares, topology.id: kept})
 
+    def ran_free(self, topology_id: str, total_tps: float, now_ms: int) -> Memory:
+        """Take in the tuples/s of a topology while nothing holds its sources."""
+        return replace(self, free={**self.free, topology_id: FreeRate(total_tps, now_ms)})
+
+    def demand(self, topology_id: str, total_tps: float, now_ms: int) -> Demand | None:
+        """What wants through a topology that is held at `total_tps`, by the rate at which it ran free within the hour.
+
+        None where it never did, or was slower: how much more wants through is not known then.
+        """
+        last = self.free.get(topology_id)
+        if last is None or now_ms - last.at_ms > DEMAND_KEPT_MS or not 0 < total_tps < last.total_tps:
+            return None
+        minutes = (now_ms - last.at_ms) / 60_000
+        text = f"{last.total_tps:.0f} tuples/s were measured {minutes:.0f} min ago, when nothing held them"
+        return Demand(last.total_tps / total_tps, text)
+
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
         """Supervisors that were seen within the grace time and are gone now, and the number of known supervisors."""
         present = set(live)
@@ -127,4 +155,5 @@ class Memory:
             self,
             hits={t: h for t, h in self.hits.items() if t in keep},
             shares={t: s for t, s in self.shares.items() if t in keep},
+            free={t: f for t, f in self.free.items() if t in keep},
         )

@@ -12,6 +12,7 @@ from typing import Literal
 
 from stormpilot.config import EventKind
 from stormpilot.decide.effect import Promise
+from stormpilot.decide.expectation import Expectation
 from stormpilot.decide.move_strategy import MoveStrategy
 
 Action = Literal["publish", "advise", "skip"]
@@ -333,7 +334,8 @@ class Decision:
     now and in the plan; `promise` is the expected effect of the move, where it is measured. `threshold_from` names the
     source of the threshold, empty: the configuration. `manner` is the strategy of the move (None: not known),
     `held_up` the tuples that the move holds up, by restarts and by rolling moves, and `restarted_workers` how many
-    workers it restarts (None: not known).
+    workers it restarts (None: not known). `trade_off` weighs the two as a sentence. `expectation` is what a plan that
+    moves does to latency and to the rate that is carried.
     """
 
     topology_id: str
@@ -350,6 +352,8 @@ class Decision:
     manner: MoveStrategy | None = None
     held_up: tuple[float, float] = (0.0, 0.0)
     restarted_workers: int | None = None
+    trade_off: str = ""
+    expectation: Expectation | None = None
 
 
 def skip(

@@ -137,6 +137,8 @@ class CycleReport:
                     recommendation=self.recommendations.get(topology_id, ""),
                     sources=self.sources.get(topology_id, ""),
                     memory=readiness.memory,
+                    trade_off=decision.trade_off,
+                    expectation="" if decision.expectation is None else decision.expectation.text,
                 )
             )
         return views

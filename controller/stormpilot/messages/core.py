@@ -342,8 +342,9 @@ class TopologyView(Part, frozen=True, kw_only=True):
     comes from, `thresholds` lists all that hold instead of the configured ones; empty: as configured. `recommendation`
     says what replay recommends, and whether it is planned by. `move_strategy` says how the plan is carried out and why,
     `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around. `sources` says what holds the
-    sources back, or that nothing does. `memory` says how much its executors take, and whether that is declared or
-    measured.
+    sources back, or that nothing does. `trade_off` weighs what the plan saves against what the move holds up,
+    `expectation` is what it does to latency and to the rate that is carried. `memory` says how much its executors
+    take, and whether that is declared or measured.
     """
 
     id: str
@@ -377,6 +378,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     not_emptied: list[str] = []
     sources: str = ""
     memory: str = ""
+    trade_off: str = ""
+    expectation: str = ""
 
     @property
     def sentence(self) -> str:

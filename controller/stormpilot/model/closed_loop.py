@@ -2,8 +2,10 @@
 
 A source with `topology.max.spout.pending` tuples in flight, or one stopped by backpressure, emits when a tuple is done
 and not when one arrives. A better placement makes tuples faster, and so the sources too: what was measured is not what
-the next placement has to carry. The rate that it will reach is not known before; what bounds it is: an executor is one
-thread, and the nodes have so much CPU. Plans for a closed loop have to fit at that rate.
+the next placement has to carry. That is the demand, where it is known: the rate that the topology had while nothing
+held its sources, or that its profile has at this hour. Else the rate that it will reach is not known before; what
+bounds it is: an executor is one thread, and the nodes have so much CPU. Plans for a closed loop have to fit at that
+rate.
 """
 
 from __future__ import annotations
@@ -27,10 +29,19 @@ class Sources:
     text: str = ""
 
 
-def growth(model: Model, held: Collection[str]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Demand:
+    """What wants through a topology whose sources are held: `ratio` times what gets through now, `text` says whence."""
+
+    ratio: float
+    text: str
+
+
+def growth(model: Model, held: Collection[str], demand: Mapping[str, Demand] | None = None) -> dict[str, float]:
     """How many times as fast these topologies (ids) may run in the model's room, where that is more than now.
 
-    All of them grow by one factor until the CPU of all nodes is used, or until their busiest executor fills a core.
+    All of them grow by one factor until the CPU of all nodes is used, or until their busiest executor fills a core; one
+    whose demand (by topology id) is known, and is more than now, to no more than that.
     """
     core_mhz = {s.id: s.mhz for s in model.supervisors}
     total_mhz = {t.id: sum(e.cpu_mhz for e in t.executors if e.measured) for t in model.topologies}
@@ -41,6 +52,9 @@ def growth(model: Model, held: Collection[str]) -> dict[str, float]:
     room_mhz = sum(s.limit_mhz for s in model.supervisors) - (all_mhz - held_mhz)
     by_room = min(MOST_GROWTH, room_mhz / held_mhz)
     found = {t.id: min(by_room, _by_thread(t, core_mhz)) for t in model.topologies if t.id in held}
+    for t, wants in (demand or {}).items():
+        if t in found and wants.ratio > 1:
+            found[t] = min(found[t], wants.ratio)
     return {t: by for t, by in found.items() if by > 1}
 
 

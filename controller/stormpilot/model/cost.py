@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stormpilot.model.carried import carried_ratio
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints, compile_model
+from stormpilot.model.latency import latency_ms, mean_latency_ms
 from stormpilot.model.values import Model, Plan
 
 METRICS: dict[str, str] = {
@@ -24,6 +26,8 @@ METRICS: dict[str, str] = {
     "nodes": "nodes in use",
     "max_load_ratio": "largest CPU load of a node, part of what may be filled",
     "overload_mhz": "CPU demand above the nodes' limits, MHz",
+    "carried_ratio": "times the present rate until a node's CPU or an executor's core is full",
+    "latency_ms": "mean time from a source to the end: queues, service and hops",
     "moved_executors": "executors that change their slot",
     "restarted_workers": "workers of the plan that start or restart",
     "restarted_executors": "executors in those workers",
@@ -75,6 +79,8 @@ def metrics(compiled: Compiled, placement: Ints, distances: Distances = DEFAULT_
         "nodes": float(len(np.unique(compiled.slot_node[used]))),
         "max_load_ratio": float(ratio.max(initial=0.0)),
         "overload_mhz": float(over.sum()),
+        "carried_ratio": carried_ratio(compiled, placement),
+        "latency_ms": mean_latency_ms(compiled, latency_ms(compiled, placement)),
         "moved_executors": float(len(moved.moved)),
         "restarted_workers": float(len(moved.restarted_slots)),
         "restarted_executors": float(len(moved.restarted)),

@@ -9,7 +9,7 @@ whose profile is missing, untested or too inexact stays as measured.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,6 +22,7 @@ from stormpilot.messages.thresholds import (
     Thresholds,
     hour_of_week,
 )
+from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Executor, Model, Topology
 
@@ -94,6 +95,25 @@ def rate_at(profile: EdgeProfile, at_ms: int) -> float | None:
         return profile.rate_tps[hour_of_week(at_ms)]
     part = (middle_ms % HOUR_MS) / HOUR_MS
     return a + (b - a) * part
+
+
+def demand_by_profile(profile: Profile, edges: Sequence[Edge], model: Model, now_ms: int) -> Demand | None:
+    """What wants through a topology with held sources by the profile of this hour; None where that is no more than now.
+
+    Edges that the profile does not know (ackers) are left out on both sides.
+    """
+    component = {(t.id, e.start): e.component for t in model.topologies for e in t.executors}
+    known = {(p.from_, p.stream, p.to): tps for p in profile.edges if (tps := rate_at(p, now_ms))}
+    through_tps = sum(
+        e.rate
+        for e in edges
+        if (component[e.topology, e.from_], e.stream or "default", component[e.topology, e.to]) in known
+    )
+    wanted_tps = sum(known.values())
+    if not through_tps or wanted_tps <= through_tps:
+        return None
+    text = f"{wanted_tps:.0f} tuples/s are usual at this hour of the week, {through_tps:.0f} get through"
+    return Demand(wanted_tps / through_tps, text)
 
 
 def _unusable(profile: Profile | None, max_error_ratio: float) -> str:

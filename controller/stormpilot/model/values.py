@@ -85,7 +85,7 @@ class Executor(Value, frozen=True, kw_only=True):
     """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared.
 
     `pin` is the id of the supervisor that it must run on. `queue_tuples` is how many tuples wait in its receive queue
-    in the mean, None where nobody measured that.
+    in the mean, `service_ms` how long a tuple keeps its thread, both None where nobody measured that.
     """
 
     start: int
@@ -96,6 +96,7 @@ class Executor(Value, frozen=True, kw_only=True):
     measured: bool = True
     pin: str | None = None
     queue_tuples: float | None = None
+    service_ms: float | None = None
 
 
 class Assigned(Value, frozen=True, kw_only=True):
@@ -126,7 +127,7 @@ class Topology(Value, frozen=True, kw_only=True):
     first tasks of executors that get no tuples of the streams to their component until a route names them. A worker
     holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
     no two at all with `all_apart`. `favored_nodes` and `unfavored_nodes` (supervisor ids) are wishes: first the former,
-    the latter last.
+    the latter last. `latency_ms` is the mean time from a tuple of a source to its ack, None where nobody measured that.
     """
 
     id: str
@@ -148,6 +149,7 @@ class Topology(Value, frozen=True, kw_only=True):
     shared_memory: list[SharedMemory] = []
     favored_nodes: list[str] = []
     unfavored_nodes: list[str] = []
+    latency_ms: float | None = None
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

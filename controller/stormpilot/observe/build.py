@@ -49,6 +49,7 @@ from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
+from stormpilot.observe.waiting import mean_ms, queue_tuples, service_ms
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -272,6 +273,8 @@ def _topology(
                 cpu_mhz=cores * core_mhz,
                 memory_mb=memory_mb,
                 measured=measured,
+                queue_tuples=queue_tuples(own),
+                service_ms=service_ms(own),
             )
         )
     topology = Topology(
@@ -289,6 +292,7 @@ def _topology(
         priority=owner_priority(snapshot.config, snapshot.priority),
         launched_at_ms=snapshot.launched_at_ms,
         loadaware=not snapshot.config.get("topology.disable.loadaware.messaging", False),
+        latency_ms=mean_ms([r for r in rates.values() if r.emitted_tps > 0]),
     )
     return ruled(topology, snapshot, fallback, load.cpu, live), edges, memory_in_words(memory)
 

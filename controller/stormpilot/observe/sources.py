@@ -1,17 +1,20 @@
-"""Recognition of closed loops: whether the sources of a topology are held by `topology.max.spout.pending` or queues.
+"""Recognition of closed loops and saturation: what holds the sources of a topology, by what is reported.
 
 By Little's law a source has as many tuples in flight as it completes per second, times the time that one takes. Both
-are reported, so it is known how full `topology.max.spout.pending` is in the mean, without asking Storm.
+are reported, so it is known how full `topology.max.spout.pending` is in the mean, without asking Storm. A full receive
+queue is backpressure. An executor whose thread is always busy (Storm's *capacity* near 1) lets through what it can,
+whatever arrives.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
-from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.closed_loop import Sources
 from stormpilot.observe.task_rates import TaskRates
+from stormpilot.observe.waiting import busy_ratio, mean_ms
 
 MAX_PENDING = "topology.max.spout.pending"
 QUEUE_SIZE = "topology.executor.receive.buffer.size"
@@ -24,6 +27,10 @@ FREE_RATIO = 0.3
 """Below this it does not."""
 FULL_QUEUE_RATIO = 0.8
 """A receive queue that is filled to this part of its size is full."""
+BUSY_RATIO = 0.95
+"""From here on an executor is saturated: what was measured of it is what got through."""
+LEAST_TPS = 1.0
+"""Executors with fewer tuples are not judged by their capacity: one slow tuple in a window is no saturation."""
 
 
 def sources_of(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> Sources:
@@ -32,26 +39,38 @@ def sources_of(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> So
     full = sorted({r.component for r in rates.values() if r.queue is not None and r.queue >= FULL_QUEUE_RATIO * size})
     if full:
         return Sources(True, f"held by backpressure: the receive queue of {', '.join(full)} is full")
+    busy = _saturated(snapshot, rates)
+    by = (
+        f"; {', '.join(f'{c} is saturated, capacity {ratio:.2f}' for c, ratio in sorted(busy.items()))}" if busy else ""
+    )
     limit = _number(snapshot.config.get(MAX_PENDING))
     spouts = {c.id for c in snapshot.components if c.kind == "spout"}
-    measured = [r for r in rates.values() if r.component in spouts and (ms := _mean_ms(r)) is not None and ms > 0]
+    measured = [
+        (r, ms) for r in rates.values() if r.component in spouts and (ms := mean_ms([r])) is not None and ms > 0
+    ]
     if limit is None or not measured:
-        return Sources()
-    in_flight = sum(r.completed_tps * (_mean_ms(r) or 0.0) / 1000 for r in measured)
+        return Sources(True, f"held up{by.replace(';', ':', 1)}") if busy else Sources()
+    in_flight = sum(r.completed_tps * ms / 1000 for r, ms in measured)
     ratio = in_flight / (limit * len(measured))
     text = f"{in_flight:.0f} tuples in flight, {ratio:.0%} of {MAX_PENDING} ({limit:.0f} for each of {len(measured)})"
     if ratio >= HELD_RATIO:
-        return Sources(True, f"held by {MAX_PENDING}: {text}")
-    return Sources(False, text) if ratio < FREE_RATIO else Sources(None, text)
+        return Sources(True, f"held by {MAX_PENDING}: {text}{by}")
+    if ratio >= FREE_RATIO:
+        return Sources(True if busy else None, f"{text}{by}")
+    return Sources(False, text)
 
 
-def _mean_ms(rates: TaskRates) -> float | None:
-    """Mean time from emitting a tuple to its ack; None without tuples."""
-    tuples = sum(n for _, n in rates.latency_ms)
-    if tuples <= 0:
-        return None
-    middle = [(BOUNDS_MS[-1] if bound == ABOVE_MS else bound / RATIO**0.5, n) for bound, n in rates.latency_ms]
-    return sum(ms * n for ms, n in middle) / tuples
+def _saturated(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> dict[str, float]:
+    """Bolts with an executor that is always busy, with the capacity of the busiest one."""
+    bolts = {c.id for c in snapshot.components if c.kind == "bolt"}
+    timed = {t for t, r in rates.items() if r.execute_ms is not None and r.component in bolts}
+    found: defaultdict[str, float] = defaultdict(float)
+    for e in snapshot.executors if timed else ():
+        own = [rates[t] for t in range(e.start, e.end + 1) if t in timed]
+        ratio = busy_ratio(own) if own else None
+        if ratio is not None and ratio >= BUSY_RATIO and sum(sum(r.received_tps.values()) for r in own) >= LEAST_TPS:
+            found[e.component] = max(found[e.component], ratio)
+    return found
 
 
 def _number(value: object) -> float | None:

@@ -268,6 +268,8 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "missingTasks": view.missing,
         "lastMove": view.effect,
         "sources": view.sources,
+        "tradeOff": view.trade_off,
+        "expectation": view.expectation,
         "restartS": view.restart_s,
         "restartMoves": view.restart_moves,
         "thresholdFrom": view.threshold_from,

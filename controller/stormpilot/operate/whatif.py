@@ -7,21 +7,41 @@ from collections.abc import Callable
 import msgspec
 
 from stormpilot.errors import RefusedError
+from stormpilot.model.carried import Carried, carried, source_tps
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.flow.model import flow_model, follows_placement
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
+
+
+class CarriedRates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Tuples/s that a topology's sources can send until something is full: as it runs, planned, and with the changes.
+
+    `bound` is what is full then, with the changes; `sent_tps` what they send now. None: not placed so.
+    """
+
+    topology: str
+    name: str
+    sent_tps: float
+    now_tps: float | None
+    planned_tps: float | None
+    then_tps: float | None
+    bound: str
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Metrics by name: `now` as it runs (empty where something runs nowhere), `planned` on the same model.
 
-    `then` is what the planner makes of the changed model, with `plan`.
+    `then` is what the planner makes of the changed model, with `plan`. `carried`: the rates that these placements
+    carry, of every topology.
     """
 
     now: dict[str, float]
     planned: dict[str, float]
     then: dict[str, float]
     plan: Plan
+    carried: list[CarriedRates] = []
 
 
 def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | Infeasible]) -> WhatIf:
@@ -38,4 +58,34 @@ def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | I
         planned={} if usual is None or isinstance(usual, Infeasible) else dict(usual.metrics),
         then=dict(answer.metrics),
         plan=answer,
+        carried=_carried(model, running, None if isinstance(usual, Infeasible) else usual, other, answer),
     )
+
+
+def _carried(model: Model, running: Plan | None, usual: Plan | None, other: Model, answer: Plan) -> list[CarriedRates]:
+    now, planned, then = (_rates(m, p) for m, p in ((model, running), (model, usual), (other, answer)))
+    sent = {t.id: source_tps(model, t) for t in model.topologies}
+    return [
+        CarriedRates(
+            topology=t.id,
+            name=t.name,
+            sent_tps=sent.get(t.id, 0.0),
+            now_tps=None if t.id not in now else now[t.id].tps,
+            planned_tps=None if t.id not in planned else planned[t.id].tps,
+            then_tps=None if t.id not in then else then[t.id].tps,
+            bound=then[t.id].bound if t.id in then else "",
+        )
+        for t in other.topologies
+    ]
+
+
+def _rates(model: Model, plan: Plan | None) -> dict[str, Carried]:
+    """By topology id; with the CPU that shuffles will make of the placement."""
+    if plan is None or len(plan.topologies) < len(model.topologies):
+        return {}
+    c = compile_model(model)
+    placement, cpu_mhz = c.slots_of(plan), c.cpu_mhz
+    if follows_placement(model) and not (placement == c.current).all():
+        flow = flow_model(model, c)
+        cpu_mhz = flow.predict(placement).cpu_mhz
+    return {t.id: carried(c, placement, number, cpu_mhz) for number, t in enumerate(model.topologies)}

@@ -6,6 +6,7 @@
 - `registry.py`: what a planner is; `admission.py`: which topologies come first, and which are left out
 - `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
 - `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
+- `least_latency.py`: plans between packed and spread out, judged by latency; objective `latency` of `best`
 - `shared_memory.py`, `wishes.py`: plans that leave room for the memory that components share, and that use favored
   nodes first
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
@@ -26,6 +27,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.admission import admitted
 from stormpilot.planner.flow.planning import Traffic, on_flows
+from stormpilot.planner.least_latency import with_least_latency
 from stormpilot.planner.methods import (
     best,
     default,
@@ -39,6 +41,7 @@ from stormpilot.planner.methods import (
     rsm,
     sam,
 )
+from stormpilot.planner.placement.objective import LATENCY
 from stormpilot.planner.placement.problem import (
     LeftS,
 )
@@ -180,6 +183,14 @@ def compute(
             return on_pairs(whole, left_s)
         return on_flows(whole, chosen, params_of(chosen, given), seed, left_s, on_pairs)
 
+    if chosen.composite and given.get("objective") == LATENCY:
+        params_of(chosen, given)
+        network = {**given, "objective": "network_cost"}
+
+        def by_network(part: Model, left_s: LeftS) -> Plan | Infeasible:
+            return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
+
+        return with_least_latency(model, by_network, left_s)
     return with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
 
 

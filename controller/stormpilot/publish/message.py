@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Decision
@@ -33,7 +34,7 @@ def plan_message(
     placement: TopologyPlan, plan: Plan, decision: Decision, plan_set: PlanSet, plan_id: str, based_on: BasedOn
 ) -> PlanMessage:
     """The message of one topology; `plan` is where planner, parameters and seed come from."""
-    before, after = decision.inter_node_tps
+    before, after = _expected(decision, 0), _expected(decision, 1)
     return PlanMessage(
         plan_id=plan_id,
         plan_set=plan_set.id,
@@ -46,10 +47,7 @@ def plan_message(
         reason=f"{decision.reason}: {decision.text}",
         reason_code=decision.reason.value,
         based_on=based_on,
-        expected=Expected(
-            before={} if before is None else {"inter_node_tps": before},
-            after={} if after is None else {"inter_node_tps": after},
-        ),
+        expected=Expected(before=before, after=after),
         plan_set_topologies=sorted(plan_set.topologies),
         workers=placement.workers,
         checksum=plan_checksum(placement.id, plan_id, plan_set.id, plan_set.epoch, placement.workers),
@@ -69,6 +67,14 @@ def history_entry(message: PlanMessage, decision: Decision, published_by: str) -
         effect=None if decision.promise is None else _effect(decision.promise),
         move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
     )
+
+
+def _expected(decision: Decision, side: Literal[0, 1]) -> dict[str, float]:
+    """The metrics now (0) or by the plan (1), where they are known."""
+    known: dict[str, float | None] = {"inter_node_tps": decision.inter_node_tps[side]}
+    if (e := decision.expectation) is not None:
+        known |= {"latency_ms": e.latency_ms[side], "carried_tps": e.carried_tps[side]}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _effect(promise: Promise) -> EffectPart:

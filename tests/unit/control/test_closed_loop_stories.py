@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from doubles.world import STEADY, World, plan_in
 from stormpilot import operate
 from stormpilot.decide.events import EventKind
@@ -20,14 +22,16 @@ OVERLOADED_S = 300
 """Long enough for an overload to be answered: X(n) and the cool-down are over."""
 
 
-def world(cores: float, *, in_flight: float | None = PENDING, settings: str = "") -> tuple[World, str]:
+def world(
+    cores: float, *, in_flight: float | None = PENDING, settings: str = "", wanted: Any = None
+) -> tuple[World, str]:
     """A job that runs spread out on nodes of two cores, of which plans may fill 1.6; the planner wants it gathered."""
     w = World("a", "b", settings=settings)
     w.cores, w.in_flight = cores, in_flight
     t = w.submit(SPREAD)
     w.configure(t, {"topology.max.spout.pending": PENDING})
     w.tell(40)
-    w.wanted = {t: GATHERED}
+    w.wanted = {t: wanted or GATHERED}
     return w, t
 
 
@@ -73,6 +77,36 @@ def test_plan_that_fills_a_node_at_the_risen_rate_is_not_believed() -> None:
     assert decision.threshold is not None
     assert decision.value > decision.threshold == 3200
     assert "held by" in w.state().topologies[0].sources
+
+
+def test_held_topology_is_planned_for_the_rate_that_it_had_while_nothing_held_it() -> None:
+    """Gathered it fits at twice the rate of now, which is what wants through, and not at all that two nodes allow."""
+    w, t = world(0.3, in_flight=1, wanted=SPREAD)
+    w.tell(60)
+    runs_at(w, 0.5, 0.15)
+    w.in_flight = PENDING
+    w.tell(60)
+    w.wanted = {t: GATHERED}
+    assert "GAIN" in w.tell(40)
+    assert w.slots(t) == GATHERED
+
+
+def test_plan_that_moves_tells_the_latency_and_the_rate_that_it_carries() -> None:
+    """Gathered on one node it carries half of what two nodes do; its history keeps that, as `plan show` tells it."""
+    w, t = world(0.3, in_flight=1)
+    w.tell(20)
+    (entry,) = [e for e in w.history(t) if e.reason == "GAIN"]
+    before, after = entry.plan.expected.before, entry.plan.expected.after
+    assert before.keys() == after.keys() == {"inter_node_tps", "latency_ms", "carried_tps"}
+    assert after["carried_tps"] < before["carried_tps"]
+    assert before["latency_ms"] != after["latency_ms"]
+
+
+def test_decision_weighs_what_it_saves_against_what_it_holds_up() -> None:
+    w, t = world(0.3, in_flight=1)
+    w.tell(10)
+    assert "taken to last" in w.decision(t).trade_off
+    assert "held up by restarts" in w.decision(t).trade_off
 
 
 def test_open_loop_is_gathered_as_it_was_measured() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doubles.models import HALF, SPREAD, model, topology
-from stormpilot.model.closed_loop import MOST_GROWTH, grown, growth
+from stormpilot.model.closed_loop import MOST_GROWTH, Demand, grown, growth
 
 
 def test_growth_ends_where_the_nodes_are_full() -> None:
@@ -33,3 +33,11 @@ def test_grown_model_has_the_cpu_at_the_higher_rate_and_nothing_else_changed() -
     assert [e.cpu_mhz for e in more.topologies[0].executors] == [400.0] * 4
     assert (more.traffic, more.supervisors) == (one.traffic, one.supervisors)
     assert grown(one, {}) is one
+
+
+@pytest.mark.parametrize(("wants", "times"), [(1.5, 1.5), (9.0, 2.5), (0.8, 2.5)])
+def test_growth_ends_at_the_demand_where_that_is_known(wants: float, times: float) -> None:
+    """No more than the room allows; a demand below what gets through now says nothing."""
+    one = model(topology(cpu_mhz=400.0), limit_mhz=9000.0)
+    found = growth(one, ["flights-1"], {"flights-1": Demand(wants, "it ran so")})
+    assert found == {"flights-1": pytest.approx(times)}

@@ -331,3 +331,15 @@ def test_topology_without_instruments_says_how_to_get_them() -> None:
     assert not readiness.ready
     assert not readiness.instrumented
     assert "stormpilot submit" in readiness.text
+
+
+def test_receive_queues_reach_the_model() -> None:
+    """What a worker's JVM measured of them: `otd` classes workers by their length."""
+    waiting = {s: report(s) for s in (60, 100)}
+    waiting = {
+        s: msgspec.structs.replace(r, tasks=[msgspec.structs.replace(x, queue=12_000 + x.task) for x in r.tasks])
+        for s, r in waiting.items()
+    }
+    found = executors(believe(cluster("a", "b"), topology(PLACE), waiting))
+    assert found[4].queue_tuples == 12_004
+    assert {e.queue_tuples for e in executors(believe(cluster("a", "b"), topology(PLACE))).values()} == {None}

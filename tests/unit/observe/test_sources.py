@@ -56,3 +56,28 @@ def test_full_receive_queue_holds_the_sources_whatever_is_pending() -> None:
 def test_nothing_is_said_of_what_is_not_measured() -> None:
     found = sources_of(snapshots.topology(config={MAX_PENDING: 100}), {4: task(4, "sink")})
     assert (found.held, found.text) == (None, "")
+
+
+def busy(task_: int, capacity: float, tps: float = 100.0) -> TaskRates:
+    """A task of the sink whose thread executes tuples for that part of the time."""
+    return task(task_, "sink", received_tps={(1, "default"): tps}, execute_ms=1000 * capacity / tps)
+
+
+def test_executor_that_is_always_busy_holds_the_topology_up() -> None:
+    """Its capacity is near 1: what was measured is what got through, though nobody measures what is pending."""
+    found = sources_of(snapshots.topology(), {4: busy(4, 0.97)})
+    assert found.held
+    assert found.text == "held up: sink is saturated, capacity 0.97"
+
+
+def test_executor_with_time_left_holds_nothing() -> None:
+    assert sources_of(snapshots.topology(), {4: busy(4, 0.8)}).held is None
+    assert sources_of(snapshots.topology(), {4: busy(4, 1.0, tps=0.5)}).held is None, "a slow tuple is no saturation"
+
+
+def test_saturated_executor_decides_where_pending_does_not_tell() -> None:
+    """With 45% of what may be pending the source may be held or not; free sources saturate nothing for long."""
+    snapshot = snapshots.topology(config={MAX_PENDING: 100})
+    assert sources_of(snapshot, {1: source(1000.0, 45.0)}).held is None
+    assert sources_of(snapshot, {1: source(1000.0, 45.0), 4: busy(4, 0.97)}).held
+    assert sources_of(snapshot, {1: source(1000.0, 20.0), 4: busy(4, 0.97)}).held is False

@@ -13,6 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from stormpilot.planner.heuristics.label_propagation import clustered
 from stormpilot.planner.methods import candidates, online, partition
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Frame, Layout, present_layout, relabel, running_layout
-from stormpilot.planner.placement.objective import ObjectiveName, checked, objective_of, weights
+from stormpilot.planner.placement.objective import LATENCY, ObjectiveName, checked, objective_of, weights
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
@@ -53,22 +54,29 @@ class Params:
     """What is minimised and for how long.
 
     `objective`: `inter_node` (tuples/s between nodes, then between workers) or `network_cost` (tuples/s weighted by
-    distance: 1 same node, 2 same rack, 3 other rack). `restart_tps`: lambda, what the restart of one worker may cost in
+    distance: 1 same node, 2 same rack, 3 other rack), `ras` or `latency` (network cost and queueing together, by
+    `planner.compute` alone). `restart_tps`: lambda, what the restart of one worker may cost in
     the objective's unit. `iterations`: moves to try; None = as many as the clock leaves, or until nothing is gained.
     `exact_workers`: use all min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present
     placement stays. `threads`: runs at the same time; None = one per CPU. They change nothing in what so many
     iterations find.
     """
 
-    objective: ObjectiveName = "inter_node"
+    objective: ObjectiveName | Literal["latency"] = "inter_node"
     restart_tps: float = 0.0
     iterations: int | None = None
     exact_workers: bool = False
     min_gain: float = 1e-6
     threads: int | None = None
 
+    @property
+    def searched(self) -> ObjectiveName:
+        """What one search minimises."""
+        return "network_cost" if self.objective == "latency" else self.objective
+
     def __post_init__(self) -> None:
-        checked(self.objective)
+        if self.objective != LATENCY:
+            checked(self.objective)
         if not 0 <= self.restart_tps < math.inf:
             raise UsageError(f"restart_tps is {self.restart_tps}, expected tuples/s >= 0")
         if self.iterations is not None and self.iterations < 0:
@@ -116,7 +124,7 @@ class Portfolio:
     def __init__(self, frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> None:
         self.frame = frame
         self.params = params
-        self.objective = objective_of(frame.compiled, params.objective, params.restart_tps)
+        self.objective = objective_of(frame.compiled, params.searched, params.restart_tps)
         self.limits = no_limits(frame.compiled, exact_workers=params.exact_workers)
         self.rng = rng
         self.threads = params.threads or cores()
@@ -267,7 +275,7 @@ class Portfolio:
         makers: list[Callable[[], Layout | None]] = [lambda: present] if (f.home != NOWHERE).any() else []
         makers.append(lambda: online.greedy(f, 0.0))
         asked = partition.Params(
-            objective=self.params.objective,
+            objective=self.params.searched,
             restart_tps=self.params.restart_tps,
             exact_workers=self.params.exact_workers,
             min_gain=0.0,

@@ -13,6 +13,8 @@ from stormpilot.planner.placement.problem import (
 )
 
 ObjectiveName = Literal["inter_node", "network_cost", "ras"]
+LATENCY: Literal["latency"] = "latency"
+"""Network cost and queueing together: an objective of `best` alone (`least_latency.py`)."""
 
 TIE = 1e-9  # of the whole cost: what a restart costs at least, so that of equal plans the one with fewest restarts wins
 SECOND = 1e-4  # weight of what decides between plans whose first criterion is equal

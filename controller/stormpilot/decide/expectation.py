@@ -1,0 +1,64 @@
+"""Expectation of a plan beside the inter-node share: the latency of a topology, and the rate that it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from stormpilot.decide.predict import Traffic
+from stormpilot.model.carried import carried
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.flow.model import flow_model, follows_placement
+from stormpilot.model.latency import latency_ms
+from stormpilot.model.values import Model, Plan
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Of one topology, now (None: not placed as a whole) and by the plan.
+
+    `latency_ms` is the mean from a source to the end, `carried_tps` what its sources can send until something is full,
+    and `bound` what that is, by the plan.
+    """
+
+    latency_ms: tuple[float | None, float]
+    carried_tps: tuple[float | None, float]
+    bound: str
+
+    @property
+    def text(self) -> str:
+        """As `explain` shows it."""
+        before_ms, ms = self.latency_ms
+        before_tps, tps = self.carried_tps
+        latency = f"latency {'?' if before_ms is None else f'{before_ms:.1f}'} -> {ms:.1f} ms"
+        return (
+            f"{latency}; carries {'?' if before_tps is None else f'{before_tps:.0f}'} -> {tps:.0f} tuples/s from "
+            + (f"its sources (then {self.bound})")
+        )
+
+
+def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Collection[str]) -> dict[str, Expectation]:
+    """Of these topologies; `plan` is a complete plan of `model`. The CPU is compiled and the flow followed once."""
+    if not topology_ids:
+        return {}
+    c = compile_model(model)
+    placement, cpu_mhz, sent = c.slots_of(plan), c.cpu_mhz, None
+    whole = not (c.current == NOWHERE).any()
+    if traffic == "flow" and follows_placement(model):
+        flow = flow_model(model, c)
+        then = flow.predict(placement).cpu_mhz
+        cpu_mhz = c.cpu_mhz + then - flow.predict(c.current).cpu_mhz if whole else then
+        sent = flow.pairs(placement)
+    then_ms = latency_ms(c, placement, sent, cpu_mhz)
+    now_ms = latency_ms(c, c.current) if whole else None
+    found = {}
+    for t, topology in enumerate(model.topologies):
+        if topology.id in topology_ids:
+            after = carried(c, placement, t, cpu_mhz)
+            before = carried(c, c.current, t) if whole else None
+            found[topology.id] = Expectation(
+                (None if now_ms is None else float(now_ms[t]), float(then_ms[t])),
+                (None if before is None else before.tps, after.tps),
+                after.bound,
+            )
+    return found

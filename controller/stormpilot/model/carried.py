@@ -1,0 +1,83 @@
+"""The rate that a placement carries: how many times the present one, until a node or an executor is full.
+
+CPU follows the rate. The first of a topology's nodes that has no CPU left, or the first of its executors (one thread)
+that fills a core, ends it; what other topologies use stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormpilot.model.compiled import Compiled, Floats, Ints
+from stormpilot.model.values import Model, Topology
+
+MOST_RATIO = 100.0
+"""More than so many times the present rate is not told."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """`ratio`: times the present rate; `tps`: tuples/s from the sources at it; `bound` names what is full then."""
+
+    ratio: float
+    tps: float
+    bound: str
+
+
+def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = None) -> float:
+    """Of all topologies together: how many times their present rates a complete placement (E slots) carries."""
+    c = compiled
+    cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
+    if not len(cpu):
+        return MOST_RATIO
+    node = c.slot_node[placement]
+    has_mhz, core_mhz = _rooms(c)
+    grows = _measured(c)
+    load = np.bincount(node, cpu * grows, c.nodes)
+    fixed = np.bincount(node, cpu * ~grows, c.nodes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_node = np.where(load > 0, np.maximum(has_mhz - fixed, 0.0) / load, MOST_RATIO)
+        by_thread = np.where(grows & (cpu > 0), core_mhz[node] / cpu, MOST_RATIO)
+    return float(min(by_node.min(), by_thread.min(), MOST_RATIO))
+
+
+def carried(compiled: Compiled, placement: Ints, topology: int, cpu_mhz: Floats | None = None) -> Carried:
+    """Of one topology (its number), while the others go on as they are."""
+    c = compiled
+    cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
+    node = c.slot_node[placement]
+    has_mhz, core_mhz = _rooms(c)
+    grows = _measured(c) & (c.topology == topology)
+    own = np.bincount(node, cpu * grows, c.nodes)
+    room = np.maximum(has_mhz - np.bincount(node, cpu * ~grows, c.nodes), 0.0)
+    found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in np.flatnonzero(own > 0).tolist()]
+    for e in np.flatnonzero(grows & (cpu > 0)).tolist():
+        found.append((float(core_mhz[node[e]] / cpu[e]), f"{c.describe([e])} fills a core"))
+    ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
+    if ratio >= MOST_RATIO:
+        ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"
+    return Carried(ratio, ratio * source_tps(c.model, c.model.topologies[topology]), bound)
+
+
+def source_tps(model: Model, topology: Topology) -> float:
+    """Tuples/s that its sources send, those to ackers left out."""
+    kinds = {x.id: x.kind for x in topology.components}
+    sources = {e.start for e in topology.executors if kinds.get(e.component) == "spout"}
+    others = {e.start for e in topology.executors if kinds.get(e.component) == "system"}
+    return sum(e.rate for e in model.traffic if e.topology == topology.id and e.from_ in sources and e.to not in others)
+
+
+def _rooms(c: Compiled) -> tuple[Floats, Floats]:
+    """N -> CPU(n), and that of one of its cores (a node with less than a core: all of it), MHz."""
+    nodes = {s.id: s for s in c.model.supervisors}
+    has = np.array([nodes[n].cpu_mhz for n in c.node_ids], dtype=np.float64)
+    core = np.array([nodes[n].mhz * min(1.0, nodes[n].cores) for n in c.node_ids], dtype=np.float64)
+    return has, core
+
+
+def _measured(c: Compiled) -> np.ndarray:
+    """E -> whether its CPU is measured: only that follows the rate."""
+    own = [sorted(t.executors, key=lambda e: e.start) for t in c.model.topologies]
+    return np.array([e.measured for es in own for e in es], dtype=np.bool_)

@@ -1,0 +1,193 @@
+"""Latency of a placement: what tuples wait for on their way from a source to the end, in ms.
+
+An executor is a queue of its own: a tuple takes `service` of its thread, and waits for those before it,
+`utilisation x service / (1 - utilisation)` (M/M/1, which is M/G/1 by Pollaczek and Khinchine with exponential times).
+Service is the CPU per tuple, longer where the node's cores are busy with others (the waiting time of M/M/c by
+Sakasegawa, 1977), and whatever else was measured to keep the thread. Tuples on their way take a hop by distance. A
+topology's latency is that of its components along the measured flow, rates weighing executors and streams; an ack takes
+two hops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
+
+FULL = 0.98
+"""Queues of an executor or a node that is fuller than this grow without end; so much is taken for it."""
+IDLE_CORES = 0.01
+"""What an executor uses without any tuple, as a part of a core: no part of the service."""
+
+
+@dataclass(frozen=True)
+class Hops:
+    """How long a tuple is on its way by how far it goes, ms: Storm's batches and flushes, and the network."""
+
+    same_worker: float = 0.3
+    same_node: float = 1.3
+    same_rack: float = 1.6
+    other_rack: float = 1.9
+
+
+DEFAULT_HOPS = Hops()
+
+
+def latency_ms(
+    compiled: Compiled,
+    placement: Ints,
+    sent: tuple[Ints, Ints, Floats] | None = None,
+    cpu_mhz: Floats | None = None,
+    hops: Hops = DEFAULT_HOPS,
+) -> Floats:
+    """T -> mean ms from a source to the end of a complete placement (E slots); 0 for a topology without sources.
+
+    `sent` (from, to, tuples/s) and `cpu_mhz` (E) are those under the placement, where they are not as measured. Where
+    the latency was measured (`Topology.latency_ms`) and the topology runs, the result is that, changed by as much as
+    the model says that it changes: up by the difference, down by the ratio.
+    """
+    c = compiled
+    model = _Times(c, hops)
+    found = model.of(placement, c_sent(c) if sent is None else sent, c.cpu_mhz if cpu_mhz is None else cpu_mhz)
+    if (c.current == NOWHERE).any() or all(t.latency_ms is None for t in c.model.topologies):
+        return found
+    now = model.of(c.current, c_sent(c), c.cpu_mhz)
+    for t, topology in enumerate(c.model.topologies):
+        if topology.latency_ms is not None and now[t] > 0 and found[t] > 0:
+            found[t] = topology.latency_ms * found[t] / now[t] if found[t] <= now[t] else (
+                topology.latency_ms + found[t] - now[t]
+            )  # fmt: skip
+    return found
+
+
+def mean_latency_ms(compiled: Compiled, by_topology: Floats) -> float:
+    """The mean over topologies, weighted by what their sources send."""
+    c = compiled
+    spout = _of_kind(c, "spout")
+    weight = np.bincount(c.topology[c.sent_from], c.sent_tps * spout[c.sent_from], c.topologies)
+    return float((by_topology * weight).sum() / weight.sum()) if weight.sum() > 0 else 0.0
+
+
+def c_sent(compiled: Compiled) -> tuple[Ints, Ints, Floats]:
+    """The measured directed pairs."""
+    return compiled.sent_from, compiled.sent_to, compiled.sent_tps
+
+
+class _Times:
+    """What does not depend on the placement: kinds of components, measured services, what nodes have."""
+
+    def __init__(self, c: Compiled, hops: Hops) -> None:
+        self.c, self.hops = c, hops
+        nodes = {s.id: s for s in c.model.supervisors}
+        self.cores = np.array([nodes[n].cores for n in c.node_ids], dtype=np.float64)
+        self.mhz = np.array([nodes[n].mhz for n in c.node_ids], dtype=np.float64)
+        self.spout = _of_kind(c, "spout")
+        self.system = _of_kind(c, "system")
+        measured = [e.service_ms for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)]
+        self.service_ms: Floats = np.array([0.0 if s is None else s for s in measured], dtype=np.float64)
+        whole = not (c.current == NOWHERE).any()
+        self.stretch_now = self.stretched(c.current, c.cpu_mhz) if whole else np.ones(c.executors)
+
+    def stretched(self, placement: Ints, cpu_mhz: Floats) -> Floats:
+        """E -> how many times as long CPU takes as on an idle node."""
+        node = self.c.slot_node[placement]
+        load = np.bincount(node, cpu_mhz, self.c.nodes) / (self.cores * self.mhz)
+        busy, k = np.clip(load, 0.0, FULL), self.cores
+        by_node: Floats = 1 + busy ** (np.sqrt(2 * (k + 1)) - 1) / (k * (1 - busy))
+        return by_node[node]
+
+    def of(self, placement: Ints, sent: tuple[Ints, Ints, Floats], cpu_mhz: Floats) -> Floats:
+        """T -> ms."""
+        c = self.c
+        source, target, tps = sent
+        node = c.slot_node[placement]
+        received = np.bincount(target, tps, c.executors)
+        emitted = np.bincount(source, tps, c.executors)
+        taken = np.where(self.spout, emitted, received)
+        cores = np.maximum(cpu_mhz / self.mhz[node] - IDLE_CORES, 0.0)
+        stretch = self.stretched(placement, cpu_mhz)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cpu_ms = np.where(taken > 0, 1000 * cores / taken, 0.0)
+        service = cpu_ms * stretch + np.maximum(self.service_ms / self.stretch_now - cpu_ms, 0.0)
+        busy = np.minimum(received * service / 1000, FULL)
+        response = np.where(self.spout, 0.0, service + busy * service / (1 - busy))
+        way = response[target] + self._hops_ms(placement, source, target)
+        return self._along(source, target, tps, way, received)
+
+    def _hops_ms(self, placement: Ints, source: Ints, target: Ints) -> Floats:
+        c, h = self.c, self.hops
+        a, b = c.slot_node[placement[source]], c.slot_node[placement[target]]
+        far = np.where(c.node_rack[a] == c.node_rack[b], h.same_rack, h.other_rack)
+        near = np.where(placement[source] == placement[target], h.same_worker, h.same_node)
+        return np.where(c.node_host[a] == c.node_host[b], near, far).astype(np.float64)
+
+    def _along(self, source: Ints, target: Ints, tps: Floats, way: Floats, received: Floats) -> Floats:
+        """From the ways of pairs to the latency of topologies, over the graph of their components."""
+        c = self.c
+        count = max(len(c.component_names), 1)
+        keys, inverse = np.unique(c.component[source] * count + c.component[target], return_inverse=True)
+        flow = np.bincount(inverse, tps, len(keys))
+        mean = np.bincount(inverse, tps * way, len(keys)) / np.maximum(flow, 1e-300)
+        into = np.bincount(c.component, received, count)
+        edges: defaultdict[int, list[tuple[int, float, float]]] = defaultdict(list)
+        acks: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+        system = np.zeros(count, dtype=np.bool_)
+        system[c.component[self.system]] = True
+        spouts = np.zeros(count, dtype=np.bool_)
+        spouts[c.component[self.spout]] = True
+        for key, tuples, ms in zip(keys.tolist(), flow.tolist(), mean.tolist(), strict=True):
+            a, b = divmod(key, count)
+            if tuples <= 0 or a == b:
+                continue
+            if system[a] or system[b]:
+                acks[c.component_names[a][0]].append((ms, 1.0 if system[a] else 0.0))
+            else:
+                edges[a].append((b, tuples, ms))
+        found = np.zeros(c.topologies)
+        weight = np.zeros(c.topologies)
+        known: dict[int, float] = {}
+        for k in np.flatnonzero(spouts).tolist():
+            if not edges[k]:
+                continue
+            t = c.component_names[k][0]
+            most = max(tuples for _, tuples, _ in edges[k])
+            found[t] += most * _rest_ms(k, most, edges, into, known, frozenset())
+            weight[t] += most
+        found = np.divide(found, weight, out=np.zeros(c.topologies), where=weight > 0)
+        for t, ways in acks.items():
+            there, back = [ms for ms, side in ways if not side], [ms for ms, side in ways if side]
+            if weight[t] > 0 and there:
+                found[t] += sum(there) / len(there) + (sum(back) / len(back) if back else 0.0)
+        return found
+
+
+def _rest_ms(
+    k: int,
+    taken_tps: float,
+    edges: dict[int, list[tuple[int, float, float]]],
+    into: Floats,
+    known: dict[int, float],
+    above: frozenset[int],
+) -> float:
+    """From when component `k` has done with a tuple until all that came of it is done; circles are gone once round."""
+    if k in known:
+        return known[k]
+    ways = []
+    for b, tuples, ms in edges.get(k, []):
+        if b in above or b == k:
+            continue
+        rest = _rest_ms(b, float(into[b]), edges, into, known, above | {k})
+        ways.append((tuples / taken_tps if taken_tps > 0 else 0.0, ms + rest))
+    alternatives = sum(part for part, _ in ways) <= 1
+    known[k] = sum(part * ms for part, ms in ways) if alternatives else max(min(part, 1.0) * ms for part, ms in ways)
+    return known[k]
+
+
+def _of_kind(c: Compiled, kind: str) -> Bools:
+    """E -> whether its component is of that kind."""
+    kinds = [{x.id: x.kind for x in t.components} for t in c.model.topologies]
+    by_component = np.array([kinds[t].get(name) == kind for t, name in c.component_names], dtype=np.bool_)
+    return by_component[c.component] if len(c.component_names) else np.zeros(0, dtype=np.bool_)

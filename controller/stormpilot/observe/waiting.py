@@ -1,0 +1,52 @@
+"""Queues, service times and latency out of what tasks report: what the model knows of waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
+from stormpilot.observe.task_rates import TaskRates
+
+LEAST_CHILD_CORES = 0.001
+"""From here on a child process does the work of a task: its thread in the JVM only hands tuples over."""
+
+
+def queue_tuples(tasks: Sequence[TaskRates]) -> float | None:
+    """Tuples in the receive queue of the executor of these tasks; None where nobody measured that."""
+    known = [r.queue for r in tasks if r.queue is not None]
+    return float(sum(known)) if known else None
+
+
+def service_ms(tasks: Sequence[TaskRates]) -> float | None:
+    """How long a tuple keeps the thread of the executor of these tasks, in the mean; None where that is not known.
+
+    The thread of a multilang component does not do the work itself: how long a tuple keeps it says nothing.
+    """
+    known = [(sum(r.received_tps.values()), r.execute_ms) for r in tasks if r.execute_ms is not None]
+    tuples = sum(tps for tps, _ in known)
+    if tuples <= 0 or any((r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks):
+        return None
+    return sum(tps * ms for tps, ms in known) / tuples
+
+
+def busy_ratio(tasks: Sequence[TaskRates]) -> float | None:
+    """Storm's *capacity* of the executor of these tasks: the part of the time in which its thread executes tuples.
+
+    That of a multilang component waits as soon as `topology.shellbolt.max.pending` tuples are with the child, so that
+    it is busy where the child is.
+    """
+    known = [sum(r.received_tps.values()) * r.execute_ms / 1000 for r in tasks if r.execute_ms is not None]
+    return sum(known) if known else None
+
+
+def mean_ms(sources: Sequence[TaskRates]) -> float | None:
+    """Mean time from emitting a tuple to its ack over these tasks of sources; None without tuples."""
+    tuples = sum(n for r in sources for _, n in r.latency_ms)
+    if tuples <= 0:
+        return None
+    return sum(_middle_ms(bound) * n for r in sources for bound, n in r.latency_ms) / tuples
+
+
+def _middle_ms(bound_ms: float) -> float:
+    """What a tuple of the bucket with this upper bound took, in the (geometric) middle."""
+    return BOUNDS_MS[-1] if bound_ms == ABOVE_MS else bound_ms / RATIO**0.5

@@ -1,0 +1,95 @@
+"""Plans for the least latency: network cost and queueing together (objective `latency` of `best`).
+
+A plan of the least network cost packs nodes, on which tuples then wait; spread out, tuples wait less and travel more.
+Between the two lie the plans of the least network cost that fill nodes to a part of B(n) only. Each such part is
+planned, and the plan with the least latency by the model (`model/latency.py`) wins; what runs is one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+
+from stormpilot.model import cost
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.flow.model import flow_model, follows_placement
+from stormpilot.model.latency import latency_ms, mean_latency_ms
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner.placement.problem import LeftS
+
+FILLS = (1.0, 0.8, 0.65, 0.5, 0.35)
+"""Parts of B(n) that are planned for."""
+LESS = 1e-3
+"""A plan is better where its latency is less by this part; what runs stays otherwise."""
+
+
+def with_least_latency(
+    model: Model, plan_one: Callable[[Model, LeftS], Plan | Infeasible], left_s: LeftS
+) -> Plan | Infeasible:
+    """The plan with the least latency of `plan_one` for every part of B(n), and of what runs.
+
+    Infeasible where `plan_one` is so with all of B(n).
+    """
+    judge = _Judge(model)
+    total_s = left_s()
+    best: tuple[float, Plan] | None = None
+    tried = []
+    for i, fill in enumerate(FILLS):
+        kept_s = total_s * (1 - (i + 1) / len(FILLS))
+        own_s = left_s if math.isinf(total_s) else lambda kept_s=kept_s: left_s() - kept_s
+        answer = plan_one(_filled(model, fill), own_s)
+        if isinstance(answer, Infeasible) or len(answer.topologies) < len(model.topologies):
+            if i == 0:
+                return answer  # partial plans have no latency to compare
+            break  # with less room there is none either
+        ms = judge.ms(answer)
+        tried.append(f"{fill:.0%}: {ms:.1f} ms")
+        if best is None or ms < best[0] * (1 - LESS):
+            best = ms, answer
+        if left_s() <= 0:
+            break
+    assert best is not None
+    running = cost.current_plan(model)
+    if running is not None and not violations(model, running) and judge.ms(running) * (1 - LESS) <= best[0]:
+        best = judge.ms(running), msgspec.structs.replace(best[1], topologies=running.topologies)
+        tried.append("what runs has the least")
+    note = f"least latency by how far nodes are filled (parts of B(n)): {', '.join(tried)}"
+    return judge.told(best[1], note)
+
+
+def _filled(model: Model, fill: float) -> Model:
+    """The model in which every node may be filled to this part of B(n)."""
+    return msgspec.structs.replace(
+        model,
+        supervisors=[msgspec.structs.replace(s, cpu_limit_mhz=fill * s.limit_mhz) for s in model.supervisors],
+    )
+
+
+class _Judge:
+    """Latency of plans of one model, under the traffic that shuffles will send."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.compiled = compile_model(model)
+        self.flow = flow_model(model, self.compiled) if follows_placement(model) else None
+
+    def ms(self, plan: Plan) -> float:
+        """The mean over topologies."""
+        c, placement = self.compiled, self.compiled.slots_of(plan)
+        if self.flow is None:
+            return mean_latency_ms(c, latency_ms(c, placement))
+        sent, cpu_mhz = self.flow.pairs(placement), self.flow.predict(placement).cpu_mhz
+        return mean_latency_ms(c, latency_ms(c, placement, sent, cpu_mhz))
+
+    def told(self, plan: Plan, note: str) -> Plan:
+        """The plan with the metrics that it has in the model itself, and the objective among its parameters."""
+        measured = cost.evaluate(self.model, plan)
+        return msgspec.structs.replace(
+            plan,
+            params={**plan.params, "objective": "latency"},
+            metrics={**plan.metrics, **measured, "latency_ms": self.ms(plan)},
+            notes=[*plan.notes, note],
+        )

@@ -1,0 +1,109 @@
+"""The latency of a placement."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.latency import IDLE_CORES, Hops, latency_ms, mean_latency_ms
+from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
+
+HOPS = Hops(same_worker=0.0, same_node=1.0, same_rack=10.0, other_rack=100.0)
+NODES = [
+    Supervisor(id="a", host="a", rack="r1", slots=[1, 2], cores=64, mhz=1000, memory_mb=0),
+    Supervisor(id="b", host="b", rack="r1", slots=[1, 2], cores=64, mhz=1000, memory_mb=0),
+    Supervisor(id="c", host="c", rack="r2", slots=[1, 2], cores=64, mhz=1000, memory_mb=0),
+]
+
+
+def chain(sink: tuple[str, int] = ("a", 1), *, tps: float = 10.0, cores: float = 0.0, **more: object) -> Model:
+    """source [1] at a:1 -> sink [2], which uses so many cores beside what an idle executor uses."""
+    topology = Topology(
+        id="t-1",
+        name="t",
+        workers=2,
+        components=[Component(id="source", kind="spout"), Component(id="sink", inputs=[Input(component="source")])],
+        executors=[
+            Executor(start=1, end=1, component="source"),
+            Executor(start=2, end=2, component="sink", cpu_mhz=1000 * (cores + IDLE_CORES)),
+        ],
+        assignment=[Assigned(start=1, supervisor="a", port=1), Assigned(start=2, supervisor=sink[0], port=sink[1])],
+    )
+    return Model(
+        supervisors=NODES,
+        topologies=[msgspec.structs.replace(topology, **more)],
+        traffic=[Edge(topology="t-1", from_=1, to=2, rate=tps)],
+    )
+
+
+def of(model: Model) -> float:
+    """Its latency as it runs, ms."""
+    c = compile_model(model)
+    return float(latency_ms(c, c.current, hops=HOPS)[0])
+
+
+@pytest.mark.parametrize(("sink", "hop_ms"), [(("a", 1), 0.0), (("a", 2), 1.0), (("b", 1), 10.0), (("c", 1), 100.0)])
+def test_a_tuple_takes_longer_the_further_it_goes(sink: tuple[str, int], hop_ms: float) -> None:
+    assert of(chain(sink)) == pytest.approx(hop_ms)
+
+
+def test_an_executor_is_a_queue() -> None:
+    """10 tuples/s of 50 ms CPU fill half of the thread: M/M/1 takes twice the service, 100 ms."""
+    assert of(chain(cores=0.5)) == pytest.approx(100.0, rel=0.01)
+
+
+def test_a_node_that_is_busy_with_others_makes_service_longer() -> None:
+    """The same work on a node of one core, three quarters of which are used."""
+    small = [msgspec.structs.replace(NODES[0], cores=1.0)]
+    alone = msgspec.structs.replace(chain(cores=0.25), supervisors=small)
+    t = alone.topologies[0]
+    busy = msgspec.structs.replace(
+        alone,
+        topologies=[
+            msgspec.structs.replace(t, executors=[msgspec.structs.replace(t.executors[0], cpu_mhz=500), t.executors[1]])
+        ],
+    )
+    assert of(busy) > 2 * of(alone)
+
+
+def test_only_the_part_of_the_tuples_that_goes_on_takes_the_way() -> None:
+    """Half of them go on to another node."""
+    one = chain(("a", 2), tps=9.0)
+    far = Executor(start=3, end=3, component="far")
+    t = msgspec.structs.replace(
+        one.topologies[0],
+        components=[*one.topologies[0].components, Component(id="far", inputs=[Input(component="sink")])],
+        executors=[*one.topologies[0].executors, far],
+        assignment=[*one.topologies[0].assignment, Assigned(start=3, supervisor="b", port=1)],
+    )
+    part = msgspec.structs.replace(
+        one, topologies=[t], traffic=[*one.traffic, Edge(topology="t-1", from_=2, to=3, rate=4.5)]
+    )
+    assert of(part) == pytest.approx(1.0 + 0.5 * 10.0)
+
+
+def test_measured_latency_changes_by_as_much_as_the_model_says() -> None:
+    """Measured 40 ms where the model says 10: twice as much by the model is 10 ms more, half as much is half of it."""
+    c = compile_model(chain(("b", 1), latency_ms=40.0))
+    numbers = c.slot_numbers()
+
+    def at(slot: tuple[str, int]) -> float:
+        placement = c.current.copy()
+        placement[1] = numbers[slot]
+        return float(latency_ms(c, placement, hops=HOPS)[0])
+
+    assert at(("b", 1)) == pytest.approx(40.0)
+    assert at(("a", 2)) == pytest.approx(4.0)
+    assert at(("c", 1)) == pytest.approx(130.0)
+
+
+def test_circles_are_gone_once_round() -> None:
+    one = chain(("a", 2))
+    back = msgspec.structs.replace(one, traffic=[*one.traffic, Edge(topology="t-1", from_=2, to=1, rate=5.0)])
+    assert of(back) == pytest.approx(1.0)
+
+
+def test_mean_is_weighed_by_what_sources_send() -> None:
+    c = compile_model(chain(("b", 1)))
+    assert mean_latency_ms(c, latency_ms(c, c.current, hops=HOPS)) == pytest.approx(10.0)

@@ -1,0 +1,43 @@
+"""What the model knows of waiting, out of what tasks report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS
+from stormpilot.observe.task_rates import TaskRates
+from stormpilot.observe.waiting import busy_ratio, mean_ms, queue_tuples, service_ms
+
+
+def task(number: int, **fields: Any) -> TaskRates:
+    return TaskRates(number, "sink", "h", None, 30.0, 1.0, 0.1, **fields)
+
+
+def test_tasks_of_an_executor_share_its_queue() -> None:
+    assert queue_tuples([task(1, queue=40), task(2)]) == 40.0
+    assert queue_tuples([task(1), task(2)]) is None
+
+
+def test_service_is_the_mean_over_tuples() -> None:
+    """30 tuples/s of 1 ms and 10 of 5 ms."""
+    both = [
+        task(1, received_tps={(9, "default"): 30.0}, execute_ms=1.0),
+        task(2, received_tps={(9, "default"): 10.0}, execute_ms=5.0),
+    ]
+    assert service_ms(both) == pytest.approx(2.0)
+    assert busy_ratio(both) == pytest.approx(0.08)
+    assert service_ms([task(1, execute_ms=1.0)]) is None
+
+
+def test_thread_that_hands_over_to_a_child_process_says_nothing_of_its_service() -> None:
+    child = task(1, received_tps={(9, "default"): 30.0}, execute_ms=0.01, in_jvm=True, child_cores=0.4)
+    assert service_ms([child]) is None
+
+
+def test_mean_latency_is_over_all_tuples_of_all_sources() -> None:
+    one, two = task(1, latency_ms=((BOUNDS_MS[3], 30),)), task(2, latency_ms=((ABOVE_MS, 10),))
+    assert mean_ms([one]) == pytest.approx((BOUNDS_MS[2] * BOUNDS_MS[3]) ** 0.5, rel=0.01)
+    assert mean_ms([one, two]) == pytest.approx(0.75 * (mean_ms([one]) or 0) + 0.25 * BOUNDS_MS[-1])
+    assert mean_ms([task(3)]) is None

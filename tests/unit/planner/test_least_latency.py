@@ -1,0 +1,87 @@
+"""Plans for the least latency: between packed and spread out."""
+
+from __future__ import annotations
+
+import pytest
+
+from stormpilot.errors import UsageError
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Edge,
+    Executor,
+    Infeasible,
+    Input,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+)
+from stormpilot.planner import compute
+
+
+def pairs(load_cores: float, *, running: bool = False) -> Model:
+    """Four pairs of a source and a sink, 20 tuples/s each, on two nodes of four cores that differ in nothing."""
+    executors, traffic = [], []
+    for i in range(4):
+        a, b = 2 * i + 1, 2 * i + 2
+        executors += [
+            Executor(start=a, end=a, component="source", cpu_mhz=10.0),
+            Executor(start=b, end=b, component="sink", cpu_mhz=1000 * load_cores),
+        ]
+        traffic.append(Edge(topology="t-1", from_=a, to=b, rate=20.0))
+    return Model(
+        supervisors=[
+            Supervisor(id=n, host=n, rack="r1", slots=[1, 2], cores=4, mhz=1000, memory_mb=0) for n in ("a", "b")
+        ],
+        topologies=[
+            Topology(
+                id="t-1",
+                name="t",
+                workers=4,
+                components=[
+                    Component(id="source", kind="spout"),
+                    Component(id="sink", inputs=[Input(component="source", grouping="FIELDS")]),
+                ],
+                executors=executors,
+                assignment=[Assigned(start=e.start, supervisor="a", port=1) for e in executors] if running else [],
+            )
+        ],
+        traffic=traffic,
+    )
+
+
+def planned(model: Model, objective: str) -> Plan:
+    answer = compute(model, "best", {"objective": objective, "iterations": 2000}, seed=1)
+    assert not isinstance(answer, Infeasible)
+    return answer
+
+
+def nodes(plan: Plan) -> int:
+    return len({w.supervisor for t in plan.topologies for w in t.workers})
+
+
+def test_busy_work_is_spread_where_idle_work_is_packed() -> None:
+    """Packed, four sinks of 0.9 cores fill a node of four; with 0.05 cores each they wait for nobody."""
+    assert nodes(planned(pairs(0.9), "network_cost")) == 1
+    assert nodes(planned(pairs(0.9), "latency")) == 2
+    assert nodes(planned(pairs(0.05), "latency")) == 1
+
+
+def test_no_other_plan_that_was_tried_has_less_latency() -> None:
+    model = pairs(0.9)
+    found = planned(model, "latency")
+    assert found.metrics["latency_ms"] < evaluate(model, planned(model, "network_cost"))["latency_ms"]
+    assert found.params["objective"] == "latency"
+    assert "least latency" in found.notes[-1]
+
+
+def test_what_runs_stays_where_nothing_is_better() -> None:
+    model = pairs(0.05, running=True)
+    assert evaluate(model, planned(model, "latency"))["moved_executors"] == 0
+
+
+def test_other_planners_refuse_it() -> None:
+    with pytest.raises(UsageError, match="objective is 'latency'"):
+        compute(pairs(0.1), "partition", {"objective": "latency"})
