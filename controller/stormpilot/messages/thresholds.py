@@ -114,7 +114,9 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
 class Recommendation(Part, frozen=True, kw_only=True):
     """What replay found best; scores are in the words of `text`, lower is better.
 
-    `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out.
+    `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out. The
+    gain on these `held_out_days`, as a part of the default's score, lies between `gain_low_ratio` and `gain_high_ratio`
+    for 90% of draws of days (null: not known).
     """
 
     planner: str
@@ -127,6 +129,9 @@ class Recommendation(Part, frozen=True, kw_only=True):
     from_ms: int = 0
     to_ms: int = 0
     replayed_at_ms: int = 0
+    held_out_days: int = 0
+    gain_low_ratio: float | None = None
+    gain_high_ratio: float | None = None
     text: str = ""
 
 
