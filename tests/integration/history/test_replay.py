@@ -83,9 +83,7 @@ def test_node_that_went_before_the_end_of_a_step_is_not_in_it(spark: SparkSessio
     assert {r.supervisor for r in nodes(stepped(frame, HOUR_MS)).collect()} == {"here", "late"}
 
 
-def test_made_log_is_replayed_and_the_recommendation_wins_on_held_out_days(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_made_log_is_replayed_and_the_recommendation_wins_on_held_out_days(spark: SparkSession, tmp_path: Path) -> None:
     from stormpilot.generate.logs import Spec, generate
     from stormpilot.history.mine.reading import open_log
     from stormpilot.history.replay import evidence

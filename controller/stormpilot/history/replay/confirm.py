@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 
+from stormpilot.history.mine.days import expanded
 from stormpilot.history.replay.score import Weights, cost
 from stormpilot.history.replay.values import Played
 from stormpilot.model.values import Value
@@ -91,20 +90,3 @@ def gain(default: Sequence[DayCost], other: Sequence[DayCost], yardstick_cost: f
     tail = expanded((1 - PART) / 2, len(days))
     low, high = np.quantile(ratios, [tail, 1 - tail])
     return Gain(ratio=float(ratio), low=float(low), high=float(high), days=len(days), yardstick_ratio=float(yardstick))
-
-
-def expanded(tail: float, blocks: int) -> float:
-    """The level whose quantile of draws stands for `tail`, for so few blocks (Hesterberg 2015, section 4.3)."""
-    wide = sqrt(blocks / (blocks - 1)) * _student(1 - tail, blocks - 1)
-    return NormalDist().cdf(-wide)
-
-
-def _student(level: float, degrees: int) -> float:
-    """A quantile of Student's t (Abramowitz and Stegun, 26.7.5); right to three digits from four degrees on."""
-    z, n = NormalDist().inv_cdf(level), degrees
-    return (
-        z
-        + (z**3 + z) / (4 * n)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-    )

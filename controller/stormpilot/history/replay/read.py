@@ -61,7 +61,7 @@ def past_of(log: SparkLog, step_s: int) -> Past:
     """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
     step_ms = step_s * 1000
     executors, windows = stepped(log.table("executors"), step_ms), stepped(log.table("windows"), step_ms)
-    kept = fn.broadcast(kept_windows(executors, windows).cache())
+    kept = kept_windows(executors, windows).cache()
     by_pair = pairs(log.table("edges"), kept).collect()
     silent = kept.where(~fn.col("measured")).select(*_STEP).distinct()
     rows = Rows(
