@@ -63,11 +63,11 @@ class TrafficLog(Live):
     @contextmanager
     def spark(self) -> Iterator[Any]:
         """A session of Spark."""
-        from stormpilot.history.spark import session, settings_of
+        from stormpilot.history.spark import local_bytes, session, settings_of
 
         settings = settings_of(list(self.conf))
         note("starting Spark")
-        with session(self.master, settings) as started:
+        with session(self.master, settings, local_bytes(self.path)) as started:
             yield started
 
     def before_the_end(self, spark: Any, since: str) -> SparkLog:

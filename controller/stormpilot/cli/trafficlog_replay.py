@@ -53,11 +53,21 @@ def replay(
             help="Also plan for the forecast of profiles: the file of `trafficlog mine -o`.",
         ),
     ] = None,
-    since: Annotated[str, typer.Option(help="A time, or 7d, 12h before the end.")] = "7d",
+    mined: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Say where B(n) differs from the mined one: a file as of --forecast."
+        ),
+    ] = None,
+    since: Annotated[str, typer.Option(help="A time, or 14d, 12h before the end.")] = "14d",
     step: Annotated[float, typer.Option(min=1, max=1440, help="Minutes of one step.")] = 60.0,
     hold_out: Annotated[
-        float, typer.Option(min=0, help="Days at the end that the best is not chosen by, but checked on.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            min=0,
+            help="Days at the end that the best is not chosen by, but confirmed on. [default: half, at most 7]",
+        ),
+    ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds for each plan.")] = 0.5,
     restart_s: Annotated[
         float | None, typer.Option(min=0, help="Downtime of a worker. [default: measured, else decide.restart_s]")
@@ -91,14 +101,15 @@ def replay(
     settings = (
         grid(default, forecast=forecast is not None) if planner is None else asked(planner, param or [], rule or [])
     )
-    mined = [] if forecast is None else read_mined(forecast)
-    if planner is not None and mined:
+    profiles = [] if forecast is None else read_mined(forecast)
+    compared = profiles if mined is None else read_mined(mined)
+    if planner is not None and profiles:
         settings += asked(planner, param or [], rule or [], forecast=True)
     question = Question(
         settings=settings,
         together=planner is not None,
         step_s=round(step * 60),
-        hold_out_s=hold_out * 86_400 if planner is None else 0.0,
+        hold_out_s=0.0 if planner is not None else None if hold_out is None else hold_out * 86_400,
         rules=rules,
         weights=Weights(overload=overload_weight, restart=restart_weight),
     )
@@ -111,7 +122,7 @@ def replay(
             if shown.live or done == total or done % max(1, total // TOLD) == 0:
                 shown.tell(f"{done} of {total} runs", done, total)
 
-        answer, played = study(part, question, mined, note, told)
+        answer, played = study(part, question, profiles, note, told, compared)
     if output is not None:
         evidence.write(output, answer, played)
         note(f"kept in {output / evidence.REPLAY} and {output / evidence.RUNS}")
@@ -184,9 +195,11 @@ def _span(answer: Replay) -> str:
 
 
 def _yardstick(verdict: Verdict) -> str:
-    error = verdict.yardstick_error
+    off = verdict.yardsticks
+    error = off.chosen_by.error_ratio
     if error is None or abs(error) < 0.005:
         return ""
     return (
-        f"; the flow model says {error:+.0%} inter-node traffic for what was measured: smaller differences mean nothing"
+        f"; the flow model says {error:+.0%} inter-node traffic for what was measured, and a tuple's network cost is "
+        f"off by {off.chosen_by.cost:.3g} ({off.held_out.cost:.3g} held out): smaller differences count as none"
     )

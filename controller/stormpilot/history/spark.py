@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from stormpilot.errors import UnreachableError, UsageError
 
@@ -40,35 +41,52 @@ OURS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
     # the many small files of a log: fewer, larger tasks
     "spark.sql.files.openCostInBytes": str(256 * 1024),
-    "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
 }
 """What holds unless Spark was started by somebody else."""
-LOCAL_SHUFFLE_PARTITIONS = "32"
+LITTLE_BYTES = 32 * 1024 * 1024
+"""A log up to here is little: what makes Spark fast on much data costs more than it saves."""
+PARTITION_BYTES = 16 * 1024 * 1024
+"""Of the files behind a partition of a shuffle; what is shuffled was added up before and is smaller."""
+MOST_PARTITIONS = 2000
+LITTLE = {
+    # each exchange would become a job of its own, and each plan classes that are compiled and run once
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "1m",
+}
+MUCH = {"spark.sql.adaptive.enabled": "true"}
+LITTLE_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Optimised machine code would be ready when the work is done."""
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
 @contextmanager
-def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session for one command, stopped at its end.
+def session(
+    master: str | None = None, settings: Mapping[str, str] | None = None, size_bytes: int | None = None
+) -> Iterator[SparkSession]:
+    """A session for one command, stopped at its end; `size_bytes` of the log, where it is known before.
 
     Raises
     ------
     UnreachableError
         PySpark, Java or the master is missing or does not answer.
     """
-    spark = start(master, settings)
+    spark = start(master, settings, size_bytes)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def start(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+def start(
+    master: str | None = None, settings: Mapping[str, str] | None = None, size_bytes: int | None = None
+) -> SparkSession:
     """A session; `settings` win over `configuration`. What its JVM writes to stderr is shown if it does not start."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    wanted = configuration(master, settings or {}, submitted=submitted)
+    wanted = configuration(master, settings or {}, submitted=submitted, size_bytes=size_bytes)
     if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise UnreachableError("Spark needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME")
     if not submitted and "spark.driver.bindAddress" in wanted:
@@ -116,7 +134,24 @@ def _last_lines(file: IO[bytes] | None) -> str:
     return "".join(f"\n  {line}" for line in lines[-5:])
 
 
-def configuration(master: str | None, settings: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+def fit(spark: SparkSession, size_bytes: int) -> None:
+    """Fit partitions and the way of planning to a log of this size, but for what somebody set."""
+    own = spark.sparkContext.getConf()
+    for key, value in fitting(size_bytes, spark.sparkContext.defaultParallelism).items():
+        if not own.contains(key):
+            spark.conf.set(key, value)
+
+
+def fitting(size_bytes: int, cores: int) -> dict[str, str]:
+    """Settings for files of this size on so many cores."""
+    partitions = min(MOST_PARTITIONS, max(cores, -(-size_bytes // PARTITION_BYTES)))
+    little = size_bytes <= LITTLE_BYTES
+    return {"spark.sql.shuffle.partitions": str(partitions)} | (LITTLE if little else MUCH)
+
+
+def configuration(
+    master: str | None, settings: Mapping[str, str], *, submitted: bool, size_bytes: int | None = None
+) -> dict[str, str]:
     """Spark's settings for us. Started by `spark-submit`, its master and its own settings stay as they are."""
     wanted = dict(ALWAYS)
     if master is not None:
@@ -126,9 +161,21 @@ def configuration(master: str | None, settings: Mapping[str, str], *, submitted:
         wanted.setdefault("spark.master", LOCAL)
         if _is_local(wanted["spark.master"]):
             wanted |= LOOPBACK
-            if wanted["spark.master"].startswith("local"):
-                wanted["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLE_PARTITIONS
+            if size_bytes is not None and size_bytes <= LITTLE_BYTES and wanted["spark.master"].startswith("local"):
+                wanted["spark.driver.extraJavaOptions"] += f" {LITTLE_JVM}"
     return wanted | dict(settings)
+
+
+def local_bytes(path: str) -> int | None:
+    """How large a local log is; None of another one, or where it cannot be told."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        return None
+    folder = Path(url2pathname(parts.path) if parts.scheme else path).expanduser()
+    try:
+        return sum(f.stat().st_size for f in folder.rglob("*.parquet"))
+    except OSError:
+        return None
 
 
 def settings_of(options: Sequence[str]) -> dict[str, str]:

@@ -78,7 +78,7 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
     stream, to component]. `source` is `default` where there was too little data: `value` is the default then (null
     for a finding without one), and `text` says what was lacking. A `proposed` one is never in force by itself: it waits
     for an operator. `rows` of the log, from `from_ms` to `to_ms`; `low` and `high`: between them the value lies for 90%
-    of draws of days (null: not known). `by`: whose B(n) says what an overload is, the `logged` or the `mined` one.
+    of draws of `days` (null: not known). `by`: whose B(n) says what an overload is, the `logged` or the `mined` one.
     """
 
     name: str
@@ -89,6 +89,7 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
     source: Literal["mined", "proposed", "default"] = "mined"
     low: float | None = None
     high: float | None = None
+    days: int = 0
     by: str = ""
     rows: int = 0
     from_ms: int = 0
@@ -99,7 +100,8 @@ class ThresholdEntry(Part, frozen=True, kw_only=True):
 class PerformancePoint(Part, frozen=True, kw_only=True):
     """`threads` of a component alone in one worker sustained `rate_tps` with so much CPU and memory (`size`).
 
-    `by`: whose B(n) the node was not over, the `logged` or the `mined` one.
+    `by`: whose B(n) the node was not over, the `logged` or the `mined` one. `low_tps` and `high_tps`: between them the
+    rate lies for 90% of draws of `days` (null: not known).
     """
 
     component: str
@@ -107,6 +109,9 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
     rate_tps: float
     cpu_mhz: float
     memory_mb: float
+    low_tps: float | None = None
+    high_tps: float | None = None
+    days: int = 0
     rows: int = 0
     by: str = "logged"
 
@@ -114,7 +119,9 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
 class Recommendation(Part, frozen=True, kw_only=True):
     """What replay found best; scores are in the words of `text`, lower is better.
 
-    `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out.
+    `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out. The
+    gain on these `held_out_days`, as a part of the default's score, lies between `gain_low_ratio` and `gain_high_ratio`
+    for 90% of draws of days (null: not known).
     """
 
     planner: str
@@ -127,6 +134,9 @@ class Recommendation(Part, frozen=True, kw_only=True):
     from_ms: int = 0
     to_ms: int = 0
     replayed_at_ms: int = 0
+    held_out_days: int = 0
+    gain_low_ratio: float | None = None
+    gain_high_ratio: float | None = None
     text: str = ""
 
 
@@ -162,7 +172,10 @@ class EdgeProfile(Part, frozen=True, kw_only=True):
 
 
 class Profile(Message, frozen=True, kw_only=True):
-    """`profiles/<topology-id>`: what a week of the topology is like; `forecast_error_ratio` null = never tested."""
+    """`profiles/<topology-id>`: what a week of the topology is like; `forecast_error_ratio` null = never tested.
+
+    Between `forecast_error_low` and `forecast_error_high` it lies for 90% of draws of the days tested on.
+    """
 
     topology_id: str
     topology_name: str
@@ -171,6 +184,8 @@ class Profile(Message, frozen=True, kw_only=True):
     to_ms: int
     rows: int = 0
     forecast_error_ratio: float | None = None
+    forecast_error_low: float | None = None
+    forecast_error_high: float | None = None
     edges: Annotated[list[EdgeProfile], msgspec.Meta(max_length=MAX_PROFILE_EDGES)] = msgspec.field(
         default_factory=list
     )

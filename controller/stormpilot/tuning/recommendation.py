@@ -4,8 +4,8 @@ An owner names a planner, with parameters, in the topology's configuration; the 
 (`planner.owner_planners`).
 
 For a recommendation an operator has to say so (`history.use_recommendation`), and it must have beaten the default on
-days that it was not chosen by. A recommendation comes through ZooKeeper: what it says is checked like every other
-setting.
+days that it was not chosen by, by more than chance. A recommendation comes through ZooKeeper: what it says is checked
+like every other setting.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ def named(r: Recommendation) -> str:
 def worth_it(r: Recommendation) -> str:
     """Its cost against that of the default, on the days that count."""
     if r.held_out_score is not None and r.default_held_out_score is not None:
-        return f"cost {r.held_out_score:.3g} instead of {r.default_held_out_score:.3g} on days held out"
+        text = f"cost {r.held_out_score:.3g} instead of {r.default_held_out_score:.3g} on days held out"
+        if r.gain_low_ratio is None or r.gain_high_ratio is None:
+            return text
+        return f"{text} ({-r.gain_high_ratio:+.0%} to {-r.gain_low_ratio:+.0%})"
     if r.default_score is not None:
         return f"cost {r.score:.3g} instead of {r.default_score:.3g}"
     return f"cost {r.score:.3g}"
@@ -136,6 +139,10 @@ def _why_not(config: Config, r: Recommendation, now_ms: int) -> str:
         return "it was not confirmed on days held out"
     if r.held_out_score >= r.default_held_out_score:
         return "it is not better than the default on the days held out"
+    if r.gain_low_ratio is None:
+        return f"{r.held_out_days} days held out do not tell its gain from chance"
+    if r.gain_low_ratio <= 0:
+        return "its gain on the days held out may be chance"
     days = (now_ms - r.replayed_at_ms) / DAY_MS
     if days > config.history.max_age_days:
         return f"{days:.0f} days old, history.max_age_days is {config.history.max_age_days:g}"

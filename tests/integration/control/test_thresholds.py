@@ -67,6 +67,9 @@ def mined(shim: ShimDouble, value: float) -> None:
             default_held_out_score=0.9,
             windows=144,
             replayed_at_ms=now_ms,
+            held_out_days=7,
+            gain_low_ratio=0.2,
+            gain_high_ratio=0.4,
         ),
     )
     path = shim.paths.thresholds(ID)

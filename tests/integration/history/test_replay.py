@@ -83,9 +83,7 @@ def test_node_that_went_before_the_end_of_a_step_is_not_in_it(spark: SparkSessio
     assert {r.supervisor for r in nodes(stepped(frame, HOUR_MS)).collect()} == {"here", "late"}
 
 
-def test_made_log_is_replayed_and_the_recommendation_wins_on_a_held_out_day(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_made_log_is_replayed_and_the_recommendation_wins_on_held_out_days(spark: SparkSession, tmp_path: Path) -> None:
     from stormpilot.generate.logs import Spec, generate
     from stormpilot.history.mine.reading import open_log
     from stormpilot.history.replay import evidence
@@ -95,7 +93,7 @@ def test_made_log_is_replayed_and_the_recommendation_wins_on_a_held_out_day(
     from stormpilot.history.replay.values import Setting
 
     log = tmp_path / "log"
-    generate(log, Spec(days=3, window_s=1200, parallelism=2, nodes=3, failures_per_day=0, bursts_per_day=0), seed=9)
+    generate(log, Spec(days=7, window_s=1200, parallelism=2, nodes=3, failures_per_day=0, bursts_per_day=0), seed=9)
     question = Question(
         settings=[Setting(planner="default"), Setting(planner="online"), Setting(planner="dsm")],
         together=False,
@@ -103,9 +101,9 @@ def test_made_log_is_replayed_and_the_recommendation_wins_on_a_held_out_day(
     )
     answer, played = study(open_log(spark, str(log)), question)
     (verdict,) = answer.verdicts
-    assert answer.steps >= 71
-    assert verdict.yardstick_error == pytest.approx(0, abs=1e-3)
-    assert len(played) == 4 and all(len(rows) >= 70 for rows in played.values())
+    assert answer.steps >= 165
+    assert verdict.yardsticks.chosen_by.error_ratio == pytest.approx(0, abs=1e-3)
+    assert len(played) == 4 and all(len(rows) >= 165 for rows in played.values())
 
     def held_out(t: Tried) -> float:
         assert t.held_out_score is not None
@@ -113,6 +111,7 @@ def test_made_log_is_replayed_and_the_recommendation_wins_on_a_held_out_day(
 
     assert not verdict.kept_default, verdict.text
     assert held_out(verdict.recommended) < held_out(verdict.default)
+    assert verdict.gain is not None and verdict.gain.days == 5 and verdict.gain.confirmed
     evidence.write(tmp_path / "out", answer, played)
     assert msgspec.to_builtins(evidence.read(tmp_path / "out")) == msgspec.to_builtins(answer)
-    assert timedelta(milliseconds=answer.to_ms - (answer.split_ms or 0)) == timedelta(days=1)
+    assert timedelta(milliseconds=answer.to_ms - (answer.split_ms or 0)) == timedelta(days=5)

@@ -55,6 +55,9 @@ def recommend(w: World, topology_id: str, **params: object) -> None:
         held_out_score=0.6,
         default_held_out_score=0.9,
         replayed_at_ms=T0_MS,
+        held_out_days=7,
+        gain_low_ratio=0.2,
+        gain_high_ratio=0.4,
     )
     head = {"topology_id": topology_id, "topology_name": "flights", "mined_at_ms": T0_MS, "from_ms": 0, "to_ms": T0_MS}
     w.zookeeper.put(w.paths.thresholds(topology_id), encode(Thresholds(**head, recommendation=best)))

@@ -10,7 +10,15 @@ import pytest
 import stormpilot
 from stormpilot.cli.trafficlog import parse_time
 from stormpilot.errors import UsageError
-from stormpilot.history.spark import configuration, settings_of
+from stormpilot.history.spark import (
+    LITTLE_BYTES,
+    LITTLE_JVM,
+    PARTITION_BYTES,
+    configuration,
+    fitting,
+    local_bytes,
+    settings_of,
+)
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
@@ -36,6 +44,32 @@ def test_spark_submit_keeps_its_own_master_and_memory() -> None:
 
 def test_settings_that_are_given_win() -> None:
     assert configuration(None, {"spark.driver.memory": "9g"}, submitted=False)["spark.driver.memory"] == "9g"
+
+
+def test_partitions_follow_the_size_of_the_log_and_the_cores() -> None:
+    key = "spark.sql.shuffle.partitions"
+    assert [fitting(size, 2)[key] for size in (0, PARTITION_BYTES, 10 * PARTITION_BYTES)] == ["2", "2", "10"]
+    assert fitting(PARTITION_BYTES, 48)[key] == "48"
+    assert fitting(10**15, 48)[key] == "2000"
+
+
+def test_little_data_is_neither_planned_adaptively_nor_compiled_for() -> None:
+    little, much = fitting(LITTLE_BYTES, 2), fitting(LITTLE_BYTES + 1, 2)
+    assert (little["spark.sql.adaptive.enabled"], much["spark.sql.adaptive.enabled"]) == ("false", "true")
+    assert "spark.sql.codegen.wholeStage" in little and "spark.sql.codegen.wholeStage" not in much
+    option = "spark.driver.extraJavaOptions"
+    assert LITTLE_JVM in configuration(None, {}, submitted=False, size_bytes=LITTLE_BYTES)[option]
+    for more in ({"size_bytes": LITTLE_BYTES + 1}, {"size_bytes": None}):
+        assert LITTLE_JVM not in configuration(None, {}, submitted=False, **more)[option]
+    assert LITTLE_JVM not in configuration("spark://127.0.0.1:7077", {}, submitted=False, size_bytes=1)[option]
+
+
+def test_size_of_a_local_log_is_that_of_its_parquet_files(tmp_path: Path) -> None:
+    (tmp_path / "edges").mkdir()
+    (tmp_path / "edges" / "a.parquet").write_bytes(b"12345")
+    (tmp_path / "edges" / "a.txt").write_bytes(b"1")
+    assert local_bytes(str(tmp_path)) == local_bytes(tmp_path.as_uri()) == 5
+    assert local_bytes("hdfs:///log") is None
 
 
 @pytest.mark.parametrize("master", ["sparky:7077", "http://sparky", ""])

@@ -23,6 +23,9 @@ BEST = Recommendation(
     held_out_score=0.7,
     default_held_out_score=0.9,
     replayed_at_ms=NOW_MS - DAY_MS,
+    held_out_days=7,
+    gain_low_ratio=0.1,
+    gain_high_ratio=0.3,
 )
 
 
@@ -38,7 +41,7 @@ def test_confirmed_recommendation_is_used_where_an_operator_says_so() -> None:
     assert choice.rules == {"cpu_limit_ratio": 0.6, "consecutive_hits": 1}
     assert text == (
         "planned as replay recommends, best decide.consecutive_hits=1, decide.cpu_limit_ratio=0.6, forecast, "
-        "objective=network_cost: cost 0.7 instead of 0.9 on days held out"
+        "objective=network_cost: cost 0.7 instead of 0.9 on days held out (-30% to -10%)"
     )
 
 
@@ -49,6 +52,8 @@ def test_confirmed_recommendation_is_used_where_an_operator_says_so() -> None:
         (ON, {"replayed_at_ms": NOW_MS - 50 * DAY_MS}, "50 days old, history.max_age_days is 45"),
         (ON, {"held_out_score": None}, "not confirmed on days held out"),
         (ON, {"held_out_score": 0.95}, "not better than the default on the days held out"),
+        (ON, {"gain_low_ratio": None, "held_out_days": 1}, "1 days held out do not tell its gain from chance"),
+        (ON, {"gain_low_ratio": -0.02}, "its gain on the days held out may be chance"),
         (ON, {"score": 1.0}, "nothing that was tried is better"),
         (ON, {"planner": "nonesuch"}, "nonesuch"),
         (ON, {"params": {"objectiv": "network_cost"}}, "objectiv"),

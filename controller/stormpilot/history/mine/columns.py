@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormpilot.history.frames import Column, fn
+from stormpilot.history.frames import Column, DataFrame, fn
 
 MAD_TO_SIGMA = 1.4826
 """Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
@@ -41,6 +41,17 @@ def hour() -> Column:
 def day() -> Column:
     """Days since the epoch, of the end of a window: the day of its folder."""
     return fn.floor(fn.unix_millis(fn.col("window_to")) / 86_400_000).cast("bigint")
+
+
+def with_days(frame: DataFrame, at: str, *, by_day: bool) -> DataFrame:
+    """A frame with a column `day` to group by: null, for the number of all days; with `by_day` each row also counts
+    for its own day, whose numbers tell how much days differ (`days.py`). `at`: the column that tells a row's day.
+    """
+    whole = fn.lit(None).cast("bigint")
+    if not by_day:
+        return frame.withColumn("day", whole)
+    own = fn.floor(fn.unix_millis(fn.col(at)) / 86_400_000).cast("bigint")
+    return frame.withColumn("day", fn.explode(fn.array(whole, own)))
 
 
 def samples(value: Column, at: str) -> Column:

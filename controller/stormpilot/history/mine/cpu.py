@@ -6,7 +6,7 @@ The intercept is real: polling threads use CPU at any rate (an idle Java executo
 from __future__ import annotations
 
 from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
-from stormpilot.history.mine.columns import count, evidence, quantile
+from stormpilot.history.mine.columns import count, evidence, quantile, with_days
 
 BINS = 20
 LEAST_WINDOWS = 5
@@ -14,8 +14,8 @@ LEAST_WINDOWS = 5
 _COMPONENT = ("topology_name", "component")
 
 
-def cpu_bins(executor_hours: DataFrame) -> DataFrame:
-    """Median CPU by rate: topology_name, component, rate_tps, cpu_mhz, hours, core_mhz, evidence.
+def cpu_bins(executor_hours: DataFrame, *, by_day: bool = False) -> DataFrame:
+    """Median CPU by rate: topology_name, component, day, rate_tps, cpu_mhz, hours, core_mhz, evidence.
 
     A bin is a twentieth of what lies between the 2nd and the 98th percentile of hourly rates of the component's
     executors. Hours, not windows: what rates err by within an hour would flatten the line.
@@ -32,7 +32,7 @@ def cpu_bins(executor_hours: DataFrame) -> DataFrame:
         .when(emitted > 0, fn.col("emitted_tps"))
         .otherwise(fn.col("sent_tps"))
     )
-    return cut(
+    binned = (
         executor_hours.where((fn.col("windows") >= LEAST_WINDOWS) & (fn.col("cpu_mhz") > 0))
         .withColumn("rate_tps", driving)
         .where(fn.col("rate_tps").isNotNull())
@@ -40,7 +40,10 @@ def cpu_bins(executor_hours: DataFrame) -> DataFrame:
         .withColumn("high", percentile(0.98))
         .where("rate_tps BETWEEN low AND high AND high > low")
         .withColumn("bin", fn.floor(fn.expr(f"(rate_tps - low) / (high - low) * {BINS}")))
-        .groupBy(*_COMPONENT, "bin")
+    )
+    return cut(
+        with_days(binned, "last", by_day=by_day)
+        .groupBy(*_COMPONENT, "day", "bin")
         .agg(
             fn.median("rate_tps").alias("rate_tps"),
             fn.median("cpu_mhz").alias("cpu_mhz"),
@@ -53,13 +56,13 @@ def cpu_bins(executor_hours: DataFrame) -> DataFrame:
 
 
 def cpu(cpu_bins: DataFrame) -> DataFrame:
-    """The line by component: topology_name, component, intercept_mhz, mhz_per_tps, from_tps, to_tps, ..., evidence.
+    """The line by component: topology_name, component, day, intercept_mhz, mhz_per_tps, from_tps, ..., evidence.
 
-    Also core_mhz, hours, and r2 (how much of the bins' variation the line explains). Least squares over the bins,
-    weighted by their hours; a line that would begin below zero begins at zero.
+    Also to_tps, core_mhz, hours, and r2 (how much of the bins' variation the line explains). Least squares over the
+    bins, weighted by their hours; a line that would begin below zero begins at zero.
     """
     w, x, y = fn.col("hours"), fn.col("rate_tps"), fn.col("cpu_mhz")
-    sums = cpu_bins.groupBy(*_COMPONENT).agg(
+    sums = cpu_bins.groupBy(*_COMPONENT, "day").agg(
         fn.sum(w).alias("w"),
         fn.sum(w * x).alias("wx"),
         fn.sum(w * y).alias("wy"),
@@ -77,6 +80,7 @@ def cpu(cpu_bins: DataFrame) -> DataFrame:
     intercept = (fn.col("wy") - free * fn.col("wx")) / fn.col("w")
     return sums.select(
         *_COMPONENT,
+        "day",
         fn.greatest(intercept, fn.lit(0.0)).alias("intercept_mhz"),
         fn.when(intercept >= 0, free).otherwise(fn.try_divide(fn.col("wxy"), fn.col("wxx"))).alias("mhz_per_tps"),
         *("from_tps", "to_tps", "core_mhz", "hours"),

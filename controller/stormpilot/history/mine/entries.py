@@ -12,6 +12,9 @@ from stormpilot.history.mine.log import Row
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import Scope, ThresholdEntry
 
+NOT_KNOWN, FINE = "not known", "the default is fine"
+"""How the text of every default begins: nobody knows a better one, or it was looked at and is right."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -60,6 +63,8 @@ def entry(
     waits for an operator.
     """
     low, high = (None, None) if why else interval
+    if why and not why.startswith((NOT_KNOWN, FINE)):
+        why = f"{NOT_KNOWN}: {why}"
     return ThresholdEntry(
         name=name,
         scope=scope,
@@ -69,12 +74,20 @@ def entry(
         source="default" if why else "proposed" if proposed else "mined",
         low=low,
         high=high,
+        days=0 if row is None or why else _days(row),
         by="" if why else by,
         rows=0 if row is None else row["rows"],
         from_ms=0 if row is None else ms(row["first"]),
         to_ms=0 if row is None else ms(row["last"]),
         text=why or text or "",
     )
+
+
+def _days(row: Row) -> int:
+    """On how many days the number rests, where that is known: what its interval is drawn from."""
+    if row.get("samples"):
+        return len({s[0] for s in row["samples"] if s is not None})
+    return len(row.get("by_day", ())) or int(row.get("days") or 0)
 
 
 def ms(at: datetime) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 import msgspec
 
 from stormpilot.errors import NothingFoundError
-from stormpilot.history.mine.days import of_quantile
+from stormpilot.history.mine.days import of_days, of_quantile
 from stormpilot.history.mine.entries import Terms, entry, lacking, ms
 from stormpilot.history.mine.health import Health
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.history.mine.log import Row
 from stormpilot.history.mine.overload import LOGGED, MINED
+from stormpilot.history.mine.profile_message import edge_of, profile_of
 from stormpilot.history.mine.sizing import Sizing, sizing
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import (
-    EdgeProfile,
     PerformancePoint,
     Profile,
     ThresholdEntry,
@@ -30,7 +29,6 @@ DIFFER = 0.05
 """A number by another B(n) is told when it differs by more than this part."""
 NOISES = 3.0
 """A change is one when it is more than so many times the noise."""
-HOURS_OF_WEEK = th.HOURS_OF_WEEK
 
 
 class Mined(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,20 +134,23 @@ class _Topology:
         why = lacking(row, self.enough, ("windows", self.enough.noise_windows, "windows with traffic between nodes"))
         noise = None if row is None or why else float(row["noise_ratio"])
         hours = "" if row is None else f"the median of {row['hours_of_week']} hours of the week"
-        found = [entry(th.NOISE_RATIO, row, noise, hours, why)]
+        sure = of_days(row, "noise_ratio")
+        found = [entry(th.NOISE_RATIO, row, noise, hours, why, interval=sure)]
         text = "" if noise is None else f"3 x the noise of {noise:.3f}"
         floors = (
             (th.GAIN_RATIO, config.verify.noise_floor_ratio, config.decide.gain_threshold_ratio),
             (th.NOISE_FLOOR_RATIO, 0.01, config.verify.noise_floor_ratio),
         )
         for name, floor, default in floors:
-            found.append(entry(name, row, *_above(noise, floor, text, highest=1.0), default=default, why=why))
+            above = _above(noise, floor, text, highest=1.0)
+            found.append(entry(name, row, *above, default=default, why=why, interval=_both_above(sure, floor, 1.0)))
         row = self._one(self.rows.executor_noise)
         why = lacking(row, self.enough, ("executor_hours", 4 * self.enough.hours, "hours of executors"))
         each = None if row is None or why else float(row["executor_noise_tps"])
         text = "" if each is None else f"3 x the noise of one executor, {each:.3g} tuples/s"
         default = config.otd.threshold_asc_tps
-        return [*found, entry(th.OTD_ASC, row, *_above(each, 1.0, text), default=default, why=why)]
+        sure = _both_above(of_days(row, "executor_noise_tps"), 1.0)
+        return [*found, entry(th.OTD_ASC, row, *_above(each, 1.0, text), default=default, why=why, interval=sure)]
 
     def _restart(self) -> list[ThresholdEntry]:
         row = self._one(self.rows.restart_s)
@@ -217,7 +218,8 @@ class _Topology:
             ):
                 mined = None if reason or value is None else round(float(value), 6)
                 also = _also(mined, None if other is None else other[column.format(which)], "")
-                found.append(entry(name, row, mined, text + also, reason, default=default, by=LOGGED))
+                sure = of_days(row, column.format(which))
+                found.append(entry(name, row, mined, text + also, reason, default=default, by=LOGGED, interval=sure))
         return found
 
     def _forecast(self) -> ThresholdEntry:
@@ -229,14 +231,26 @@ class _Topology:
             if row is None
             else (f"median over {row['windows']} windows held out; weighted by rate {row['weighted_error_ratio']:.3f}")
         )
-        return entry(th.FORECAST_ERROR_RATIO, row, value, text, why)
+        return entry(th.FORECAST_ERROR_RATIO, row, value, text, why, interval=of_days(row, "forecast_error_ratio"))
 
     def _selectivity(self) -> list[ThresholdEntry]:
         found = []
-        for row in sorted(self._mine(self.rows.selectivity), key=_edge):
+        for row in sorted(self._mine(self.rows.selectivity), key=edge_of):
             why = lacking(row, None, ("hours", self.enough.hours, "hours with traffic"))
             value, text = (None, None) if why else (float(row["selectivity"]), f"the median of {row['hours']} hours")
-            found.append(entry(th.SELECTIVITY, row, value, text, why, scope="edge", of=_edge(row)))
+            sure = of_days(row, "selectivity")
+            found.append(
+                entry(
+                    th.SELECTIVITY,
+                    row,
+                    value,
+                    text,
+                    why,
+                    scope="edge",
+                    of=[e or "" for e in edge_of(row)],
+                    interval=sure,
+                )
+            )
         return found
 
     def _cpu(self) -> list[ThresholdEntry]:
@@ -252,8 +266,12 @@ class _Topology:
                 if core := row["core_mhz"]:
                     per_tuple, always = slope / core * 1000, intercept / core * 1000
                     text += f"; {per_tuple:.4g} ms per tuple and {always:.4g} ms/s on a core of {core:.0f} MHz"
-            for name, value in ((th.CPU_INTERCEPT_MHZ, intercept), (th.CPU_MHZ_PER_TPS, slope)):
-                found.append(entry(name, row, value, text, why, scope="component", of=[component]))
+            for name, value, column in (
+                (th.CPU_INTERCEPT_MHZ, intercept, "intercept_mhz"),
+                (th.CPU_MHZ_PER_TPS, slope, "mhz_per_tps"),
+            ):
+                sure = of_days(row, column)
+                found.append(entry(name, row, value, text, why, scope="component", of=[component], interval=sure))
         return found
 
     def _why_no_line(self, row: Row) -> str:
@@ -277,18 +295,7 @@ class _Topology:
         rows = [
             r for r in rows if r["by"] == LOGGED or _differ(r["rate_tps"], logged.get((r["component"], r["threads"])))
         ]
-        return [
-            PerformancePoint(
-                component=r["component"],
-                threads=r["threads"],
-                rate_tps=float(r["rate_tps"]),
-                cpu_mhz=float(r["cpu_mhz"] or 0.0),
-                memory_mb=float(r["memory_mb"] or 0.0),
-                rows=r["rows"],
-                by=r["by"],
-            )
-            for r in sorted(rows, key=lambda r: (r["component"], r["threads"], r["by"]))
-        ]
+        return [_point(r) for r in sorted(rows, key=lambda r: (r["component"], r["threads"], r["by"]))]
 
     def _sizing(self, thresholds: Thresholds) -> Sizing | None:
         if not self.rows.machines:
@@ -300,31 +307,23 @@ class _Topology:
     def _profile(self, head: dict[str, Any]) -> Profile | None:
         if head["to_ms"] - head["from_ms"] < self.enough.week_h * 3_600_000 * 0.98:
             return None
-        errors = {_edge(r): r["forecast_error_ratio"] for r in map(_keyed, self._mine(self.rows.forecast_error))}
-        by_edge: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
-        for r in self._mine(self.rows.profile):
-            by_edge[tuple(_edge(r))].append(r)
-        busiest = sorted(by_edge, key=lambda e: -sum(r["rate_tps"] * r["windows"] for r in by_edge[e]))
-        edges = [self._edge_profile(e, by_edge[e], errors.get(e)) for e in busiest[: th.MAX_PROFILE_EDGES]]
-        if not edges:
-            return None
-        topology = errors.get(("", "", ""))
-        rows = sum(r["rows"] for e in by_edge.values() for r in e)
-        return Profile(**head, rows=rows, forecast_error_ratio=topology, edges=edges)
+        return profile_of(head, self._mine(self.rows.profile), self._mine(self.rows.forecast_error))
 
-    @staticmethod
-    def _edge_profile(edge: tuple[str, ...], rows: list[Row], error: float | None) -> EdgeProfile:
-        rates: list[float | None] = [None] * HOURS_OF_WEEK
-        for r in rows:
-            rates[r["hour_of_week"]] = round(float(r["rate_tps"]), 4)
-        return EdgeProfile(
-            from_=edge[0],
-            stream=edge[1],
-            to=edge[2],
-            rate_tps=rates,
-            weeks=max(r["weeks"] for r in rows),
-            forecast_error_ratio=error,
-        )
+
+def _point(row: Row) -> PerformancePoint:
+    low, high = of_days(row, "rate_tps")
+    return PerformancePoint(
+        component=row["component"],
+        threads=row["threads"],
+        rate_tps=float(row["rate_tps"]),
+        cpu_mhz=float(row["cpu_mhz"] or 0.0),
+        memory_mb=float(row["memory_mb"] or 0.0),
+        low_tps=low,
+        high_tps=high,
+        days=len(row.get("by_day", ())),
+        rows=row["rows"],
+        by=row["by"],
+    )
 
 
 def _why_no_pair(low: float | None, high: float | None, rare: float | None, highest: float | None) -> str:
@@ -350,6 +349,14 @@ def _above(noise: float | None, floor: float, text: str, highest: float | None =
     return value, text
 
 
+def _both_above(
+    noise: tuple[float | None, float | None], floor: float, highest: float | None = None
+) -> tuple[float | None, float | None]:
+    """The interval of `_above` from that of the noise."""
+    low, high = (_above(n, floor, "", highest)[0] for n in noise)
+    return low, high
+
+
 def _differ(value: float, other: float | None) -> bool:
     return other is None or abs(value - other) > DIFFER * abs(other)
 
@@ -359,12 +366,3 @@ def _also(value: float | None, by_mined: float | None, unit: str) -> str:
     if value is None or by_mined is None or not _differ(by_mined, value):
         return ""
     return f"; by the mined B(n) {by_mined:.4g}{f' {unit}' if unit else ''}"
-
-
-def _edge(row: Row) -> Any:
-    return (row["from_component"], row["stream"], row["to_component"])
-
-
-def _keyed(row: Row) -> Row:
-    """The row of the topology as a whole has no edge."""
-    return row if row["from_component"] is not None else {**row, "from_component": "", "stream": "", "to_component": ""}

@@ -10,16 +10,18 @@ from stormpilot.history.frames import DataFrame, current, fn
 from stormpilot.history.mine import health, knee, noise, otd, overload, surroundings
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
+from stormpilot.history.mine.days import together
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
 from stormpilot.history.mine.health import Health, topologies_of
 from stormpilot.history.mine.log import Log
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
-from stormpilot.history.mine.selectivity import selectivity, taken_in
+from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
 from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
 
 Step = Callable[[str], AbstractContextManager[object]]
+_NAME = "topology_name"
 _KNOWN = "core_mhz IS NOT NULL"
 STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
 
@@ -51,7 +53,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
     try:
         with step("windows"):
             windows = keep(log.table("windows").drop("components"))
-            rows.noise = log.rows(noise.noise(windows))
+            rows.noise = together(log.rows(noise.noise(windows, by_day=True)), _NAME)
             rows.knees = knee.knees(log.rows(knee.latency_bins(windows)))
             rows.restart_s = log.rows(restart_s(log.table("outcomes")))
             in_time = topologies_of(log.rows(health.in_time(windows)))
@@ -62,8 +64,8 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.topologies = log.rows(topologies(windows, hours))
             if not rows.topologies:
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
-            rows.executor_noise = log.rows(noise.executor_noise(hours))
-            rows.cpu = log.rows(cpu(cpu_bins(hours)))
+            rows.executor_noise = together(log.rows(noise.executor_noise(hours, by_day=True)), _NAME)
+            rows.cpu = together(log.rows(cpu(cpu_bins(hours, by_day=True))), _NAME, "component")
         with step("overloads"):
             b = limits(rows.knees, terms)
             loads = keep(overload.loads(nodes, log.limits(b) if b else None))
@@ -74,8 +76,10 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             alone = condensed("worker_windows", ("executors",), lambda e: worker_windows(e.where(_KNOWN)))
             workers = keep(alone.join(states, ["supervisor", "window_to"]))
             drop(alone)
-            rows.performance = log.rows(performance(workers))
-            rows.otd = log.rows(otd.otd(workers))
+            rows.performance = together(
+                log.rows(performance(workers, by_day=True)), _NAME, "by", "component", "threads"
+            )
+            rows.otd = together(log.rows(otd.otd(workers, by_day=True)), _NAME, "by")
             if with_sizing:
                 rows.graphs = log.rows(surroundings.graphs(log.table("windows")))
                 rows.peaks = log.rows(surroundings.peaks(workers))
@@ -84,10 +88,11 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         with step("edges"):
             edges = condensed("edge_windows", ("edges",), edge_windows)
             complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
-            rows.selectivity = log.rows(selectivity(complete, taken_in(hours, complete)))
+            sent = selectivity(complete, taken_in(hours, complete), by_day=True)
+            rows.selectivity = together(log.rows(sent), *EDGE)
         with step("profiles"):
             rows.profile = log.rows(profile(edges))
-            rows.forecast_error = log.rows(forecast_error(held_out(edges)))
+            rows.forecast_error = together(log.rows(forecast_error(held_out(edges), by_day=True)), *EDGE)
     finally:
         for frame in kept:
             log.drop(frame)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
-from stormpilot.history.mine.columns import MAD_TO_SIGMA, count, evidence, hour, hour_of_week, seconds
+from stormpilot.history.mine.columns import MAD_TO_SIGMA, count, evidence, hour, hour_of_week, seconds, with_days
 
 LEAST_WINDOWS_OF_HOUR = 8
 """A straight line through fewer says too little."""
 FAR = 4.0
 
 
-def noise(windows: DataFrame) -> DataFrame:
-    """Noise of inter-node traffic by topology, from `windows`: topology_name, noise_ratio, windows, hours_of_week, ...
+def noise(windows: DataFrame, *, by_day: bool = False) -> DataFrame:
+    """Noise of inter-node traffic by topology, from `windows`: topology_name, day, noise_ratio, windows, ...
+
+    Also hours_of_week and evidence; `day` as in `columns.with_days`.
 
     Per hour of week 1.4826 x MAD / level; of these the median, weighted by windows. Departs from algorithms.md 9 in two
     ways, so that neither a day's rise nor a burst is noise: the level is the straight line through the medians of both
@@ -46,7 +48,9 @@ def noise(windows: DataFrame) -> DataFrame:
         .where("off <= far")
     )
     by_hour_of_week = cut(
-        off.groupBy("topology_name", "hour_of_week").agg(
+        with_days(off, "window_to", by_day=by_day)
+        .groupBy("topology_name", "day", "hour_of_week")
+        .agg(
             (fn.median("off") * MAD_TO_SIGMA).alias("ratio"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("window_from").alias("first"),
@@ -54,13 +58,13 @@ def noise(windows: DataFrame) -> DataFrame:
         )
     )
     # the weighted median: the mean of the ratios at which half of the windows is reached from below and from above
-    rising = Window.partitionBy("topology_name").orderBy("ratio", "hour_of_week")
-    half = fn.sum("rows").over(Window.partitionBy("topology_name")) / 2
+    rising = Window.partitionBy("topology_name", "day").orderBy("ratio", "hour_of_week")
+    half = fn.sum("rows").over(Window.partitionBy("topology_name", "day")) / 2
     upto = fn.sum("rows").over(rising.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     ranked = by_hour_of_week.withColumn("half", half).withColumn("upto", upto)
     from_below = fn.min(fn.when(fn.col("upto") >= fn.col("half"), fn.col("ratio")))
     from_above = fn.min(fn.when(fn.col("upto") > fn.col("half"), fn.col("ratio")))
-    return ranked.groupBy("topology_name").agg(
+    return ranked.groupBy("topology_name", "day").agg(
         ((from_below + from_above) / 2).alias("noise_ratio"),
         count("rows").alias("windows"),
         fn.count(fn.lit(1)).alias("hours_of_week"),
@@ -68,15 +72,16 @@ def noise(windows: DataFrame) -> DataFrame:
     )
 
 
-def executor_noise(executor_hours: DataFrame) -> DataFrame:
-    """Noise of one executor's traffic, tuples/s: topology_name, executor_noise_tps, executor_hours, evidence.
+def executor_noise(executor_hours: DataFrame, *, by_day: bool = False) -> DataFrame:
+    """Noise of one executor's traffic, tuples/s: topology_name, day, executor_noise_tps, executor_hours, evidence.
 
     The gain that OTD weighs for traffic alone is that of one executor, so its threshold rests on this and not on the
     noise of the topology's sum. The median over executors and hours, of executors that have traffic.
     """
+    usable = executor_hours.where((fn.col("windows") >= LEAST_WINDOWS_OF_HOUR) & (fn.col("traffic_tps") > 0))
     return (
-        executor_hours.where((fn.col("windows") >= LEAST_WINDOWS_OF_HOUR) & (fn.col("traffic_tps") > 0))
-        .groupBy("topology_name")
+        with_days(usable, "last", by_day=by_day)
+        .groupBy("topology_name", "day")
         .agg(
             fn.median("traffic_noise_tps").alias("executor_noise_tps"),
             fn.count(fn.lit(1)).alias("executor_hours"),

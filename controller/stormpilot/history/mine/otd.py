@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import Column, DataFrame, Window, fn
-from stormpilot.history.mine.columns import quantile
+from stormpilot.history.mine.columns import quantile, with_days
 from stormpilot.history.mine.overload import NODE
 
 SOON = 3
@@ -18,13 +18,13 @@ def states(loads: DataFrame) -> DataFrame:
     return loads.select(*NODE, fn.col("last").alias("window_to"), "load_ratio", "over", soon.alias("soon"))
 
 
-def otd(worker_states: DataFrame) -> DataFrame:
+def otd(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
     """High and low by topology, from workers (`worker_windows`) with the `states` of their nodes, not over their limit.
 
-    Columns: topology_name, by, cpu_high, cpu_low, cpu_rare, queue_high_tuples, queue_low_tuples, queue_rare_tuples,
-    soon, others, evidence. High: the 75th percentile of workers soon to be overloaded; low and rare: the 75th and the
-    95th of the others. A high that is not above the rare one does not tell the two kinds apart. CPU is the node's as a
-    part of B(n), as OTD has it; queues are sums over a worker, null where none is known.
+    Columns: topology_name, by, day, cpu_high, cpu_low, cpu_rare, queue_high_tuples, queue_low_tuples,
+    queue_rare_tuples, soon, others, evidence. High: the 75th percentile of workers soon to be overloaded; low and rare:
+    the 75th and the 95th of the others. A high that is not above the rare one does not tell the two kinds apart. CPU is
+    the node's as a part of B(n), as OTD has it; queues are sums over a worker, null where none is known.
     """
     workers = (
         worker_states.where("NOT over")
@@ -36,16 +36,20 @@ def otd(worker_states: DataFrame) -> DataFrame:
     def of(column: str, mine: Column, part: float) -> Column:
         return quantile(fn.when(mine, fn.col(column)), part)
 
-    return workers.groupBy("topology_name", "by").agg(
-        of("load_ratio", soon, USUAL).alias("cpu_high"),
-        of("load_ratio", ~soon, USUAL).alias("cpu_low"),
-        of("load_ratio", ~soon, RARE).alias("cpu_rare"),
-        of("queue", soon, USUAL).alias("queue_high_tuples"),
-        of("queue", ~soon, USUAL).alias("queue_low_tuples"),
-        of("queue", ~soon, RARE).alias("queue_rare_tuples"),
-        fn.count_if(soon).alias("soon"),
-        fn.count_if(~soon).alias("others"),
-        fn.count(fn.lit(1)).alias("rows"),
-        fn.min("first").alias("first"),
-        fn.max("window_to").alias("last"),
+    return (
+        with_days(workers, "window_to", by_day=by_day)
+        .groupBy("topology_name", "by", "day")
+        .agg(
+            of("load_ratio", soon, USUAL).alias("cpu_high"),
+            of("load_ratio", ~soon, USUAL).alias("cpu_low"),
+            of("load_ratio", ~soon, RARE).alias("cpu_rare"),
+            of("queue", soon, USUAL).alias("queue_high_tuples"),
+            of("queue", ~soon, USUAL).alias("queue_low_tuples"),
+            of("queue", ~soon, RARE).alias("queue_rare_tuples"),
+            fn.count_if(soon).alias("soon"),
+            fn.count_if(~soon).alias("others"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.min("first").alias("first"),
+            fn.max("window_to").alias("last"),
+        )
     )

@@ -19,6 +19,7 @@ from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
 from stormpilot.history.frames import fn
 from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
 from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.spark import fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 
@@ -143,6 +144,7 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         _check(spark, where, name)
     files = _looked_through(where, found)
     skipped = tuple(s for of in files.values() for s in of.skipped)
+    fit(spark, sum(_size(spark, f"{where.rstrip('/')}/{name}") for name in found))
     return SparkLog(spark, where, frozenset(found), selection or Selection(), skipped, files)
 
 
@@ -192,6 +194,15 @@ def _folders(spark: SparkSession, path: str) -> set[str] | None:
     if not files.getFileStatus(folder).isDirectory():
         raise UsageError(f"{path} is a file, expected the folder of a traffic log")
     return {s.getPath().getName() for s in files.listStatus(folder) if s.isDirectory()}
+
+
+def _size(spark: SparkSession, path: str) -> int:
+    """Bytes of all files in a folder and below."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    return int(files.getContentSummary(folder).getLength())
 
 
 def _check(spark: SparkSession, path: str, table: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import DataFrame, fn
-from stormpilot.history.mine.columns import evidence
+from stormpilot.history.mine.columns import evidence, with_days
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")
 
@@ -42,19 +42,18 @@ def taken_in(executor_hours: DataFrame, edge_windows: DataFrame) -> DataFrame:
     )
 
 
-def selectivity(edge_windows: DataFrame, taken_in: DataFrame) -> DataFrame:
-    """Selectivity by edge: topology_name, from_component, stream, to_component, selectivity, hours, evidence.
+def selectivity(edge_windows: DataFrame, taken_in: DataFrame, *, by_day: bool = False) -> DataFrame:
+    """Selectivity by edge: topology_name, from_component, stream, to_component, day, selectivity, hours, evidence.
 
     The median over hours of tuples on the edge over tuples taken in, so that an hour with a gap or a restart in it
     does not count more than any other.
     """
     by_hour = edge_windows.groupBy(*EDGE, "hour").agg(fn.sum("rate_tps").alias("sent"), *evidence())
+    taken = taken_in.select("topology_name", fn.col("component").alias("from_component"), "hour", "taken")
+    both = by_hour.join(taken, ["topology_name", "from_component", "hour"])
     return (
-        by_hour.join(
-            taken_in.select("topology_name", fn.col("component").alias("from_component"), "hour", "taken"),
-            ["topology_name", "from_component", "hour"],
-        )
-        .groupBy(*EDGE)
+        with_days(both, "last", by_day=by_day)
+        .groupBy(*EDGE, "day")
         .agg(
             fn.median(fn.col("sent") / fn.col("taken")).alias("selectivity"),
             fn.count(fn.lit(1)).alias("hours"),

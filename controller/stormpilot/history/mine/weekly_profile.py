@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import DataFrame, cut, fn
-from stormpilot.history.mine.columns import evidence, hour_of_week, quantile
+from stormpilot.history.mine.columns import evidence, hour_of_week, quantile, with_days
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")
 WEEK_H, DAY_H = 168, 24
@@ -34,11 +34,11 @@ def held_out(edge_windows: DataFrame) -> DataFrame:
     )
 
 
-def forecast_error(held_out: DataFrame) -> DataFrame:
+def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
     """How far a forecast from the other hours is off in those held out, by edge and by topology (from_component null).
 
-    Columns: the edge, forecast_error_ratio (median of |rate - forecast| / rate), weighted_error_ratio (sum of |rate -
-    forecast| / sum of rates), windows, evidence.
+    Columns: the edge, day (of the topology alone), forecast_error_ratio (median of |rate - forecast| / rate),
+    weighted_error_ratio (sum of |rate - forecast| / sum of rates), windows, evidence.
     """
     forecast = profile(held_out.where(~fn.col("test"))).select(
         *EDGE, "hour_of_week", fn.col("rate_tps").alias("forecast_tps")
@@ -51,10 +51,11 @@ def forecast_error(held_out: DataFrame) -> DataFrame:
         .withColumn("off", off)
     )
     nothing = fn.lit(None).cast("string")
-    together = tested.withColumns({c: nothing for c in EDGE if c != "topology_name"})
+    together = with_days(tested.withColumns({c: nothing for c in EDGE if c != "topology_name"}), "last", by_day=by_day)
     return (
-        tested.unionByName(together)
-        .groupBy(*EDGE)
+        with_days(tested, "last", by_day=False)
+        .unionByName(together)
+        .groupBy(*EDGE, "day")
         .agg(
             quantile(fn.col("off") / fn.col("rate_tps"), 0.5).alias("forecast_error_ratio"),
             (fn.sum("off") / fn.sum("rate_tps")).alias("weighted_error_ratio"),

@@ -1,9 +1,14 @@
-"""The best setting of a topology, and whether it also beats the default on steps that it was not chosen by."""
+"""The best setting of a topology, and whether it also beats the default on days that it was not chosen by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
+
+from stormpilot.history.replay.confirm import LEAST_DAYS, DayCost, Gain, by_day, gain
+from stormpilot.history.replay.limits import LimitDifference
+from stormpilot.history.replay.past import Yardstick
 from stormpilot.history.replay.score import Totals, Weights, score, totals
 from stormpilot.history.replay.values import Played, Run, Setting
 from stormpilot.model.values import Value
@@ -13,13 +18,17 @@ LEAST_STEPS = 24
 
 
 class Tried(Value, frozen=True, kw_only=True, rename="camel"):
-    """A setting (None: what really happened) with its sums and score, on the steps chosen by and on those held out."""
+    """A setting (None: what really happened) with its sums and score, on the steps chosen by and on those held out.
+
+    `held_out_days`: what each day held out cost.
+    """
 
     setting: Setting | None
     chosen_by: Totals
     score: float
     held_out: Totals | None = None
     held_out_score: float | None = None
+    held_out_days: list[DayCost] = msgspec.field(default_factory=list)
     plans: int = 0
     planning_s: float = 0.0
 
@@ -32,11 +41,18 @@ class Tried(Value, frozen=True, kw_only=True, rename="camel"):
 AS_IT_WAS = "as it was"
 
 
+class Yardsticks(Value, frozen=True, kw_only=True, rename="camel"):
+    """How far the flow model is off on the steps chosen by, and on those held out."""
+
+    chosen_by: Yardstick = Yardstick()
+    held_out: Yardstick = Yardstick()
+
+
 class Verdict(Value, frozen=True, kw_only=True, rename="camel"):
     """Of one topology: all that was tried, the best first, and what is recommended (`kept_default`: nothing better).
 
-    `yardstick_error`: how far the flow model is from what was measured, as a part of it; a difference to `as it was`
-    below that means nothing.
+    `gain`: of the best one on the days held out, whether it is recommended or not (null: none were). `barred`: settings
+    that are not recommended whatever they cost, by name, with why. `limits`: nodes whose mined B(n) is another one.
     """
 
     topology_id: str
@@ -48,7 +64,10 @@ class Verdict(Value, frozen=True, kw_only=True, rename="camel"):
     kept_default: bool
     text: str
     restart_s: float
-    yardstick_error: float | None = None
+    yardsticks: Yardsticks = Yardsticks()
+    gain: Gain | None = None
+    barred: dict[str, str] = msgspec.field(default_factory=dict)
+    limits: list[LimitDifference] = msgspec.field(default_factory=list)
 
 
 def tried(
@@ -68,6 +87,7 @@ def tried(
         score=score(first, weights),
         held_out=rest,
         held_out_score=None if rest is None else score(rest, weights),
+        held_out_days=[] if split_ms is None else by_day(played, split_ms, weights),
         plans=0 if run is None else run.plans,
         planning_s=0.0 if run is None else run.planning_s,
     )
@@ -79,42 +99,72 @@ def choose(
     tries: Sequence[Tried],
     as_it_was: Tried,
     restart_s: float,
-    yardstick_error: float | None,
+    yardsticks: Yardsticks | None = None,
+    barred: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """The best of `tries`, whose first is the default; the default stays where nothing beats it on both parts."""
+    """The best of `tries`, whose first is the default, confirmed on the days held out; else the default stays.
+
+    Only the best is put to that test, so that trying many does not make one of them pass by chance. Settings whose
+    scores differ by less than the yardstick is off by count as equal, and the one that restarts least is the best.
+    """
+    yardsticks, barred = yardsticks or Yardsticks(), barred or {}
     default = tries[0]
-    ranked = sorted(tries, key=lambda t: t.score)
-    best = ranked[0]
-    kept, text = True, ""
-    if default.chosen_by.steps < LEAST_STEPS:
-        text = f"too little data: {default.chosen_by.steps} steps, expected {LEAST_STEPS}; the default stays"
-    elif best.score >= default.score * (1 - 1e-9):
-        text = "nothing that was tried is better than the default"
-    elif best.held_out_score is None or default.held_out_score is None:
-        kept, text = False, f"{_change(best.score, default.score)} against the default; not confirmed on held-out days"
-    elif best.held_out_score >= default.held_out_score:
-        text = (
-            f"{best.name} was best ({_change(best.score, default.score)}) but not on the held-out days "
-            f"({_change(best.held_out_score, default.held_out_score)}); the default stays"
-        )
-    else:
-        kept = False
-        text = (
-            f"{_change(best.score, default.score)} against the default, "
-            f"{_change(best.held_out_score, default.held_out_score)} on held-out days"
-        )
+    free = [t for t in tries if t is default or t.name not in barred]
+    best = _best(free, yardsticks.chosen_by.cost)
+    found = None
+    if best is not default and best.held_out_score is not None:
+        found = gain(default.held_out_days, best.held_out_days, yardsticks.held_out.cost)
+    kept, text = _judged(default, best, found)
     return Verdict(
         topology_id=topology_id,
         topology_name=name,
-        tried=ranked,
+        tried=sorted(tries, key=lambda t: t.score),
         as_it_was=as_it_was,
         default=default,
         recommended=default if kept else best,
         kept_default=kept,
         text=text,
         restart_s=restart_s,
-        yardstick_error=yardstick_error,
+        yardsticks=yardsticks,
+        gain=found,
+        barred=dict(barred),
     )
+
+
+def _best(tries: Sequence[Tried], off: float) -> Tried:
+    """Of those that are as good as the best within the yardstick, the default, else the one that restarts least."""
+    lowest = min(t.score for t in tries)
+    close = [t for t in tries if t.score <= lowest + max(off, 1e-9 * lowest)]
+    return tries[0] if tries[0] in close else min(close, key=lambda t: (t.chosen_by.restarted_workers, t.score))
+
+
+def _judged(default: Tried, best: Tried, found: Gain | None) -> tuple[bool, str]:
+    """Whether the default stays, and why."""
+    if default.chosen_by.steps < LEAST_STEPS:
+        return True, f"too little data: {default.chosen_by.steps} steps, expected {LEAST_STEPS}; the default stays"
+    if best is default:
+        return True, "nothing that was tried is better than the default by more than the flow model is off by"
+    change = _change(best.score, default.score)
+    if best.held_out_score is None:
+        return False, f"{change} against the default; not confirmed on held-out days"
+    if found is None:
+        return True, f"{best.name} was best ({change}), but nothing flowed on the days held out; the default stays"
+    held = _change(best.held_out_score, default.held_out_score or 0.0)
+    if found.low is None or found.high is None:
+        return True, (
+            f"{best.name} was best ({change}; {held} on {found.days} days held out, {LEAST_DAYS} needed to tell that "
+            "from chance); the default stays"
+        )
+    sure = f"{-found.high:+.1%} to {-found.low:+.1%} in 90% of draws of {found.days} days"
+    if found.confirmed:
+        return False, f"{change} against the default, {held} on the days held out ({sure})"
+    if found.ratio <= 0:
+        why = "not on the days held out"
+    elif found.low <= 0:
+        why = "its gain on the days held out may be chance"
+    else:
+        why = f"its gain on the days held out may be the flow model's error of {found.yardstick_ratio:.1%}"
+    return True, f"{best.name} was best ({change}) but {why}: {held} ({sure}); the default stays"
 
 
 def _change(new: float, old: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 import msgspec
 
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.evaluate import as_it_runs
+from stormpilot.history.replay.confirm import DAY_MS
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.play import Rules, held_up_tps
 from stormpilot.history.replay.values import Move, Played, Step
@@ -15,7 +17,7 @@ from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.subset import isolated
-from stormpilot.model.values import Topology
+from stormpilot.model.values import Topology, Value
 
 
 def past(steps: Sequence[Step], topologies: Collection[str], rules: Rules) -> list[Played]:
@@ -66,19 +68,38 @@ def _moved(before: tuple[Topology, int], now: Topology, step: Step, rules: Rules
         played[row] = msgspec.structs.replace(played[row], move=move)
 
 
-def yardstick_error(steps: Sequence[Step], topology_id: str) -> float | None:
-    """How far the flow model is from the inter-node tuples of the placements that ran, all in all, as a part of them.
+class Yardstick(Value, frozen=True, kw_only=True, rename="camel"):
+    """How far the flow model is from what was measured under the placements that ran.
 
-    It is what a comparison of a run with what really happened can be wrong by; None where nothing went between nodes.
+    `error_ratio`: of inter-node tuples, all in all, as a part of them (null: nothing went between nodes). `cost`: of
+    network cost, the mean over days of what a tuple's is off by, whether too much or too little. It is what a
+    comparison of two placements can be wrong by.
     """
+
+    error_ratio: float | None = None
+    cost: float = 0.0
+
+
+def yardstick(steps: Sequence[Step], topology_id: str, begin_ms: int = 0) -> Yardstick:
+    """The yardstick on these steps; days are counted from `begin_ms`."""
     measured = foreseen = 0.0
+    by_day: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for step in steps:
         t = next((t for t in step.model.topologies if t.id == topology_id), None)
         if t is None or topology_id in step.unmeasured:
             continue
         flow = flow_model(isolated(step.model, t.id))
         c = flow.compiled
-        if not (c.current == NOWHERE).any():
-            measured += metrics(c, c.current)["inter_node_tps"] * step.length_s
-            foreseen += flow.predict(c.current).inter_node_tps * step.length_s
-    return (foreseen - measured) / measured if measured else None
+        if (c.current == NOWHERE).any():
+            continue
+        really, said = metrics(c, c.current), flow.predict(c.current)
+        measured += really["inter_node_tps"] * step.length_s
+        foreseen += said.inter_node_tps * step.length_s
+        day = by_day[(step.from_ms - begin_ms) // DAY_MS]
+        day[0] += (said.network_cost_tps - really["network_cost_tps"]) * step.length_s
+        day[1] += really["total_tps"] * step.length_s
+    tuples = sum(t for _, t in by_day.values())
+    return Yardstick(
+        error_ratio=(foreseen - measured) / measured if measured else None,
+        cost=sum(abs(off) for off, _ in by_day.values()) / tuples if tuples else 0.0,
+    )

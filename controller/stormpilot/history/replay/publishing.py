@@ -6,6 +6,7 @@ import msgspec
 
 from stormpilot.history.mine.publishing import Store, name_of
 from stormpilot.history.replay.choose import Verdict
+from stormpilot.history.replay.limits import differing, told
 from stormpilot.history.replay.study import Replay
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.thresholds import Recommendation, Thresholds
@@ -35,14 +36,20 @@ def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
                 )
             else:
                 before = decode(node.data, Thresholds, path)  # type: ignore[attr-defined]
-            store.put(path, encode(msgspec.structs.replace(before, recommendation=recommendation(replay, verdict))))
+            found = recommendation(replay, verdict, before)
+            store.put(path, encode(msgspec.structs.replace(before, recommendation=found)))
             written.append(topology_id)
     return written
 
 
-def recommendation(replay: Replay, verdict: Verdict) -> Recommendation:
-    """As a message; rules of `decide` are among the parameters, named `decide.NAME`, a forecast as `forecast`."""
-    best = verdict.recommended
+def recommendation(replay: Replay, verdict: Verdict, mined: Thresholds | None = None) -> Recommendation:
+    """As a message; rules of `decide` are among the parameters, named `decide.NAME`, a forecast as `forecast`.
+
+    Its text says where the B(n) of the replay is another one than `mined`.
+    """
+    best, gain = verdict.recommended, verdict.gain
+    entries = [] if mined is None else mined.entries
+    limits = told(differing(entries, best.setting, replay.cpu_limit_ratio) or verdict.limits)
     setting = best.setting
     assert setting is not None
     params = {**setting.params, **{f"decide.{k}": v for k, v in setting.decide.items()}}
@@ -57,5 +64,8 @@ def recommendation(replay: Replay, verdict: Verdict) -> Recommendation:
         from_ms=replay.from_ms,
         to_ms=replay.to_ms,
         replayed_at_ms=replay.at_ms,
-        text=f"mean distance of a tuple with penalties for overload and restarts; {verdict.text}",
+        held_out_days=0 if gain is None else gain.days,
+        gain_low_ratio=None if gain is None or verdict.kept_default else gain.low,
+        gain_high_ratio=None if gain is None or verdict.kept_default else gain.high,
+        text="; ".join(["mean distance of a tuple with penalties for overload and restarts", verdict.text, *limits]),
     )

@@ -6,7 +6,9 @@ measured whole under the last placement; rates are means over them, and a pair t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from statistics import median
 
 from stormpilot.errors import UsageError
 from stormpilot.history.frames import DataFrame, fn
@@ -21,12 +23,32 @@ _WINDOW = ["topology_id", "window_to"]
 
 
 @dataclass(frozen=True)
+class Restart:
+    """A move that was timed: seconds that its restarted tasks stood still, known at `at_ms`."""
+
+    topology_name: str
+    at_ms: int
+    downtime_s: float
+
+
+@dataclass(frozen=True)
 class Past:
-    """What was read: steps, how many rows of the log stand behind them, seconds that a restart takes by topology."""
+    """What was read: steps, how many rows of the log stand behind them, and the moves that were timed."""
 
     steps: list[Step]
     edge_rows: int
-    restart_s: dict[str, float]
+    restarts: list[Restart]
+
+    def restart_s(self, before_ms: int | None) -> dict[str, float]:
+        """Median seconds that a restart takes by topology name, where enough moves were timed before then (None: all).
+
+        What was timed on the days held out must not help to choose.
+        """
+        times: defaultdict[str, list[float]] = defaultdict(list)
+        for r in self.restarts:
+            if before_ms is None or r.at_ms < before_ms:
+                times[r.topology_name].append(r.downtime_s)
+        return {name: median(found) for name, found in sorted(times.items()) if len(found) >= OWN_MOVES}
 
 
 def last_end_ms(log: SparkLog) -> int | None:
@@ -39,7 +61,7 @@ def past_of(log: SparkLog, step_s: int) -> Past:
     """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
     step_ms = step_s * 1000
     executors, windows = stepped(log.table("executors"), step_ms), stepped(log.table("windows"), step_ms)
-    kept = fn.broadcast(kept_windows(executors, windows).cache())
+    kept = kept_windows(executors, windows).cache()
     by_pair = pairs(log.table("edges"), kept).collect()
     silent = kept.where(~fn.col("measured")).select(*_STEP).distinct()
     rows = Rows(
@@ -53,7 +75,7 @@ def past_of(log: SparkLog, step_s: int) -> Past:
     steps = steps_of(rows, step_ms)
     if not steps:
         raise UsageError(f"the traffic log {log.path} has no windows {log.selection}".rstrip())
-    return Past(steps, sum(r.rows for r in by_pair), restart_times(log.table("outcomes")))
+    return Past(steps, sum(r.rows for r in by_pair), restarts(log.table("outcomes")))
 
 
 def stepped(frame: DataFrame, step_ms: int) -> DataFrame:
@@ -152,12 +174,8 @@ def described(windows: DataFrame) -> DataFrame:
     return windows.groupBy(*_STEP).agg(*(fn.max_by(c, "window_to").alias(c) for c in columns))
 
 
-def restart_times(outcomes: DataFrame) -> dict[str, float]:
-    """Median seconds that a restarted task stood still, by topology name, where enough moves were timed."""
-    found = (
-        outcomes.where(fn.col("downtime_s").isNotNull() & (fn.col("restarted_tasks") > 0))
-        .groupBy("topology_name")
-        .agg(fn.median("downtime_s").alias("downtime_s"), fn.count(fn.lit(1)).alias("moves"))
-        .where(fn.col("moves") >= OWN_MOVES)
-    )
-    return {r.topology_name: r.downtime_s for r in found.collect()}
+def restarts(outcomes: DataFrame) -> list[Restart]:
+    """Moves whose restarts were timed."""
+    timed = outcomes.where(fn.col("downtime_s").isNotNull() & (fn.col("restarted_tasks") > 0))
+    rows = timed.select("topology_name", fn.unix_millis("at").alias("at_ms"), "downtime_s").collect()
+    return [Restart(r.topology_name, r.at_ms, r.downtime_s) for r in rows]

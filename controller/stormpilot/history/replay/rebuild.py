@@ -46,11 +46,12 @@ def steps_of(rows: Rows, step_ms: int) -> list[Step]:
     for number, topology_id in rows.unmeasured:
         missing[number].add(topology_id)
     paces = _paces(rows.paces)
-    seen_ports = _ports(executors.values())
+    seen_ports: defaultdict[str, set[int]] = defaultdict(set)
     most_workers: dict[str, int] = {}
     components: dict[str, list[Component]] = {}
     steps = []
     for number in sorted(nodes.keys() & executors.keys()):
+        _add_ports(seen_ports, executors[number])
         supervisors = sorted((_supervisor(r, seen_ports) for r in nodes[number]), key=lambda s: s.id)
         live = {s.id for s in supervisors}
         own: defaultdict[str, list[Row]] = defaultdict(list)
@@ -106,13 +107,11 @@ def _paces(rows: Iterable[Row]) -> dict[tuple[int, str], list[float]]:
     }
 
 
-def _ports(executors: Iterable[Sequence[Row]]) -> dict[str, set[int]]:
-    ports: defaultdict[str, set[int]] = defaultdict(set)
-    for rows in executors:
-        for r in rows:
-            if r["supervisor"] is not None and r["port"] is not None:
-                ports[r["supervisor"]].add(r["port"])
-    return ports
+def _add_ports(seen: defaultdict[str, set[int]], rows: Sequence[Row]) -> None:
+    """Ports in use until now: what comes later is not known yet."""
+    for r in rows:
+        if r["supervisor"] is not None and r["port"] is not None:
+            seen[r["supervisor"]].add(r["port"])
 
 
 def _supervisor(r: Row, seen: Mapping[str, set[int]]) -> Supervisor:

@@ -73,6 +73,12 @@ def totals(played: Iterable[Played], restart_s: float) -> Totals:
     )
 
 
+def cost(p: Played, weights: Weights) -> float:
+    """What a step cost, in tuples x distance."""
+    held_up = 0.0 if p.move is None else p.move.held_up_tuples
+    return (p.network_cost_tps + weights.overload * p.overloaded_tps) * p.length_s + weights.restart * held_up
+
+
 def score(t: Totals, weights: Weights) -> float:
     """The less, the better; 0 where nothing flowed."""
     cost = t.network_cost + weights.overload * t.overloaded_tuples + weights.restart * t.held_up_tuples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormpilot.history.mine.days import DRAWS, interval, of_quantile, resampled
+from stormpilot.history.mine.days import DRAWS, expanded, interval, of_days, of_quantile, resampled, together
 
 
 def test_the_log_itself_comes_first_and_every_draw_has_as_many_days() -> None:
@@ -41,3 +41,44 @@ def test_a_number_that_most_draws_do_not_have_has_no_interval(known: int, expect
     drawn = np.array([5.0] * known + [np.nan] * (100 - known))
     assert interval(drawn) == expected
     assert interval(drawn, 0.5) == ((4.5, 5.5) if known == 60 else (None, None))
+
+
+def days(*values: float | None, rows: int = 1440) -> list[dict[str, object]]:
+    return [{"name": "t", "day": 20_000 + i, "x": v, "rows": rows} for i, v in enumerate(values)]
+
+
+def test_numbers_of_days_hang_on_the_number_of_all_of_them() -> None:
+    whole = {"name": "t", "day": None, "x": 5.0, "rows": 9}
+    other = {"name": "u", "day": None, "x": 1.0, "rows": 1}
+    (a, b) = together([*days(4.0, 6.0)[::-1], whole, other], "name")
+    assert ([d["x"] for d in a["by_day"]], b["by_day"]) == ([4.0, 6.0], [])
+
+
+def test_interval_of_a_number_is_as_wide_as_its_days_differ() -> None:
+    (sure,) = together([*days(*[5.0] * 8), {**days(5.2)[0], "day": None}], "name")
+    assert of_days(sure, "x") == (5.2, 5.2)
+    (unsure,) = together([*days(*[4.0, 6.0] * 4), {**days(5.2)[0], "day": None}], "name")
+    low, high = of_days(unsure, "x")
+    assert low is not None and high is not None and 4.0 < low < 5.2 < high < 6.5
+
+
+def test_interval_of_days_holds_the_true_number_about_as_often_as_it_says() -> None:
+    rng, held = np.random.default_rng(5), 0
+    for _ in range(300):
+        of = rng.normal(10.0, 1.0, 7)
+        (row,) = together([*days(*of), {**days(float(of.mean()))[0], "day": None}], "name")
+        low, high = of_days(row, "x")
+        assert low is not None and high is not None
+        held += low <= 10.0 <= high
+    assert 0.83 < held / 300 < 0.97
+
+
+def test_days_without_the_number_and_logs_of_few_days_have_no_interval() -> None:
+    (row,) = together([*days(4.0, None, 5.0, 6.0), {**days(5.0)[0], "day": None}], "name")
+    assert of_days(row, "x") == (None, None)
+    assert of_days(None, "x") == (None, None)
+
+
+def test_level_of_few_blocks_is_further_out() -> None:
+    assert expanded(0.05, 10_000) == pytest.approx(0.05, abs=1e-3)
+    assert expanded(0.05, 4) < expanded(0.05, 7) < 0.05

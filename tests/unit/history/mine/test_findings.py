@@ -66,6 +66,59 @@ def test_gain_threshold_is_three_times_the_noise_with_its_evidence() -> None:
     assert "3 x the noise of 0.050" in entry.text
 
 
+def by_day(column: str, *values: float, **more: Any) -> dict[str, Any]:
+    """Days of a group, as `days.together` hangs them on its row."""
+    return {"by_day": [row(24.0, 1440, **{column: v, "day": 20_000 + i}) for i, v in enumerate(values)], **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "values", "name", "of"),
+    [
+        ("noise", "noise_ratio", (0.04, 0.05, 0.06), th.NOISE_RATIO, ()),
+        ("noise", "noise_ratio", (0.04, 0.05, 0.06), th.GAIN_RATIO, ()),
+        ("executor_noise", "executor_noise_tps", (3.0, 4.0, 5.0), th.OTD_ASC, ()),
+        ("otd", "cpu_high", (0.65, 0.7, 0.75), th.OTD_CPU_HIGH, ()),
+        ("otd", "queue_low_tuples", (30.0, 40.0, 50.0), th.OTD_QUEUE_LOW, ()),
+        ("selectivity", "selectivity", (1.8, 2.0, 2.2), th.SELECTIVITY, ("a", "default", "b")),
+        ("cpu", "mhz_per_tps", (0.4, 0.5, 0.6), th.CPU_MHZ_PER_TPS, ("count",)),
+        ("cpu", "intercept_mhz", (30.0, 40.0, 50.0), th.CPU_INTERCEPT_MHZ, ("count",)),
+        ("forecast_error", "forecast_error_ratio", (0.1, 0.2, 0.3), th.FORECAST_ERROR_RATIO, ()),
+    ],
+)
+def test_every_number_has_an_interval_over_days_or_none_where_days_are_few(
+    rows: str, column: str, values: tuple[float, ...], name: str, of: tuple[str, ...]
+) -> None:
+    edge = {"from_component": "a", "stream": "default", "to_component": "b"}
+    whole = {
+        "noise": noise(0.05),
+        "executor_noise": row(executor_noise_tps=4.0, executor_hours=900),
+        "otd": row(by="logged", soon=900, others=9000, **OTD),
+        "selectivity": row(selectivity=2.0, **edge) | {"hours": 700},
+        "cpu": cpu_row(),
+        "forecast_error": row(
+            forecast_error_ratio=0.2, weighted_error_ratio=0.2, windows=9, **dict.fromkeys(edge, None)
+        ),
+    }[rows]
+    entry = found(mined(**{rows: [whole | by_day(column, *values * 3)]}), name, *of)
+    assert entry.value is not None and entry.low is not None and entry.high is not None
+    assert entry.low < entry.value < entry.high
+    assert entry.days == 9
+    few = found(mined(**{rows: [whole | by_day(column, *values)]}), name, *of)
+    assert (few.value, few.low, few.high, few.days) == (entry.value, None, None, 3)
+
+
+def test_performance_points_have_intervals_over_days() -> None:
+    point = row(by="logged", component="count", threads=1, rate_tps=900.0, cpu_mhz=2000.0, memory_mb=64.0, windows=900)
+    (p,) = mined(performance=[point | by_day("rate_tps", *[850.0, 950.0] * 5)]).thresholds.performance
+    assert p.low_tps is not None and p.high_tps is not None and p.low_tps < 900 < p.high_tps and p.days == 10
+
+
+def test_default_always_says_that_nobody_knows_better_or_that_it_is_fine() -> None:
+    for m in (mined(), mined(hours=1.0, noise=[noise(0.05, windows=60, hours=1.0, rows=60)])):
+        for e in m.thresholds.entries:
+            assert e.text.startswith(("not known: ", "the default is fine: ")), e
+
+
 def test_how_much_data_is_enough_is_configured() -> None:
     few = noise(0.05, windows=40)
     entry = found(mined(noise=[few]), th.GAIN_RATIO)
@@ -104,16 +157,16 @@ def test_an_hour_of_data_keeps_every_default_and_says_why() -> None:
     assert found(m, th.CPU_LIMIT_RATIO, "sup-a").value == config.decide.cpu_limit_ratio
     assert found(m, th.OTD_QUEUE_HIGH).value == config.otd.queue_high_tuples
     assert found(m, th.SELECTIVITY, "a", "default", "b").value is None
-    assert found(m, th.OVERLOAD_S).text == "3 overloads that ended by themselves, 20 needed"
+    assert found(m, th.OVERLOAD_S).text == "not known: 3 overloads that ended by themselves, 20 needed"
     assert "1 hours, 24 needed" in found(m, th.GAIN_RATIO).text
     assert m.profile is None
 
 
 def test_a_log_without_anything_keeps_defaults_too() -> None:
     m = mined()
-    assert found(m, th.CPU_MHZ_PER_TPS, "count").text == "no hours of executors with different rates"
+    assert found(m, th.CPU_MHZ_PER_TPS, "count").text == "not known: no hours of executors with different rates"
     assert {e.source for e in m.thresholds.entries} == {"default"}
-    assert found(m, th.GAIN_RATIO).text == "no windows with traffic between nodes"
+    assert found(m, th.GAIN_RATIO).text == "not known: no windows with traffic between nodes"
 
 
 def test_knee_is_capped_by_the_configuration() -> None:

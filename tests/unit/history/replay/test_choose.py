@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ import msgspec
 import pytest
 
 from stormpilot.errors import UsageError
-from stormpilot.history.replay.choose import AS_IT_WAS, LEAST_STEPS, Tried, choose
+from stormpilot.history.replay.choose import AS_IT_WAS, LEAST_STEPS, Tried, Verdict, Yardsticks, choose
+from stormpilot.history.replay.confirm import DayCost
 from stormpilot.history.replay.grid import DEFAULT_PLANNER, asked, grid
+from stormpilot.history.replay.past import Yardstick
 from stormpilot.history.replay.play import Rules
+from stormpilot.history.replay.read import Past, Restart
 from stormpilot.history.replay.rebuild import Rows, steps_of
 from stormpilot.history.replay.score import Totals
+from stormpilot.history.replay.study import hold_out_days
 from stormpilot.history.replay.values import PACES, Setting
 from stormpilot.model.values import Component, Input
 from stormpilot.planner import PLANNERS, planner_named
@@ -68,39 +73,112 @@ def test_what_a_planner_does_not_have_is_refused(planner: str, given: str, said:
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
-def entry(name: str, score: float, held_out: float | None, steps: int = LEAST_STEPS) -> Tried:
-    return Tried(setting=Setting(planner=name), chosen_by=Totals(steps=steps), score=score, held_out_score=held_out)
+DAYS = 7
+TUPLES = 1000.0
 
 
-def chosen(*tries: Tried) -> Any:
+def entry(
+    name: str, score: float, days: Sequence[float] = (), steps: int = LEAST_STEPS, workers: int = 0, **more: Any
+) -> Tried:
+    """A setting with its score, and what a tuple cost on each day held out."""
+    return Tried(
+        setting=Setting(planner=name, **more),
+        chosen_by=Totals(steps=steps, restarted_workers=workers),
+        score=score,
+        held_out_score=sum(days) / len(days) if days else None,
+        held_out_days=[DayCost(number=i, cost=c * TUPLES, tuples=TUPLES) for i, c in enumerate(days)],
+    )
+
+
+def always(cost: float) -> list[float]:
+    return [cost] * DAYS
+
+
+def chosen(*tries: Tried, off: float = 0.0, held_out_off: float = 0.0, barred: dict[str, str] | None = None) -> Verdict:
     was = Tried(setting=None, chosen_by=Totals(), score=2.0)
-    return choose("t", "t", tries, was, 15.0, None)
+    yardsticks = Yardsticks(chosen_by=Yardstick(cost=off), held_out=Yardstick(cost=held_out_off))
+    return choose("t", "t", tries, was, 15.0, yardsticks, barred)
 
 
 def test_best_is_recommended_when_it_also_wins_on_held_out_days() -> None:
-    verdict = chosen(entry("best", 1.0, 1.0), entry("online", 0.8, 0.9), entry("otd", 0.9, 0.5))
+    verdict = chosen(entry("best", 1.0, always(1.0)), entry("online", 0.8, always(0.9)), entry("otd", 0.9, always(0.5)))
     assert verdict.recommended.name == "online"
     assert not verdict.kept_default
     assert "-20.0%" in verdict.text and "-10.0%" in verdict.text
     assert [t.name for t in verdict.tried] == ["online", "otd", "best"]
+    assert verdict.gain is not None and verdict.gain.ratio == pytest.approx(0.1)
 
 
 def test_default_stays_when_the_best_loses_on_held_out_days() -> None:
-    verdict = chosen(entry("best", 1.0, 1.0), entry("online", 0.8, 1.1))
+    verdict = chosen(entry("best", 1.0, always(1.0)), entry("online", 0.8, always(1.1)))
     assert verdict.kept_default and verdict.recommended.name == "best"
-    assert "not on the held-out days" in verdict.text
+    assert "not on the days held out" in verdict.text
+
+
+def test_default_stays_when_the_gain_of_a_single_day_carries_all_of_it() -> None:
+    one_day = [1.02, 0.3, 1.02, 1.02, 1.02, 1.02, 1.02]
+    verdict = chosen(entry("best", 1.0, always(1.0)), entry("online", 0.8, one_day))
+    assert verdict.gain is not None and verdict.gain.ratio > 0.05
+    assert verdict.kept_default and "may be chance" in verdict.text
+
+
+def test_one_held_out_day_confirms_nothing() -> None:
+    verdict = chosen(entry("best", 1.0, [1.0]), entry("online", 0.8, [0.5]))
+    assert verdict.kept_default
+    assert "1 days held out, 5 needed" in verdict.text
+
+
+def test_gain_below_the_error_of_the_flow_model_is_none() -> None:
+    tries = entry("best", 1.0, always(1.0)), entry("online", 0.9, always(0.9))
+    assert not chosen(*tries, off=0.05, held_out_off=0.05).kept_default
+    unsure = chosen(*tries, held_out_off=0.15)
+    assert unsure.kept_default and "flow model's error of 15.0%" in unsure.text
+    assert chosen(*tries, off=0.15).gain is None  # it was not even chosen
+
+
+def test_of_settings_that_the_yardstick_cannot_tell_apart_the_one_that_restarts_least_is_best() -> None:
+    tries = (
+        entry("best", 1.0, always(1.0)),
+        entry("online", 0.80, always(0.8), workers=9),
+        entry("otd", 0.81, always(0.8), workers=2),
+    )
+    assert chosen(*tries).recommended.name == "online"
+    assert chosen(*tries, off=0.02).recommended.name == "otd"
+
+
+def test_setting_whose_forecast_knows_the_held_out_days_is_not_recommended() -> None:
+    knowing = entry("best", 0.5, always(0.5), forecast=True)
+    verdict = chosen(
+        entry("best", 1.0, always(1.0)), knowing, entry("online", 0.8, always(0.9)), barred={knowing.name: "it knows"}
+    )
+    assert verdict.recommended.name == "online"
+    assert verdict.tried[0].name == knowing.name  # shown, and why it is not taken
+    assert verdict.barred == {"best forecast": "it knows"}
 
 
 def test_default_stays_when_nothing_is_better_or_too_little_is_known() -> None:
-    assert chosen(entry("best", 1.0, 1.0), entry("online", 1.0, 0.5)).kept_default
-    verdict = chosen(entry("best", 1.0, 1.0, steps=LEAST_STEPS - 1), entry("online", 0.5, 0.5))
+    assert chosen(entry("best", 1.0, always(1.0)), entry("online", 1.0, always(0.5))).kept_default
+    verdict = chosen(entry("best", 1.0, always(1.0), steps=LEAST_STEPS - 1), entry("online", 0.5, always(0.5)))
     assert verdict.kept_default and "too little data" in verdict.text
 
 
 def test_without_held_out_days_it_says_that_it_is_not_confirmed() -> None:
-    verdict = chosen(entry("best", 1.0, None), entry("online", 0.8, None))
+    verdict = chosen(entry("best", 1.0), entry("online", 0.8))
     assert verdict.recommended.name == "online" and "not confirmed" in verdict.text
     assert verdict.as_it_was.name == AS_IT_WAS
+
+
+@pytest.mark.parametrize(("days", "held_out"), [(30, 7), (14, 7), (10, 5), (7, 5), (4, 2), (2, 1), (1, 0), (0.5, 0)])
+def test_half_of_the_days_are_held_out_at_most_a_week_and_enough_of_them_to_tell(days: float, held_out: int) -> None:
+    assert hold_out_days(days) == held_out
+
+
+def test_restart_time_of_held_out_days_does_not_help_to_choose() -> None:
+    known = [Restart("t", at, 10.0) for at in (1, 2, 3)] + [Restart("t", at, 90.0) for at in range(4, 9)]
+    past = Past([], 0, known)
+    assert past.restart_s(4) == {"t": 10.0}
+    assert past.restart_s(None) == {"t": 90.0}
+    assert past.restart_s(3) == {}  # two moves are too few
 
 
 # --- the log becomes models -------------------------------------------------------------------------------------------
@@ -148,6 +226,19 @@ def test_what_old_logs_do_not_know_is_derived() -> None:
     (t,) = step.model.topologies
     assert t.workers == 3
     assert {c.id: c.kind for c in t.components} == {"a": "spout", "b": "bolt", "__acker": "system"}
+
+
+def test_port_that_is_used_later_is_not_known_before() -> None:
+    node = {**NODE, "supervisor": "s1", "ports": None}
+    first, second = steps_of(
+        rows(
+            nodes=[node, {**node, "step": 6}],
+            executors=[executor(1, "a", "s1", 6700), executor(1, "a", "s1", 6900, step=6)],
+        ),
+        STEP_MS,
+    )
+    assert first.model.supervisors[0].slots == [6700, 6701, 6702]
+    assert 6900 in second.model.supervisors[0].slots
 
 
 def test_what_the_log_knows_of_a_topology_is_used() -> None:

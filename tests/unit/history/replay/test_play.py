@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from stormpilot.errors import UsageError
-from stormpilot.history.replay.past import past, yardstick_error
+from stormpilot.history.replay.past import past, yardstick
 from stormpilot.history.replay.play import Coming, Rules, play
 from stormpilot.history.replay.score import Weights, score, totals
 from stormpilot.history.replay.values import Played, Run, Setting, Step
@@ -261,7 +261,9 @@ def test_short_overload_counts_though_the_mean_of_the_step_is_low() -> None:
 
 
 def test_flow_model_tells_what_was_measured_where_nothing_follows_the_placement() -> None:
-    assert yardstick_error(hours(crossed()), "chains") == pytest.approx(0)
+    found = yardstick(hours(crossed()), "chains")
+    assert found.error_ratio == pytest.approx(0)
+    assert found.cost == pytest.approx(0)
 
 
 def test_score_is_the_mean_distance_with_penalties() -> None:

@@ -9,6 +9,7 @@ import builders
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
+from stormpilot.history.replay.confirm import Gain
 from stormpilot.history.replay.publishing import publish
 from stormpilot.history.replay.score import Totals, Weights
 from stormpilot.history.replay.study import Replay
@@ -37,6 +38,7 @@ def replay() -> Replay:
     verdict = Verdict(
         topology_id=OLD, topology_name="flights", tried=[best, default], as_it_was=default, default=default,
         recommended=best, kept_default=False, text="cost -30.0% against the default", restart_s=15.0,
+        gain=Gain(ratio=0.27, low=0.2, high=0.4, days=7),
     )  # fmt: skip
     return Replay(
         log="/log", from_ms=5, to_ms=9, split_ms=None, step_s=3600, steps=144, edge_rows=10, together=False,
@@ -56,9 +58,22 @@ def test_recommendation_is_written_beside_mined_numbers() -> None:
     assert (r.planner, r.params) == ("best", {"objective": "network_cost", "decide.cpu_limit_ratio": 0.6})
     assert (r.score, r.default_score, r.windows, r.replayed_at_ms) == (0.7, 1.0, 144, 77)
     assert (r.held_out_score, r.default_held_out_score) == (0.8, 1.1)
+    assert (r.held_out_days, r.gain_low_ratio, r.gain_high_ratio) == (7, 0.2, 0.4)
     fresh = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
     assert (fresh.topology_id, fresh.entries) == (OLD, [])
     assert fresh.recommendation == r
+
+
+def test_recommended_limit_that_differs_from_the_mined_one_is_told() -> None:
+    knee = ThresholdEntry(
+        name="decide.cpu_limit_ratio", scope="supervisor", of=["s1"], value=0.505, low=0.49, high=0.52
+    )
+    there = Thresholds(topology_id=OLD, topology_name="flights", mined_at_ms=1, from_ms=1, to_ms=2, entries=[knee])
+    store = Store({PATHS.thresholds(OLD): encode(there)})
+    publish(replay(), store, PATHS)
+    r = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "").recommendation
+    assert r is not None
+    assert "B(n) of 0.6 is above what was mined: 0.505 (0.490 to 0.520) on s1" in r.text
 
 
 def mined(error_ratio: float | None) -> Mined:

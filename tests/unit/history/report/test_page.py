@@ -18,6 +18,7 @@ from stormpilot.history.report.gather import Hour, Knee, Pair, TopologyLog
 from stormpilot.messages.thresholds import Profile, ThresholdEntry, Thresholds
 
 HOUR_MS = 3_600_000
+STEPS = 24 * 6
 
 
 def log() -> TopologyLog:
@@ -36,7 +37,7 @@ def rows(cost_tps: float) -> list[Played]:
             topology_id="t-1", from_ms=h * HOUR_MS, length_s=3600, inter_node_tps=1, network_cost_tps=cost_tps,
             total_tps=100, busiest_load_ratio=0.5, overloaded_node_s=0, overloaded_tps=0,
         )
-        for h in range(30)
+        for h in range(STEPS)
     ]  # fmt: skip
 
 
@@ -46,8 +47,8 @@ def replayed(tmp_path: Path) -> Replay:
     tries = [tried(Setting(planner=n), r, 24 * HOUR_MS, 15, Weights()) for n, r in played.items() if n]
     was: Tried = tried(None, played[""], 24 * HOUR_MS, 15, Weights())
     replay = Replay(
-        log="/log", from_ms=0, to_ms=30 * HOUR_MS, split_ms=24 * HOUR_MS, step_s=3600, steps=30, edge_rows=1,
-        together=False, budget_s=0.5, weights=Weights(), verdicts=[choose("t-1", "flights <1>", tries, was, 15.0, 0.0)],
+        log="/log", from_ms=0, to_ms=STEPS * HOUR_MS, split_ms=24 * HOUR_MS, step_s=3600, steps=STEPS, edge_rows=1,
+        together=False, budget_s=0.5, weights=Weights(), verdicts=[choose("t-1", "flights <1>", tries, was, 15.0)],
     )  # fmt: skip
     evidence.write(tmp_path, replay, played)
     return evidence.read(tmp_path)
