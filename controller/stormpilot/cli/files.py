@@ -83,8 +83,8 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
 
 def without(compiled: Compiled, topology_ids: Collection[str]) -> Compiled:
     """The model without these topologies; the same where it has none of them."""
-    from stormpilot.model.compiled import compile_model
     from stormpilot.model import subset
+    from stormpilot.model.compiled import compile_model
 
     model = compiled.model
     if not any(t.id in topology_ids for t in model.topologies):
