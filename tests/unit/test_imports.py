@@ -38,7 +38,7 @@ PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
     ("admission", "registry", "repair", "explain"),
     ("methods",),
     ("flow",),
-    ("shared_memory", "wishes"),
+    ("shared_memory", "wishes", "least_latency"),
     ("__init__",),
 )
 

@@ -37,10 +37,10 @@ COLUMNS = {
     "workers": "work-\ners",
     "nodes": "\nnodes",
     "max_load_ratio": "max\nload",
-    "latency_ms": "latency\nms",
-    "carried_ratio": "carried\nrate x",
+    "latency_ms": "lat.\nms",
+    "carried_ratio": "max\nrate",
     "moved_executors": "moved\nexec.",
-    "restarted_workers": "restarted\nworkers",
+    "restarted_workers": "re-\nstarts",
 }
 NOT_BY_FLOW = ("inter_worker_tps", "ras_network_metric")
 """Columns that make room for the flow's; they are in the JSON."""
