@@ -55,7 +55,7 @@ def with_reservations(model: Model, plans: Mapping[str, Sequence[TopologyPlan]])
             if start in executors:
                 more_mhz[supervisor] += executors[start].cpu_mhz
                 more_mb[supervisor] += executors[start].memory_mb
-                more[supervisor].update(takes.get(executors[start].component, {}))  # type: ignore[arg-type]
+                more[supervisor].update(takes.get(executors[start].component, {}))
     if not any(wanted.values()) and not more_mhz:
         return model
     taken = {(a.supervisor, a.port) for t in model.topologies for a in t.assignment}

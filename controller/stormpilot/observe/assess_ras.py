@@ -57,7 +57,7 @@ def _offering(node: Supervisor, supervisors: Iterable[SupervisorInfo]) -> Superv
     memory_mb, resources = 0.0, Counter[str]()
     for s in supervisors:
         memory_mb += s.memory_mb
-        resources.update(s.resources)  # type: ignore[arg-type]
+        resources.update(s.resources)
         resources[RESERVED_CPU] += s.cpu_points  # type: ignore[assignment]
     return msgspec.structs.replace(node, memory_mb=memory_mb, resources=dict(resources))
 
