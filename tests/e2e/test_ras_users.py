@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(2400)]
 SUBMITTER = "debug.simple.transport.user"
 """The user for whom Nimbus takes everybody, where nobody has to prove who he is."""
 POINTS, MB = 60, 280
-"""What a topology of five executors declares; a supervisor has room for one."""
+"""What a topology of five executors declares; a supervisor has room for one, and not for a single executor more."""
 CONF = MISSED_SOON | {
     "stormpilot.fallback.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler",
     "stormpilot.initial.plan.wait.secs": 60,
@@ -38,7 +38,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         name=f"users-{os.getpid()}",
         supervisors=4,
         cpu_points=100,
-        memory_mb=400,
+        memory_mb=300,
         hook=True,
         conf=CONF,
         nimbus_conf={SUBMITTER: "B"},

@@ -8,6 +8,7 @@ scheduler stops it in the round in which it starts the other one. So nothing sto
 from __future__ import annotations
 
 import fnmatch
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -83,15 +84,12 @@ class EvictionProposer:
         """The last in the order that suffice, of those that may be stopped; None: nobody helps, or need to."""
         states = situation.topologies
         may = [t for t in later if states[t].plan is None or _may_leave(states[t], situation)]
-        if not may or self._fits(waiting, (), situation):
+        if not may or self._fits(waiting, (), situation) or not self._fits(waiting, may, situation):
             return None
-        leave: set[str] = set()
-        while not self._fits(waiting, leave, situation):
-            if not may:
-                return None
-            leave.add(may.pop())
-        for t in later:
-            if t in leave and self._fits(waiting, leave - {t}, situation):
+        least = bisect_left(range(len(may)), True, lo=1, key=lambda n: self._fits(waiting, may[-n:], situation))
+        leave = set(may[-least:])
+        for t in may[-least:]:
+            if self._fits(waiting, leave - {t}, situation):
                 leave.remove(t)
         return leave
 

@@ -80,7 +80,8 @@ class PlanDispatcher:
         published = situation.snapshot.plans.get(t)
         gone = [] if published is None else [Delete(self.publisher.paths.plan(t), published.version)]
         try:
-            self.publisher.write([*gone, *self._records(entry, verdict, situation)])
+            closing = self.rollout_runner.closing(t, entry.plan.plan_id, situation.observation)
+            self.publisher.write([*gone, *self._records(entry, verdict, situation), *closing])
         except ConflictError as e:
             return _not_written([t], e, outcome)
         return outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -18,10 +20,12 @@ BASE = "cycle: {period_s: 10, poll_s: 2}\nload: {window_s: 30, min_coverage_rati
 ORDER = "resource.aware.scheduler.priority.strategy"
 
 
-def world(decide: str = EVICT % "false", *, fallback: str = RAS, **config: object) -> World:
-    """Two supervisors of one slot each; a topology needs a whole one."""
+def world(
+    decide: str = EVICT % "false", *, fallback: str = RAS, supervisors: Sequence[str] = ("a", "b"), **config: object
+) -> World:
+    """Supervisors of one slot each; a topology needs a whole one."""
     w = World(base=BASE + decide)
-    cluster = snapshots.cluster("a", "b")
+    cluster = snapshots.cluster(*supervisors)
     one_slot = [msgspec.structs.replace(s, ports=s.ports[:1]) for s in cluster.supervisors]
     shim = msgspec.structs.replace(cluster.shim, fallback=fallback, config=config)
     w.zookeeper.put(w.paths.cluster, encode(msgspec.structs.replace(cluster, shim=shim, supervisors=one_slot)))
@@ -192,6 +196,27 @@ def test_what_nobody_would_have_room_by_makes_nobody_leave() -> None:
     w.tell(200)
     assert w.plan(humble) is not None
     assert w.plan(fair) is not None
+
+
+def test_only_as_many_leave_as_it_needs() -> None:
+    """It needs two nodes of three: the last two in the order leave, and not who comes before them."""
+    w = world(supervisors=("a", "b", "c"))
+    first, fair, humble = (
+        planned(w, name, n, at) for name, n, at in (("hot", 5, "a"), ("hefty", 10, "b"), ("hum", 20, "c"))
+    )
+    w.tell(60)
+    plan = w.planner
+
+    def two_nodes(model: Model) -> Plan | Infeasible:
+        if {t.name for t in model.topologies} == {"proud"} and sum(len(s.slots) for s in model.supervisors) < 2:
+            return Infeasible(constraint="memory", text="it needs two nodes")
+        return plan(model)
+
+    w.planner = two_nodes
+    submit(w, "proud", 1)
+    w.tell(200)
+    assert (w.plan(humble), w.plan(fair)) == (None, None)
+    assert w.plan(first) is not None
 
 
 def test_an_operators_pause_keeps_the_plan_and_the_next_in_the_order_leaves() -> None:
