@@ -37,6 +37,7 @@ class Bench:
     def __init__(self, asked: argparse.Namespace):
         self.sizes = [int(s) for s in asked.sizes.split(",")]
         self.engine_sizes = [float(s) for s in asked.engine_sizes.split(",")]
+        self.layer_sizes = [float(s) for s in asked.layer_sizes.split(",")]
         self.repeat, self.quick = asked.repeat, asked.quick
 
     @property
@@ -83,6 +84,19 @@ def engines(bench: Bench) -> None:
             )
         if different := _differences(found["spark"], found["duckdb"]) - {"/engine"}:
             raise RuntimeError(f"{len(different)} numbers differ, first {min(different)}")
+
+
+def layer(bench: Bench) -> None:
+    """What the dataframe layer costs on DuckDB, beside its SQL by hand."""
+    for size in bench.layer_sizes:
+        log, rows = logs.engines_log(size)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "layer.json"
+            command = [sys.executable, "-m", "benchmarks.history.layer", str(log), str(out)]
+            _checked(run(command, LIMIT_S), f"the layer on {log}")
+            found = json.loads(out.read_text())
+        for way, figures in found.items():
+            bench.keep({"part": "layer", "engine": way, "size": size, "repetition": 0, "rows": rows, **figures})
 
 
 def knees(bench: Bench) -> None:
@@ -210,7 +224,7 @@ def forecast(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "engines": engines, "knees": knees,
+    "engines": engines, "layer": layer, "knees": knees,
     "mine": mine, "aggregate": aggregate, "standalone": standalone, "replay": replay, "forecast": forecast,
 }  # fmt: skip
 
@@ -276,7 +290,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas (of {', '.join(PARTS)})")
     parser.add_argument("--sizes", default="1,10,30,100", help="million rows of edges")
-    parser.add_argument("--engine-sizes", default="0.001,0.5,2", help="million rows of edges that both engines mine")
+    parser.add_argument(
+        "--engine-sizes", default="0.001,0.5,2,33,100", help="million rows of edges that both engines mine"
+    )
+    parser.add_argument("--layer-sizes", default="0.001,2", help="million rows of edges that the layer is measured on")
     parser.add_argument("--repeat", type=int, default=3, help=f"repetitions up to {REPEATED_TO} million rows")
     parser.add_argument("--quick", action="store_true", help="replay 3 days of one topology")
     parser.add_argument("--report", action="store_true", help="measure nothing: the tables of what is there")

@@ -47,6 +47,7 @@ def page(rows: list[Row]) -> str:
     ]
     for section in (
         _both(rows),
+        _layer(rows),
         _knees(rows),
         _mining(rows),
         _engines(rows),
@@ -102,6 +103,28 @@ def _both(rows: list[Row]) -> list[str]:
             mine = [r for r in same if r["engine"] == engine]
             cells += [_spread(mine, k) if mine else "-" for k in ("seconds", "cpu_s", "peak_mb")]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _layer(rows: list[Row]) -> list[str]:
+    sizes = _by_size([r for r in rows if r["part"] == "layer"])
+    if not sizes:
+        return []
+    lines = [
+        "## The dataframe layer on DuckDB", "",
+        "All findings by DuckDB in one process, without the start of Python: with the texts of the queries built from "
+        "the definitions (the first mining of a log after a change of the code), with the texts kept (every other "
+        "one), and the same queries without any code of ours. CPU seconds.", "",
+        "| edge rows | built | kept | by hand | kept against by hand | queries |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for same in sizes.values():
+        way = {r["engine"]: r for r in same}
+        built, kept, by_hand = (way[w]["cpu_s"] for w in ("built", "kept", "by hand"))
+        lines.append(
+            f"| {same[0]['rows']:,} | {built:.2f} | {kept:.2f} | {by_hand:.2f} | {kept / by_hand - 1:+.0%} "
+            f"| {way['asked']['queries']} |"
+        )
     return lines
 
 
