@@ -16,6 +16,8 @@ from typing import Any
 from benchmarks.history import logs, report
 from benchmarks.history.knees import accuracy
 from benchmarks.history.measure import Ran, run
+from benchmarks.history.shapes import SHAPES
+from benchmarks.history.shapes import accuracy as of_shape
 from benchmarks.history.standalone import cluster
 
 STORMPILOT = logs.ROOT / ".venv" / "bin" / "stormpilot"
@@ -104,6 +106,12 @@ def knees(bench: Bench) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for days in KNEE_DAYS:
             bench.keep({"size": days, "repetition": 0, "rows": 0, **accuracy(Path(folder), days)})
+
+
+def shapes(bench: Bench) -> None:
+    """Mined B(n) of nodes of shapes that the generator does not make."""
+    for shape in SHAPES:
+        bench.keep({"size": 14, "repetition": 0, "rows": 0, **of_shape(shape)})
 
 
 def aggregate(bench: Bench) -> None:
@@ -224,7 +232,7 @@ def forecast(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "engines": engines, "layer": layer, "knees": knees,
+    "engines": engines, "layer": layer, "knees": knees, "shapes": shapes,
     "mine": mine, "aggregate": aggregate, "standalone": standalone, "replay": replay, "forecast": forecast,
 }  # fmt: skip
 

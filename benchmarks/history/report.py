@@ -49,6 +49,7 @@ def page(rows: list[Row]) -> str:
         _both(rows),
         _layer(rows),
         _knees(rows),
+        _shapes(rows),
         _mining(rows),
         _engines(rows),
         _standalone(rows),
@@ -146,6 +147,21 @@ def _knees(rows: list[Row]) -> list[str]:
             f"| {r['days']:g} | {r['mined']} | {r['proposed']} | {near} | {r['low']} | {r['high']} "
             f"| {r['covered']} of {r['intervals']} |"
         )
+    return lines
+
+
+def _shapes(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "shapes"]
+    if not own:
+        return []
+    lines = [
+        "## Limits of nodes of other shapes", "",
+        "Nodes of shapes that `trafficlog generate` does not make, of two weeks unless it says otherwise. *Right*: "
+        "within 0.03 of the planted knee, between both, or left at the default with the right reason. *Low*: by more "
+        "than 0.05.", "",
+        "| shape | nodes | mined | right | low |", "|---|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    lines += [f"| {r['engine']} | {r['nodes']} | {r['mined']} | {r['right']} | {r['low']} |" for r in own]
     return lines
 
 

@@ -60,6 +60,12 @@ def test_cost_of_the_layer_is_told_against_the_queries_alone() -> None:
     assert "| 2,000,000 | 9.00 | 2.20 | 2.00 | +10% | 40 |" in page
 
 
+def test_shapes_tell_how_many_are_right() -> None:
+    row = {"part": "shapes", "engine": "two knees", "size": 14, "repetition": 0, "rows": 0}
+    page = report.page([{**row, "nodes": 24, "mined": 23, "right": 22, "low": 0, "each": {}}])
+    assert "| two knees | 24 | 23 | 22 | 0 |" in page
+
+
 def test_winner_of_the_query_is_named_whoever_it_is() -> None:
     def query(engine: str, query_s: float) -> dict[str, Any]:
         return {**mined(10_000_000, 5.0, 5.0), "part": "aggregate", "engine": engine, "query_s": query_s}
