@@ -16,6 +16,8 @@ from typing import Any
 from benchmarks.history import logs, report
 from benchmarks.history.knees import accuracy
 from benchmarks.history.measure import Ran, run
+from benchmarks.history.shapes import SHAPES
+from benchmarks.history.shapes import accuracy as of_shape
 from benchmarks.history.standalone import cluster
 
 STORMPILOT = logs.ROOT / ".venv" / "bin" / "stormpilot"
@@ -37,6 +39,7 @@ class Bench:
     def __init__(self, asked: argparse.Namespace):
         self.sizes = [int(s) for s in asked.sizes.split(",")]
         self.engine_sizes = [float(s) for s in asked.engine_sizes.split(",")]
+        self.layer_sizes = [float(s) for s in asked.layer_sizes.split(",")]
         self.repeat, self.quick = asked.repeat, asked.quick
 
     @property
@@ -85,11 +88,30 @@ def engines(bench: Bench) -> None:
             raise RuntimeError(f"{len(different)} numbers differ, first {min(different)}")
 
 
+def layer(bench: Bench) -> None:
+    """What the dataframe layer costs on DuckDB, beside its SQL by hand."""
+    for size in bench.layer_sizes:
+        log, rows = logs.engines_log(size)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "layer.json"
+            command = [sys.executable, "-m", "benchmarks.history.layer", str(log), str(out)]
+            _checked(run(command, LIMIT_S), f"the layer on {log}")
+            found = json.loads(out.read_text())
+        for way, figures in found.items():
+            bench.keep({"part": "layer", "engine": way, "size": size, "repetition": 0, "rows": rows, **figures})
+
+
 def knees(bench: Bench) -> None:
     """Mined B(n) beside the planted ones, over many logs of one and of two weeks."""
     with tempfile.TemporaryDirectory() as folder:
         for days in KNEE_DAYS:
             bench.keep({"size": days, "repetition": 0, "rows": 0, **accuracy(Path(folder), days)})
+
+
+def shapes(bench: Bench) -> None:
+    """Mined B(n) of nodes of shapes that the generator does not make."""
+    for shape in SHAPES:
+        bench.keep({"size": 14, "repetition": 0, "rows": 0, **of_shape(shape)})
 
 
 def aggregate(bench: Bench) -> None:
@@ -210,7 +232,7 @@ def forecast(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "engines": engines, "knees": knees,
+    "engines": engines, "layer": layer, "knees": knees, "shapes": shapes,
     "mine": mine, "aggregate": aggregate, "standalone": standalone, "replay": replay, "forecast": forecast,
 }  # fmt: skip
 
@@ -276,7 +298,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, separated by commas (of {', '.join(PARTS)})")
     parser.add_argument("--sizes", default="1,10,30,100", help="million rows of edges")
-    parser.add_argument("--engine-sizes", default="0.001,0.5,2", help="million rows of edges that both engines mine")
+    parser.add_argument(
+        "--engine-sizes", default="0.001,0.5,2,33,100", help="million rows of edges that both engines mine"
+    )
+    parser.add_argument("--layer-sizes", default="0.001,2", help="million rows of edges that the layer is measured on")
     parser.add_argument("--repeat", type=int, default=3, help=f"repetitions up to {REPEATED_TO} million rows")
     parser.add_argument("--quick", action="store_true", help="replay 3 days of one topology")
     parser.add_argument("--report", action="store_true", help="measure nothing: the tables of what is there")

@@ -49,7 +49,7 @@ def _of_log(folder: Path, days: float, seed: int) -> Iterator[dict[str, Any]]:
     truth: Truth = generate(log, Spec(days=days, parallelism=1, nodes=4), seed=seed)
     terms = Terms()
     with frames.engine("duckdb"), open_log(str(log)) as opened:
-        rows = {r["supervisor"]: r for r in knees(opened.rows(latency_bins(opened.table("windows"))))}
+        rows = {r["supervisor"]: r for r in knees(opened.rows(opened.query(latency_bins, opened.table("windows"))))}
     shutil.rmtree(log)
     for planted in truth.topologies[0].knees:
         entry = cpu_limit(planted.supervisor, rows.get(planted.supervisor), terms)

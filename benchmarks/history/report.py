@@ -47,7 +47,9 @@ def page(rows: list[Row]) -> str:
     ]
     for section in (
         _both(rows),
+        _layer(rows),
         _knees(rows),
+        _shapes(rows),
         _mining(rows),
         _engines(rows),
         _standalone(rows),
@@ -105,6 +107,28 @@ def _both(rows: list[Row]) -> list[str]:
     return lines
 
 
+def _layer(rows: list[Row]) -> list[str]:
+    sizes = _by_size([r for r in rows if r["part"] == "layer"])
+    if not sizes:
+        return []
+    lines = [
+        "## The dataframe layer on DuckDB", "",
+        "All findings by DuckDB in one process, without the start of Python: with the texts of the queries built from "
+        "the definitions (the first mining of a log after a change of the code), with the texts kept (every other "
+        "one), and the same queries without any code of ours. CPU seconds.", "",
+        "| edge rows | built | kept | by hand | kept against by hand | queries |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for same in sizes.values():
+        way = {r["engine"]: r for r in same}
+        built, kept, by_hand = (way[w]["cpu_s"] for w in ("built", "kept", "by hand"))
+        lines.append(
+            f"| {same[0]['rows']:,} | {built:.2f} | {kept:.2f} | {by_hand:.2f} | {kept / by_hand - 1:+.0%} "
+            f"| {way['asked']['queries']} |"
+        )
+    return lines
+
+
 def _knees(rows: list[Row]) -> list[str]:
     own = [r for r in rows if r["part"] == "knees"]
     if not own:
@@ -123,6 +147,21 @@ def _knees(rows: list[Row]) -> list[str]:
             f"| {r['days']:g} | {r['mined']} | {r['proposed']} | {near} | {r['low']} | {r['high']} "
             f"| {r['covered']} of {r['intervals']} |"
         )
+    return lines
+
+
+def _shapes(rows: list[Row]) -> list[str]:
+    own = [r for r in rows if r["part"] == "shapes"]
+    if not own:
+        return []
+    lines = [
+        "## Limits of nodes of other shapes", "",
+        "Nodes of shapes that `trafficlog generate` does not make, of two weeks unless it says otherwise. *Right*: "
+        "within 0.03 of the planted knee, between both, or left at the default with the right reason. *Low*: by more "
+        "than 0.05.", "",
+        "| shape | nodes | mined | right | low |", "|---|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    lines += [f"| {r['engine']} | {r['nodes']} | {r['mined']} | {r['right']} | {r['low']} |" for r in own]
     return lines
 
 

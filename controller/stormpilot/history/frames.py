@@ -57,6 +57,23 @@ else:
 
 
 _views = itertools.count()
+_cuts: ContextVar[list[tuple[str, str]] | None] = ContextVar("cuts", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[tuple[str, str]]]:
+    """Names and texts of the views that `cut` makes in here."""
+    made: list[tuple[str, str]] = []
+    token = _cuts.set(made)
+    try:
+        yield made
+    finally:
+        _cuts.reset(token)
+
+
+def next_view() -> str:
+    """A name that no view has."""
+    return f"cut_{next(_views)}"
 
 
 def cut(frame: DataFrame) -> DataFrame:
@@ -67,8 +84,10 @@ def cut(frame: DataFrame) -> DataFrame:
     if _now.get() == "spark":
         return frame
     session: Any = frame.sparkSession
-    view = f"cut_{next(_views)}"
-    session._conn.execute(f"CREATE VIEW {view} AS {sql(frame)}")
+    view, text = next_view(), sql(frame)
+    session._conn.execute(f"CREATE VIEW {view} AS {text}")
+    if (made := _cuts.get()) is not None:
+        made.append((view, text))
     found: DataFrame = session.table(view)
     return found
 

@@ -45,7 +45,7 @@ OURS = {
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
 }
 """What holds unless Spark was started by somebody else."""
-LITTLE_BYTES = 32 * 1024 * 1024
+LITTLE_BYTES = 4 * 1024 * 1024
 """A log up to here is little: what makes Spark fast on much data costs more than it saves."""
 PARTITION_BYTES = 16 * 1024 * 1024
 """Of the files behind a partition of a shuffle; what is shuffled was added up before and is smaller."""

@@ -15,7 +15,7 @@ import pytest
 
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
-from stormpilot.history import frames
+from stormpilot.history import duck, frames
 from stormpilot.history.mine import kept, on_duckdb
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.entries import Terms
@@ -65,12 +65,10 @@ class Found:
 def condensed(log: Path, selection: Selection = ALL, *, keep: bool = True, cache: Path | None = None) -> Found:
     """What a mining condenses."""
     with frames.engine("duckdb"), open_log(str(log), selection, keep=keep, cache=cache) as opened:
-        measured = opened.keep(whole(opened.table("windows")))
+        measured = opened.keep(opened.query(whole, opened.table("windows")))
         made = {
             "edge_windows": opened.condensed("edge_windows", ("edges",), edge_windows),
-            "executor_hours": opened.condensed(
-                "executor_hours", ("executors", "windows"), lambda e: executor_hours(e, measured)
-            ),
+            "executor_hours": opened.condensed("executor_hours", ("executors", "windows"), executor_hours, measured),
             "worker_windows": opened.condensed("worker_windows", ("executors",), worker_windows),
         }
         rows = {kind: sorted(map(dict, opened.rows(frame)), key=_key) for kind, frame in made.items()}
@@ -107,11 +105,23 @@ def leaves(at: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(f"{at}.{key}", part)
 
 
-def test_a_second_mining_reads_no_big_table_and_finds_the_same(log: Path) -> None:
+def builds_no_text(_: Any) -> Any:
+    """What the dataframe layer is in a mining that has all its texts."""
+    raise AssertionError("a text is built")
+
+
+def test_a_second_mining_reads_no_big_table_builds_no_query_and_finds_the_same(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every number of every finding; what was read of each table is in the result."""
-    by: list[MinedLog] = [
-        on_duckdb.mine(str(log), ALL, Terms(now_ms=1), with_sizing=True, keep=keep) for keep in (False, True, True)
-    ]
+
+    def mined(*, keep: bool) -> MinedLog:
+        return on_duckdb.mine(str(log), ALL, Terms(now_ms=1), with_sizing=True, keep=keep)
+
+    by = [mined(keep=False), mined(keep=True)]
+    with monkeypatch.context() as patch:
+        patch.setattr(duck.Session, "layer", property(builds_no_text))
+        by.append(mined(keep=True))
     used = [None if m.health.reused is None else (m.health.reused.used, m.health.reused.added) for m in by]
     n = len(days(log)) * len(KINDS)
     assert used == [None, (0, n), (n, 0)]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from benchmarks.history.shapes import PER_DAY, queueing, utilisation
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.limit import cpu_limit
@@ -16,23 +17,7 @@ from stormpilot.messages.thresholds import ThresholdEntry
 from tests.integration.history.conftest import Table, collected, window
 
 Floats = npt.NDArray[np.float64]
-PER_DAY = 288  # windows of five minutes
 pytestmark = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
-
-
-def utilisation(days: int, seed: int, mean: float = 0.42, swing: float = 0.12, bursts: float = 12) -> Floats:
-    """A peak a day, noise, and bursts of three windows that bring the node to between 0.5 and 0.95."""
-    rng = np.random.default_rng(seed)
-    at = np.arange(days * PER_DAY)
-    found: Floats = mean - swing * np.cos(at / PER_DAY * 2 * np.pi) + 0.02 * rng.standard_normal(len(at))
-    for begin in rng.integers(0, len(at) - 3, int(bursts * days)):
-        found[begin : begin + 3] = rng.uniform(0.5, 0.95)
-    return found.clip(0.05, 0.97)
-
-
-def queueing(u: Floats, knee: float, steep: float = 8.0) -> Floats:
-    """Latency over its usual one: level up to the knee, above it without bound as the node fills."""
-    return 1 + steep * np.maximum(0.0, u - knee) / (1.05 - u)
 
 
 def limit(table: Table, u: Floats, latency: Floats, supervisors: Sequence[str] = ("a",), seed: int = 1) -> Any:

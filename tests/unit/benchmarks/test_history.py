@@ -52,6 +52,20 @@ def test_repetitions_become_a_median_with_its_spread() -> None:
     assert "| 8.0 (7.0 to 9.0) |" in page
 
 
+def test_cost_of_the_layer_is_told_against_the_queries_alone() -> None:
+    head = {"part": "layer", "size": 2.0, "repetition": 0, "rows": 2_000_000}
+    ways = {"built": 9.0, "kept": 2.2, "by hand": 2.0}
+    rows = [{**head, "engine": way, "cpu_s": cpu_s, "seconds": cpu_s} for way, cpu_s in ways.items()]
+    page = report.page([*rows, {**head, "engine": "asked", "queries": 40}])
+    assert "| 2,000,000 | 9.00 | 2.20 | 2.00 | +10% | 40 |" in page
+
+
+def test_shapes_tell_how_many_are_right() -> None:
+    row = {"part": "shapes", "engine": "two knees", "size": 14, "repetition": 0, "rows": 0}
+    page = report.page([{**row, "nodes": 24, "mined": 23, "right": 22, "low": 0, "each": {}}])
+    assert "| two knees | 24 | 23 | 22 | 0 |" in page
+
+
 def test_winner_of_the_query_is_named_whoever_it_is() -> None:
     def query(engine: str, query_s: float) -> dict[str, Any]:
         return {**mined(10_000_000, 5.0, 5.0), "part": "aggregate", "engine": engine, "query_s": query_s}

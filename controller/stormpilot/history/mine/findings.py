@@ -132,6 +132,8 @@ class _Topology:
     def _noise(self) -> list[ThresholdEntry]:
         config, row = self.terms.config, self._one(self.rows.noise)
         why = lacking(row, self.enough, ("windows", self.enough.noise_windows, "windows with traffic between nodes"))
+        if row is None and self.row["rows"]:
+            why = f"{self.row['rows']} windows, none measured whole with traffic between nodes in an hour of 8 or more"
         noise = None if row is None or why else float(row["noise_ratio"])
         hours = "" if row is None else f"the median of {row['hours_of_week']} hours of the week"
         sure = of_days(row, "noise_ratio")
@@ -163,7 +165,7 @@ class _Topology:
 
     def _limits(self) -> list[ThresholdEntry]:
         knees = {r["supervisor"]: r for r in self.rows.knees}
-        return [cpu_limit(s, knees.get(s), self.terms) for s in self._supervisors()]
+        return [cpu_limit(s, knees.get(s), self.terms, self.row["rows"]) for s in self._supervisors()]
 
     def _supervisors(self) -> list[str]:
         return sorted(self.row["supervisors"] or [])

@@ -14,7 +14,7 @@ from stormpilot.history.mine.days import together
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
 from stormpilot.history.mine.health import Health, topologies_of
-from stormpilot.history.mine.log import Log
+from stormpilot.history.mine.log import Log, Row
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
@@ -35,64 +35,59 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         No windows in the selected part of the log, or numbers of no topology can be worked out.
     """
     rows, kept = Rows(), []
-    # rows of version 1 have neither this nor `core_mhz`, and know too little
-    nodes = log.table("nodes").where("ports IS NOT NULL")
 
     def keep(frame: DataFrame) -> DataFrame:
-        kept.append(log.keep(frame))
-        return kept[-1]
-
-    def condensed(kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        kept.append(log.condensed(kind, tables, make))
-        return kept[-1]
+        kept.append(frame)
+        return frame
 
     def drop(frame: DataFrame) -> None:
         log.drop(frame)
         kept[:] = [k for k in kept if k is not frame]
 
+    def ask(make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> list[Row]:
+        return log.rows(log.query(make, *inputs, **how))
+
+    def by_day(make: Callable[..., DataFrame], *inputs: DataFrame, keys: Sequence[str] = ()) -> list[Row]:
+        return [*together(ask(make, *inputs, by_day=True), _NAME, *keys)]
+
     try:
         with step("windows"):
-            windows = keep(log.table("windows").drop("components"))
-            rows.noise = together(log.rows(noise.noise(windows, by_day=True)), _NAME)
-            rows.knees = knee.knees(log.rows(knee.latency_bins(windows)))
-            rows.restart_s = log.rows(restart_s(log.table("outcomes")))
-            in_time = topologies_of(log.rows(health.in_time(windows)))
+            # without columns that only replay and sizing read
+            windows = keep(log.keep(log.query(without_components, log.table("windows"))))
+            rows.noise = by_day(noise.noise, windows)
+            rows.knees = knee.knees(ask(knee.latency_bins, windows))
+            rows.restart_s = ask(restart_s, log.table("outcomes"))
+            in_time = topologies_of(ask(health.in_time, windows))
         with step("executors"):
-            measured = keep(whole(windows))
-            both = ("executors", "windows")
-            hours = condensed("executor_hours", both, lambda e: executor_hours(e.where(_KNOWN), measured))
-            rows.topologies = log.rows(topologies(windows, hours))
+            measured = keep(log.keep(log.query(whole, windows)))
+            hours = keep(log.condensed("executor_hours", ("executors", "windows"), known_executor_hours, measured))
+            rows.topologies = ask(topologies, windows, hours)
             if not rows.topologies:
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
-            rows.executor_noise = together(log.rows(noise.executor_noise(hours, by_day=True)), _NAME)
-            rows.cpu = together(log.rows(cpu(cpu_bins(hours, by_day=True))), _NAME, "component")
+            rows.executor_noise = by_day(noise.executor_noise, hours)
+            rows.cpu = by_day(cpu_lines, hours, keys=["component"])
         with step("overloads"):
             b = limits(rows.knees, terms)
-            loads = keep(overload.loads(nodes, log.limits(b) if b else None))
-            episodes = overload.episodes(loads, overload.changes(hours))
-            rows.overload_s = log.rows(overload.overload_s(episodes, overload.presence(hours)))
+            nodes = log.query(known_nodes, log.table("nodes"))
+            loads = keep(log.keep(log.query(overload.loads, nodes, log.limits(b) if b else None)))
+            rows.overload_s = ask(overload.of_topologies, loads, hours)
         with step("workers"):
-            states = otd.states(loads)
-            alone = condensed("worker_windows", ("executors",), lambda e: worker_windows(e.where(_KNOWN)))
-            workers = keep(alone.join(states, ["supervisor", "window_to"]))
+            alone = keep(log.condensed("worker_windows", ("executors",), known_worker_windows))
+            workers = keep(log.keep(log.query(otd.worker_states, alone, loads)))
             drop(alone)
-            rows.performance = together(
-                log.rows(performance(workers, by_day=True)), _NAME, "by", "component", "threads"
-            )
-            rows.otd = together(log.rows(otd.otd(workers, by_day=True)), _NAME, "by")
+            rows.performance = by_day(performance, workers, keys=["by", "component", "threads"])
+            rows.otd = by_day(otd.otd, workers, keys=["by"])
             if with_sizing:
-                rows.graphs = log.rows(surroundings.graphs(log.table("windows")))
-                rows.peaks = log.rows(surroundings.peaks(workers))
-                rows.machines = log.rows(surroundings.machines(nodes))
+                rows.graphs = ask(surroundings.graphs, log.table("windows"))
+                rows.peaks = ask(surroundings.peaks, workers)
+                rows.machines = ask(surroundings.machines, nodes)
             drop(workers)
         with step("edges"):
-            edges = condensed("edge_windows", ("edges",), edge_windows)
-            complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
-            sent = selectivity(complete, taken_in(hours, complete), by_day=True)
-            rows.selectivity = together(log.rows(sent), *EDGE)
+            edges = keep(log.condensed("edge_windows", ("edges",), edge_windows))
+            rows.selectivity = by_day(selectivities, edges, measured, hours, keys=EDGE[1:])
         with step("profiles"):
-            rows.profile = log.rows(profile(edges))
-            rows.forecast_error = together(log.rows(forecast_error(held_out(edges), by_day=True)), *EDGE)
+            rows.profile = ask(profile, edges)
+            rows.forecast_error = by_day(tested_forecasts, edges, keys=EDGE[1:])
     finally:
         for frame in kept:
             log.drop(frame)
@@ -108,6 +103,45 @@ def _why_empty(log: Log) -> str:
         "there is no table windows, which mining rests on: a log of version 1 of the schema, which only `trafficlog "
         "replay` reads; a controller of this version adds the table to the same log, and then that part is mined"
     )
+
+
+# --- findings of several steps: each is one query ---------------------------------------------------------------------
+
+
+def without_components(windows: DataFrame) -> DataFrame:
+    """Table `windows` without its widest column."""
+    return windows.drop("components")
+
+
+def known_nodes(nodes: DataFrame) -> DataFrame:
+    """Table `nodes` without rows of version 1, which have neither this nor `core_mhz` and know too little."""
+    return nodes.where("ports IS NOT NULL")
+
+
+def known_executor_hours(executors: DataFrame, measured: DataFrame) -> DataFrame:
+    """`executor_hours` without rows of version 1."""
+    return executor_hours(executors.where(_KNOWN), measured)
+
+
+def known_worker_windows(executors: DataFrame) -> DataFrame:
+    """`worker_windows` without rows of version 1."""
+    return worker_windows(executors.where(_KNOWN))
+
+
+def cpu_lines(executor_hours: DataFrame, *, by_day: bool) -> DataFrame:
+    """`cpu` of its bins."""
+    return cpu(cpu_bins(executor_hours, by_day=by_day))
+
+
+def selectivities(edges: DataFrame, measured: DataFrame, hours: DataFrame, *, by_day: bool) -> DataFrame:
+    """`selectivity` in windows that were measured whole."""
+    complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
+    return selectivity(complete, taken_in(hours, complete), by_day=by_day)
+
+
+def tested_forecasts(edges: DataFrame, *, by_day: bool) -> DataFrame:
+    """`forecast_error` on what is held out."""
+    return forecast_error(held_out(edges), by_day=by_day)
 
 
 def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:

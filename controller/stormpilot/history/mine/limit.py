@@ -17,11 +17,13 @@ LEAST_FOUND = 0.5
 LEAST_RISE = 0.1
 
 
-def cpu_limit(supervisor: str, row: Row | None, terms: Terms) -> ThresholdEntry:
-    """B(n) from a row of `knee.knees`: mined, proposed, or the default with why."""
+def cpu_limit(supervisor: str, row: Row | None, terms: Terms, seen: int = 0) -> ThresholdEntry:
+    """B(n) from a row of `knee.knees`: mined, proposed, or the default with why. `seen`: windows of the topology."""
     cap = terms.config.decide.cpu_limit_ratio
     where = {"scope": "supervisor", "of": [supervisor]}
     why = lacking(row, terms.enough, ("rows", terms.enough.knee_windows, "windows as the busiest node"))
+    if row is None and seen:
+        why = f"of {seen} windows none was measured whole with a latency and this node as the busiest"
     why = f"not known: {why}" if why else _why_no_knee(row, cap)
     if why or row is None:
         return entry(th.CPU_LIMIT_RATIO, row, None, None, why, default=cap, **where)  # type: ignore[arg-type]

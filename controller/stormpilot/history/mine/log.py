@@ -76,11 +76,19 @@ class Log(Protocol):
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
 
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+        """What `make` makes of frames of this log. An engine may remember how it asks for that by the name of `make`.
+
+        So it rests on nothing but its arguments, and on of `how` nothing but their texts.
+        """
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame, computed once for all that reads it, until `drop`."""
 
-    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """What `make` makes of the first of `tables`, computed once until `drop`, as by `keep`.
+    def condensed(
+        self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
+    ) -> DataFrame:
+        """What `make` makes of the first of `tables` and of `inputs`, computed once until `drop`, as by `keep`.
 
         What it makes of a day must rest on that day's rows of `tables` alone: an engine may keep it under the name
         `kind` for the next mining.

@@ -15,6 +15,7 @@ from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Log, Selection
 from stormpilot.history.mine.reading_duckdb import open_log
+from stormpilot.history.mine.texts import Texts
 
 ATTEMPTS = 3
 
@@ -29,8 +30,11 @@ def mine(
     look: Callable[[Log], None] = lambda _: None,
     keep: bool = False,
     cache: Path | None = None,
+    texts: Texts | None = None,
 ) -> MinedLog:
     """Mine a local log; `look` sees it before; `keep` what is condensed of its days (in `cache`, else within it).
+
+    `texts` of queries are those that are kept there, unless they are given.
 
     A file that was merged into another meanwhile begins it anew.
 
@@ -40,7 +44,7 @@ def mine(
         Files go on to vanish, or cannot be read.
     """
     for attempt in range(ATTEMPTS):
-        with frames.engine("duckdb"), open_log(path, selection, keep=keep, cache=cache) as log:
+        with frames.engine("duckdb"), open_log(path, selection, keep=keep, cache=cache, texts=texts) as log:
             if attempt == 0:
                 look(log)
             try:

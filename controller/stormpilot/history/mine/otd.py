@@ -18,6 +18,11 @@ def states(loads: DataFrame) -> DataFrame:
     return loads.select(*NODE, fn.col("last").alias("window_to"), "load_ratio", "over", soon.alias("soon"))
 
 
+def worker_states(worker_windows: DataFrame, loads: DataFrame) -> DataFrame:
+    """`worker_windows` with the `states` of their nodes."""
+    return worker_windows.join(states(loads), ["supervisor", "window_to"])
+
+
 def otd(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
     """High and low by topology, from workers (`worker_windows`) with the `states` of their nodes, not over their limit.
 

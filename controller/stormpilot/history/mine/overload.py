@@ -140,5 +140,10 @@ def overload_s(episodes: DataFrame, presence: DataFrame) -> DataFrame:
     )
 
 
+def of_topologies(loads: DataFrame, executor_hours: DataFrame) -> DataFrame:
+    """`overload_s` from the load of nodes and from where executors were."""
+    return overload_s(episodes(loads, changes(executor_hours)), presence(executor_hours))
+
+
 def _seconds_between(later: Column, earlier: Column) -> Column:
     return (fn.unix_millis(later) - fn.unix_millis(earlier)) / 1000

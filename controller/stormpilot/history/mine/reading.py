@@ -77,13 +77,19 @@ class SparkLog:
         rows = self._selected(self._reader(name).parquet(*map(_address, twice)), name)
         return rows.count() - rows.select(*KEYS[name]).distinct().count()
 
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+        """What `make` makes of frames; Spark plans it when its rows are asked for."""
+        return make(*inputs, **how)
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame, in memory from its first use on."""
         return frame.persist()
 
-    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    def condensed(
+        self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
+    ) -> DataFrame:
         """What `make` makes of the first of `tables`, in memory; nothing is kept for the next mining."""
-        return self.keep(make(self.table(tables[0])))
+        return self.keep(make(self.table(tables[0]), *inputs))
 
     @property
     def reused(self) -> Reused | None:

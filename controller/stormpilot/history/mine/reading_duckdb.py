@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -17,11 +17,12 @@ import duckdb
 import pyarrow as pa
 
 from stormpilot.errors import NothingFoundError, UsageError
-from stormpilot.history.duck import rows_of, session
-from stormpilot.history.frames import DataFrame, sql
+from stormpilot.history.duck import Session, opened, rows
+from stormpilot.history.frames import DataFrame, next_view, recorded, sql
 from stormpilot.history.mine.kept import Kept, day_number, folder_of, whole_days
 from stormpilot.history.mine.log import TIME, Row, Selection, folders_of, not_a_log, not_a_table
 from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.mine.texts import FOLDER, Texts, key_of, opened_up
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 _TYPES = {
@@ -39,21 +40,20 @@ _TYPES = {
 class DuckDBLog:
     """A traffic log; `files` are those of each table, `kept` what was condensed of it earlier."""
 
-    session: Any
+    session: Session
     path: str
     tables: frozenset[str]
     selection: Selection
     skipped: tuple[Skipped, ...]
     files: Mapping[str, Files]
     kept: Kept | None = None
+    texts: Texts = field(default_factory=Texts)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _kept: dict[int, tuple[str, DataFrame]] = field(default_factory=dict)
     _read: dict[str, set[Path]] = field(default_factory=dict)
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection: duckdb.DuckDBPyConnection = self.session._conn
-        return connection
+        return self.session.connection
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
@@ -78,7 +78,7 @@ class DuckDBLog:
         view = f"{name}_{next(self._numbers)}"
         text = f"SELECT {columns} {f'FROM {source}' if files else ''} WHERE {where}"
         self._connection.execute(f"CREATE VIEW {view} AS {text}")
-        return self._named(view)
+        return _named(view)
 
     def tables_health(self) -> list[TableHealth]:
         """What was read of each table."""
@@ -95,25 +95,45 @@ class DuckDBLog:
         asked = f"SELECT (SELECT count(*) {where}) - (SELECT count(*) FROM ({keys}))"
         return int(self._connection.execute(asked).fetchall()[0][0])
 
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+        """What `make` makes of frames, as a view; its text is built once and kept (`texts.py`)."""
+        names = [i.name for i in map(_asked, inputs) if i is not None]
+        key = key_of(make, inputs, how)
+        known = None if key is None else self.texts.find(key)
+        if known is None:
+            made = (None if i is None else self.session.layer.table(i.name) for i in map(_asked, inputs))
+            with recorded() as views:
+                text = sql(make(*made, **how))
+            if key is not None:
+                self.texts.add(key, opened_up(text, views, names))
+        else:
+            cuts = [next_view() for _ in known.views]
+            text, bodies = known.filled(names, cuts)
+            for name, body in zip(cuts, bodies, strict=True):
+                self._connection.execute(f"CREATE VIEW {name} AS {body}")
+        view = f"asked_{next(self._numbers)}"
+        self._connection.execute(f"CREATE VIEW {view} AS {text}")
+        return _named(view)
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame as a table in memory."""
         table = f"kept_{next(self._numbers)}"
-        self._connection.execute(f"CREATE TABLE {table} AS {sql(frame)}")
-        kept = self._named(table)
-        self._kept[id(kept)] = (table, kept)
-        return kept
+        self._connection.execute(f"CREATE TABLE {table} AS FROM {_asked(frame).name}")
+        return _named(table)
 
-    def condensed(self, kind: str, tables: Sequence[str], make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    def condensed(
+        self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
+    ) -> DataFrame:
         """What `make` makes of the first of `tables`: of days that are kept read from there, of the others made."""
         kept, main = self.kept, tables[0]
         wanted = None if kept is None else kept.wants(kind, [self.files[t] for t in tables if t in self.files])
         if kept is None or wanted is None:
-            return self.keep(make(self.table(main)))
+            return self.keep(self.query(make, self.table(main), *inputs))
         days = whole_days(self.selection, wanted)
         there = {day: file for day in days if (file := kept.find(kind, day)) is not None}
         files = [f for f in self._selected(main) if folders_of(f).get("date", "") not in there]
-        found = self.keep(make(self._table(main, files)))
-        table, connection = self._kept[id(found)][0], self._connection
+        found = self.keep(self.query(make, self._table(main, files), *inputs))
+        table, connection = _asked(found).name, self._connection
         if not self.selection.topologies:
             for day in (d for d in days if d not in there and not kept.problem):
                 of_day = f'SELECT * FROM {table} WHERE epoch_ms("last") // 86400000 = {day_number(day)}'
@@ -131,11 +151,11 @@ class DuckDBLog:
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
-        self._connection.execute(f"DROP TABLE {self._kept.pop(id(frame))[0]}")
+        self._connection.execute(f"DROP TABLE {_asked(frame).name}")
 
     def rows(self, frame: DataFrame) -> list[Row]:
         """The rows of a small frame."""
-        return [*rows_of(frame)]
+        return [*rows(self._connection, f"FROM {_asked(frame).name}")]
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""
@@ -143,11 +163,7 @@ class DuckDBLog:
         self._connection.execute(f"CREATE TABLE {table} (supervisor VARCHAR, cpu_limit_ratio DOUBLE)")
         if by_supervisor:
             self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", list(by_supervisor.items()))
-        return self._named(table)
-
-    def _named(self, table: str) -> DataFrame:
-        found: DataFrame = self.session.table(table)
-        return found
+        return _named(table)
 
     def _selected(self, name: str) -> list[Path]:
         found = self.files.get(name)
@@ -169,11 +185,34 @@ class DuckDBLog:
         return f"(topology_id IN ({names}) OR topology_name IN ({names}))" if names else "true"
 
 
+@dataclass(frozen=True)
+class Named:
+    """A table or view of the connection: what a frame of this engine is between queries."""
+
+    name: str
+
+
+def _named(name: str) -> DataFrame:
+    return cast(DataFrame, Named(name))
+
+
+def _asked(frame: DataFrame | None) -> Any:
+    """What it is in truth: a `Named`, or None."""
+    return frame
+
+
 @contextmanager
 def open_log(
-    path: str, selection: Selection | None = None, *, keep: bool = False, cache: Path | None = None
+    path: str,
+    selection: Selection | None = None,
+    *,
+    keep: bool = False,
+    cache: Path | None = None,
+    texts: Texts | None = None,
 ) -> Iterator[DuckDBLog]:
     """Look at what is there, and read it with DuckDB; `keep`: what is condensed, in `cache` or within the log.
+
+    `texts` are those of queries; None: those kept there.
 
     Raises
     ------
@@ -199,11 +238,14 @@ def open_log(
         skipped += found[name].skipped
     if skipped and not any(f.usable for f in found.values()):
         raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
-    with session() as opened:
+    with opened() as session:
         kept = Kept(folder_of(folder, cache)) if keep else None
+        if texts is None:
+            texts = Texts(kept.folder / FOLDER if kept is not None else None)
         yield DuckDBLog(
-            opened, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found, kept
+            session, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found, kept, texts
         )
+        texts.save()
         if kept is not None:
             kept.clean()
 

@@ -166,7 +166,13 @@ def test_a_log_without_anything_keeps_defaults_too() -> None:
     m = mined()
     assert found(m, th.CPU_MHZ_PER_TPS, "count").text == "not known: no hours of executors with different rates"
     assert {e.source for e in m.thresholds.entries} == {"default"}
-    assert found(m, th.GAIN_RATIO).text == "not known: no windows with traffic between nodes"
+    assert found(m, th.GAIN_RATIO).text.startswith("not known: 43200 windows, none measured whole")
+
+
+def test_windows_that_were_left_out_are_not_told_as_none() -> None:
+    m = mined()
+    for entry in (found(m, th.NOISE_RATIO), found(m, th.CPU_LIMIT_RATIO, "sup-a")):
+        assert "43200 windows" in entry.text and "no windows" not in entry.text
 
 
 def test_knee_is_capped_by_the_configuration() -> None:

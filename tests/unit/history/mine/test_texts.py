@@ -1,0 +1,64 @@
+"""Texts of queries are kept with the names of their inputs left open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stormpilot.history.mine import texts
+from stormpilot.history.mine.texts import Text, Texts, key_of, opened_up
+
+
+def make() -> None:
+    """A finding."""
+
+
+def test_text_is_the_same_for_inputs_of_other_names() -> None:
+    views = [("cut_1", 'SELECT x FROM "kept_3"'), ("cut_2", "SELECT * FROM cut_1 JOIN kept_31")]
+    text = opened_up("SELECT * FROM cut_2, kept_3", views, ["kept_3", "kept_31"])
+    query, bodies = text.filled(["a", "b"], ["v", "w"])
+    assert query == "SELECT * FROM w, a"
+    assert bodies == ['SELECT x FROM "a"', "SELECT * FROM v JOIN b"]
+    assert text.filled(["kept_3", "kept_31"], ["cut_1", "cut_2"])[1] == [body for _, body in views]
+
+
+def test_text_without_inputs_stays_as_it_is() -> None:
+    assert opened_up("SELECT {'a': 1}", [], []).filled([], []) == ("SELECT {'a': 1}", [])
+
+
+def test_what_was_saved_is_found_by_the_next_process(tmp_path: Path) -> None:
+    first = Texts(tmp_path / "queries")
+    assert first.find("k") is None
+    first.add("k", Text("SELECT 1", ["SELECT 2"]))
+    assert first.find("k") == Text("SELECT 1", ["SELECT 2"])
+    first.save()
+    second = Texts(tmp_path / "queries")
+    assert second.find("k") == Text("SELECT 1", ["SELECT 2"])
+    second.add("l", Text("SELECT 3"))
+    second.save()
+    assert Texts(tmp_path / "queries").find("k") and Texts(tmp_path / "queries").find("l")
+
+
+def test_half_a_file_and_one_of_other_code_are_nothing(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / f"{texts._code()}.json").write_text('{"k": [')
+    found = Texts(tmp_path)
+    assert found.find("k") is None
+    found.add("k", Text("SELECT 1"))
+    found.save()
+    assert [f.name for f in tmp_path.iterdir()] == [f"{texts._code()}.json"]
+
+
+def test_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = Texts(tmp_path / "file" / "queries")
+    found.add("k", Text("SELECT 1"))
+    found.save()
+    assert found.find("k") == Text("SELECT 1")
+
+
+def test_same_finding_with_and_without_an_input_or_asked_otherwise_are_two() -> None:
+    keys = {
+        key_of(make, inputs, how) for inputs in ([1, 2], [1, None]) for how in ({"by_day": True}, {"by_day": False})
+    }
+    assert len(keys) == 4 and None not in keys
+    assert key_of(lambda: None, [], {}) is None
