@@ -104,7 +104,7 @@ class _Times:
         c = self.c
         source, target, tps = sent
         node = c.slot_node[placement]
-        received = np.bincount(target, tps, c.executors)
+        received: Floats = np.bincount(target, tps, c.executors).astype(np.float64)
         emitted = np.bincount(source, tps, c.executors)
         taken = np.where(self.spout, emitted, received)
         cores = np.maximum(cpu_mhz / self.mhz[node] - IDLE_CORES, 0.0)
@@ -131,7 +131,7 @@ class _Times:
         keys, inverse = np.unique(c.component[source] * count + c.component[target], return_inverse=True)
         flow = np.bincount(inverse, tps, len(keys))
         mean = np.bincount(inverse, tps * way, len(keys)) / np.maximum(flow, 1e-300)
-        into = np.bincount(c.component, received, count)
+        into: Floats = np.bincount(c.component, received, count).astype(np.float64)
         edges: defaultdict[int, list[tuple[int, float, float]]] = defaultdict(list)
         acks: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
         system = np.zeros(count, dtype=np.bool_)
