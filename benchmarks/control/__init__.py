@@ -4,7 +4,6 @@
 - `scale.py`: a simulated cluster through a real ZooKeeper, with a real controller process: cycle time, bytes, memory.
 - `cycles.py`: what a cycle costs by how much has changed since the one before, without ZooKeeper and planner.
 - `feeder.py`: what the scheduler plug-in and the topologies of that cluster write.
-- `react.py`: from a step in the traffic to a better plan that is applied, on a real cluster; `step/` is its job.
 - `soak.py`: rates that change, hosts that are lost, controllers that fail over, on a real cluster.
 - `live.py`: controllers of a real cluster; `page.py`: tables, and docs/results/control.md.
 """

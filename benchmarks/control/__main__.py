@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.control import cycles, page, react, rounds, scale, soak
+from benchmarks.control import cycles, page, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
 PUBLISHED = Path("docs/results/control.md")
@@ -26,7 +26,7 @@ SIZES = ((50, 2_000, 4), (150, 6_000, 12), (500, 20_000, 40))
 """Supervisors, executors, topologies; the smallest is the baseline."""
 CYCLES_TOPOLOGIES = 100
 """Of part cycles: one of them is 1%."""
-PARTS = ("shim", "scale", "cycles", "react", "soak")
+PARTS = ("shim", "scale", "cycles", "soak")
 
 console = Console(stderr=True, highlight=False)
 STARTED_S = time.monotonic()
@@ -45,9 +45,7 @@ def main() -> None:
     parser.add_argument("--largest", action="store_true", help="shim, scale, cycles: the largest size only")
     parser.add_argument("--cycles", type=int, default=6, help="scale: cycles measured per size, after the first")
     parser.add_argument("--rounds", type=int, default=100, help="shim: rounds of the plug-in measured per size")
-    parser.add_argument("--repeat", type=int, default=3, help="react, cycles: how often each is measured")
-    settings = [s.name for s in react.SETTINGS]
-    parser.add_argument("--setting", choices=settings, action="append", help="react: settings to run [default: all]")
+    parser.add_argument("--repeat", type=int, default=3, help="cycles: how often each is measured")
     parser.add_argument("--minutes", type=float, default=30.0, help="soak: how long")
     parser.add_argument("--seed", type=int, default=1, help="scale, cycles: of the simulated cluster")
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
@@ -56,14 +54,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
-    for part in () if arguments.report else arguments.only or ("shim", "scale", "cycles", "react"):
+    for part in () if arguments.report else arguments.only or ("shim", "scale", "cycles"):
         say(f"part {part}")
         rows = _run(part, arguments)
-        if part == "react":  # a setting that was not run keeps its figures
-            rows = [{**r, "machine": _machine()} for r in rows]
-            new = {r["setting"] for r in rows}
-            rows = [r for r in results.get(part, {"rows": []})["rows"] if r["setting"] not in new] + rows
-        results[part] = {"machine": _machine(), "rows": rows}
+        results[part] = {"machine": machine(), "rows": rows}
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         arguments.output.write_text(json.dumps({"benchmark": "control", **results}, indent=1) + "\n")
     screen = Console()
@@ -85,14 +79,11 @@ def _run(part: str, arguments: argparse.Namespace) -> Any:
             return [scale.run(s, e, t, arguments.cycles, arguments.seed) for s, e, t in sizes]
         case "cycles":
             return [cycles.run(s, e, CYCLES_TOPOLOGIES, arguments.repeat, arguments.seed) for s, e, _ in sizes]
-        case "react":
-            wanted = [s for s in react.SETTINGS if s.name in (arguments.setting or [s.name])]
-            return [react.run(setting, arguments.repeat, say) for setting in wanted]
         case _:
             return soak.run(arguments.minutes, say)
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     """What the figures were taken on, and how busy it was with other things."""
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
     return {

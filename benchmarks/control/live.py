@@ -1,4 +1,4 @@
-"""A real local cluster with controllers of its own: what the parts `react` and `soak` have in common."""
+"""A real local cluster with controllers of its own: what the soak and `benchmarks/react` have in common."""
 
 from __future__ import annotations
 

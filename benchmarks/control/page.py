@@ -29,11 +29,12 @@ def page(results: dict[str, Any]) -> str:
             "",
         ]
         for table in MAKERS[part](found["rows"]):
-            lines += [f"{table.title}:", "", *_markdown(table), ""]
+            lines += [f"{table.title}:", "", *markdown(table), ""]
     return "\n".join(lines)
 
 
-def _markdown(table: Table) -> list[str]:
+def markdown(table: Table) -> list[str]:
+    """The lines of a table in Markdown."""
     headers = [str(c.header) for c in table.columns]
     rows = zip(*([str(cell) for cell in c.cells] for c in table.columns), strict=True)
     return [
@@ -43,7 +44,8 @@ def _markdown(table: Table) -> list[str]:
     ]
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+def made(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A table with these rows."""
     table = Table(title=title)
     for column in columns:
         table.add_column(column)
@@ -56,7 +58,7 @@ def _shim(rows: list[dict[str, Any]]) -> list[Table]:
     columns = ("supervisors", "executors", "Storm's own, nothing to do", "ours, nothing changed", "ours, moving")
     kinds = ("storm", "unchanged", "moving")
     cells = [(r["supervisors"], f"{r['executors']:,}", *(_spread(r["ms"][kind]) for kind in kinds)) for r in rows]
-    return [_table("Milliseconds of a round: median (95th percentile, max)", columns, cells)]
+    return [made("Milliseconds of a round: median (95th percentile, max)", columns, cells)]
 
 
 def _spread(values: list[float]) -> str:
@@ -86,7 +88,7 @@ def _scale(rows: list[dict[str, Any]]) -> list[Table]:
         )
         for r in rows
     ]
-    return [_table("A cycle that plans everything, and what goes through ZooKeeper", columns, cells)]
+    return [made("A cycle that plans everything, and what goes through ZooKeeper", columns, cells)]
 
 
 def _cycles(rows: list[dict[str, Any]]) -> list[Table]:
@@ -108,26 +110,11 @@ def _cycles(rows: list[dict[str, Any]]) -> list[Table]:
                     f"{r['memory_mb']:.0f}",
                 )
             )
-    return [_table("A cycle by how much has changed", columns, cells)]
+    return [made("A cycle by how much has changed", columns, cells)]
 
 
 def _cpu(seconds: dict[str, float] | None) -> str:
     return "-" if seconds is None else f"{seconds['controller']:.1f} + {seconds['planners']:.1f}"
-
-
-def _react(rows: list[dict[str, Any]]) -> list[Table]:
-    columns = (
-        *("setting", "step", "gain seen", "plan published", "applied by Nimbus", "moved tasks work again"),
-        *("they stood", "Storm's own share", "load average"),
-    )
-    cells = []
-    for r in rows:
-        steps = [(str(i), s) for i, s in enumerate(r["steps"], 1)]
-        for label, s in [*steps, ("median", r["median"])]:
-            times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "downtime_s")]
-            busy = f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-"
-            cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{s['storm_share']:.0%}", busy))
-    return [_table("Seconds after the step", columns, cells)]
 
 
 def _soak(r: dict[str, Any]) -> list[Table]:
@@ -166,9 +153,9 @@ def _soak(r: dict[str, Any]) -> list[Table]:
         ],
     )
     return [
-        _table("What was seen", ("what", "value"), facts),
-        _table("Memory", columns, memory),
-        _table("What happened", ("s", "what", "effect of the move"), timeline),
+        made("What was seen", ("what", "value"), facts),
+        made("Memory", columns, memory),
+        made("What happened", ("s", "what", "effect of the move"), timeline),
     ]
 
 
@@ -179,14 +166,12 @@ MAKERS: dict[str, Callable[[Any], list[Table]]] = {
     "shim": _shim,
     "scale": _scale,
     "cycles": _cycles,
-    "react": _react,
     "soak": _soak,
 }
 TITLES = {
     "shim": "The plug-in in Nimbus",
     "scale": "The controller on a large cluster",
     "cycles": "A cycle by how much has changed",
-    "react": "From a step in the traffic to a better placement",
     "soak": "Trouble without end: a soak",
 }
 WHAT = {
@@ -204,11 +189,6 @@ WHAT = {
     "a window holds nothing but the new rates, the one that plans most. `all changed` is what every cycle costs where "
     "nothing is kept of the one before; one cycle in six plans all topologies whatever has changed. Memory is what the "
     "process grew by.",
-    "react": "A real cluster of two supervisors. Nine of ten tuples go to one site and, at some moment, to the other. "
-    "`defaults`: Storm's timings and the controller's as they are without any setting. `quick`: Storm tuned as "
-    "`stormpilot local` does it, cycles of 5 s over windows of 20 s. Storm's own share is the time from publishing "
-    "until the last moved task works again: the next round of Nimbus, supervisors that notice, JVMs that start. "
-    "Every further plan within an hour must have been worth it for longer, so later steps take longer to be answered.",
     "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "

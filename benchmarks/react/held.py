@@ -7,10 +7,9 @@ and by `topology.max.spout.pending` the source is held for all keys. Then the co
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +20,6 @@ import msgspec
 from benchmarks.control.live import STORMPILOT, Controller, history, until, write_config
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
-from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
 from stormpilot.submit import submit_topology
@@ -158,7 +156,7 @@ def _what_if(cluster: LocalCluster, topology_id: str) -> dict[str, Any]:
     with suppress(subprocess.TimeoutExpired, json.JSONDecodeError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         found = json.loads(done.stdout)
-        return {k: found.get(k) for k in ("now", "planned")}
+        return {k: found.get(k) for k in ("now", "planned", "carried")}
     return {}
 
 
@@ -172,17 +170,3 @@ def _decisions(log: Path) -> list[str]:
             if entry.get("reason") and (not told or told[-1] != text):
                 told.append(text)
     return told
-
-
-def median(rows: Sequence[dict[str, Any]], *path: str) -> float:
-    """The median over runs of a figure; `UnreachableError` where none has it."""
-    values = []
-    for row in rows:
-        value: Any = row
-        for key in path:
-            value = None if value is None else value.get(key)
-        if value is not None:
-            values.append(float(value))
-    if not values:
-        raise UnreachableError(f"no run has {'.'.join(path)}")
-    return statistics.median(values)

@@ -1,6 +1,6 @@
 """The loop's own moves on a real cluster: one that made it worse is undone, a host that came back is used, `otd` steps.
 
-The job sends its tuples to two sites (`benchmarks/control/step`); the test says which part of them goes east.
+The job sends its tuples to two sites (`benchmarks/react/step`); the test says which part of them goes east.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         control(scene, decide={"gain_threshold_ratio": 1.0})
         options = {"topology.workers": 3, "step.east.file": str(east_file(scene)), "stormpilot.report.secs": 1}
         scene.topology_id = submit_topology(
-            REPOSITORY / "benchmarks" / "control" / "step",
+            REPOSITORY / "benchmarks" / "react" / "step",
             "step",
             "local",
             options=options,

@@ -1,40 +1,21 @@
-"""`make bench-control`: its tables and its job with a step, without a cluster."""
+"""`make bench-control`: its tables, without a cluster."""
 
 from __future__ import annotations
-
-import sys
-from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.control import cycles, page, soak
 
 MACHINE = {"cores": 2, "memory_gb": 24, "python": "3.11", "load_average": [1.5, 1.0, 1.0], "date": "2026-01-31"}
-STEP = {
-    "gain_seen_s": 10.0,
-    "published_s": 15.0,
-    "applied_s": 17.0,
-    "running_s": 30.0,
-    "downtime_s": 9.0,
-    "storm_share": 0.5,
-}
-SOURCE = Path(__file__).resolve().parents[3] / "benchmarks" / "control" / "step" / "src"
 
 
 def test_a_page_has_a_table_for_every_part_that_was_run() -> None:
     rows = [
         {"supervisors": 500, "executors": 20_000, "ms": {k: [1.0, 2.0, 9.0] for k in ("storm", "unchanged", "moving")}}
     ]
-    text = page.page({"shim": {"machine": MACHINE, "rows": rows}, "react": {"machine": MACHINE, "rows": [reaction()]}})
+    text = page.page({"shim": {"machine": MACHINE, "rows": rows}})
     assert "| 500 | 20,000 | 2.0 (2.0, 9.0) |" in text
-    assert "| quick | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 50% |" in text
     assert "2 cores and 24 GB, Python 3.11, load average at the end 1.5" in text
-
-
-def reaction() -> dict[str, Any]:
-    return {"setting": "quick", "steps": [STEP], "median": STEP}
 
 
 def test_cpu_and_load_stand_beside_the_clock_where_they_were_taken() -> None:
@@ -47,8 +28,6 @@ def test_cpu_and_load_stand_beside_the_clock_where_they_were_taken() -> None:
     text = page.page({"scale": {"machine": MACHINE, "rows": [row, told]}})
     assert "| 40.00 (30.00, 50.00) | - | - | 1 |" in text
     assert "| 40.00 (30.00, 50.00) | 12.3 + 9.8 | 41% | 1 |" in text
-    text = page.page({"react": {"machine": MACHINE, "rows": [{**reaction(), "machine": MACHINE}]}})
-    assert "| quick | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 50% | 1.5 |" in text
 
 
 def test_cycles_are_told_by_how_much_changed_and_one_topology_of_a_hundred_is_planned_alone() -> None:
@@ -82,40 +61,3 @@ def test_leader_that_loads_its_planners_does_not_leak() -> None:
     told = soak._memory(kept, led_s)
     assert (told["first_mb"], told["warm_mb"], told["warm_from_s"]) == (180.0, 280.0, 620.0)
     assert told["mb_per_h"] == pytest.approx(0.0, abs=1e-6)
-
-
-@pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The source of `step` as task 1 of 1, at 1,000 tuples/s, with a clock of our own."""
-    monkeypatch.setattr(sys, "path", [str(SOURCE), *sys.path])
-    import step_components
-
-    made = step_components.Source(input_stream=BytesIO(), output_stream=BytesIO())
-    made.component_name = "source"
-    made.initialize(
-        {"step.rate.tps": 1000, "step.favour.ratio": 0.9, "step.period.secs": 100}, {"task->component": {"1": "source"}}
-    )
-    made.sides = []
-    made.emit = lambda values, tup_id: made.sides.append(values[1])
-    made.now = 0.0
-    monkeypatch.setattr(step_components.time, "monotonic", lambda: made._due)
-    monkeypatch.setattr(step_components.time, "time", lambda: made.now)
-    return made
-
-
-@pytest.mark.parametrize(("now", "favoured"), [(99.0, "east"), (100.0, "west"), (250.0, "east")])
-def test_nine_of_ten_tuples_go_to_the_side_whose_turn_it_is(source: Any, now: float, favoured: str) -> None:
-    source.now = now
-    for _ in range(1000):
-        source.next_tuple()
-    assert source.sides.count(favoured) == pytest.approx(900, abs=2)
-
-
-def test_part_that_goes_east_may_come_from_a_file(source: Any, tmp_path: Path) -> None:
-    source._file = str(tmp_path / "east")
-    for part in (0.0, 0.25, 1.0):
-        (tmp_path / "east").write_text(str(part))
-        source._looked, source._number, source.sides = -1.0, 0, []
-        for _ in range(400):
-            source.next_tuple()
-        assert source.sides.count("east") == pytest.approx(400 * part, abs=1)

@@ -52,14 +52,19 @@ class Source(Spout):
 
 
 class Sort(Bolt):
-    """Sends every tuple to its side."""
+    """Sends every tuple to its side, `step.expand` times."""
 
     outputs = [Stream(fields=["key"], name="east"), Stream(fields=["key"], name="west")]
+
+    def initialize(self, storm_conf, context):
+        """Read how many tuples become of one."""
+        self._expand = int(storm_conf.get("step.expand", 1))
 
     def process(self, tup):
         """Send it on."""
         key, side = tup.values
-        self.emit([key], stream=side)
+        for _ in range(self._expand):
+            self.emit([key], stream=side)
 
 
 class Deliver(Bolt):

@@ -15,6 +15,7 @@ class Step(Topology):
         # An executor without tuples sleeps 1 ms at a time; Storm's default of 1000 would let it spin for a while first.
         "topology.bolt.wait.progressive.level2.count": 0,
         "step.rate.tps": 60,
+        "step.expand": 1,
         "step.favour.ratio": 0.9,
         "step.period.secs": 240,
     }

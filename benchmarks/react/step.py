@@ -29,19 +29,31 @@ TICK_S = 0.25
 
 @dataclass(frozen=True)
 class Setting:
-    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps."""
+    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps.
+
+    `rolling`: the job is submitted so that its bolts move without restarts; each of them then sends `expand` tuples on
+    for one, so that bolts alone are worth moving.
+    """
 
     name: str
     tuned: bool
     step_s: float
     controller: Mapping[str, Mapping[str, Any]]
+    rolling: bool = False
+    expand: int = 1
 
 
+NOT_LOOKED_FOR = {"load": {"change_window_s": 0}}
+"""As before change points: a step is seen when the windows of whole cycles show it, in so many of them in a row."""
+RATE_TPS = 60.0
+EXPAND = 5
 SETTINGS = (
-    Setting("defaults", False, 300.0, {}),
-    Setting("defaults, steps not looked for", False, 300.0, {"load": {"change_window_s": 0}}),
+    Setting("before: restarts", False, 300.0, NOT_LOOKED_FOR),
+    Setting("restarts", False, 300.0, {}),
+    Setting("before: rolling", False, 300.0, NOT_LOOKED_FOR, rolling=True, expand=EXPAND),
+    Setting("rolling", False, 300.0, {}, rolling=True, expand=EXPAND),
     Setting(
-        "quick",
+        "quick: restarts",
         True,
         120.0,
         {
@@ -60,7 +72,9 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
     controller: Controller | None = None
     with TemporaryDirectory() as name:
         try:
-            spec = ClusterSpec(name="bench-react", supervisors=2, slots=3, cpu_points=100, tuned=setting.tuned)
+            spec = ClusterSpec(
+                name="bench-react", supervisors=2, slots=4, cpu_points=100, tuned=setting.tuned, hook=setting.rolling
+            )
             cluster = LocalCluster.up(spec, lambda _: None)
             settings: dict[str, Any] = {
                 "zookeeper": {"hosts": cluster.zookeeper_hosts},
@@ -75,7 +89,13 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
                 PROJECT,
                 "step",
                 "local",
-                options={"topology.workers": 2, "step.period.secs": setting.step_s},
+                options={
+                    "topology.workers": 2,
+                    "step.period.secs": setting.step_s,
+                    "step.rate.tps": RATE_TPS / setting.expand,
+                    "step.expand": setting.expand,
+                },
+                routable=setting.rolling,
                 nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
             )
             watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
@@ -134,6 +154,15 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
         if published_s is None and plan is not None and plan.plan_id != before:
             published_s = plan.created_at_ms / 1000 - step_s
         timed = _timed(state.restarts if state is not None else [], None if plan is None else plan.plan_id)
+        if setting.rolling and published_s is not None and (carried_out_s := _carried_out(watcher, step_s)):
+            return {
+                "gain_seen_s": round(seen_s if seen_s is not None else published_s, 1),
+                "published_s": round(published_s, 1),
+                "applied_s": round(carried_out_s, 1),
+                "running_s": round(carried_out_s, 1),
+                "downtime_s": 0.0,
+                "storm_share": round(1 - published_s / carried_out_s, 3),
+            }
         if timed is not None and published_s is not None and plan is not None and plan.plan_id != before:
             return {
                 "gain_seen_s": round(seen_s if seen_s is not None else published_s, 1),
@@ -146,6 +175,15 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
         time.sleep(TICK_S)
     reason = "" if watcher.seen is None or watcher.seen.controller is None else watcher.seen.controller.sentence
     raise UnreachableError(f"no plan answered the step within {setting.step_s:.0f} s; the controller says: {reason}")
+
+
+def _carried_out(watcher: Watcher, step_s: float) -> float | None:
+    """Seconds from the step to the end of the rollout that began after it; None: not over yet."""
+    entry = None if watcher.seen is None else watcher.seen.rollouts.get(watcher.topology_id)
+    rollout = None if entry is None else entry.message
+    if rollout is None or rollout.running or rollout.started_at_ms / 1000 < step_s:
+        return None
+    return rollout.since_ms / 1000 - step_s
 
 
 def _timed(restarts: list[Restart], plan_id: str | None) -> Restart | None:

@@ -1,0 +1,105 @@
+"""The tables of the results, on screen and as `docs/results/react.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.control.page import made, markdown
+
+TITLES = {
+    "step": "From a step in the traffic to a better placement",
+    "held": "A topology that is held up is freed",
+}
+WHAT = {
+    "step": "A real cluster of two supervisors with Storm's default timings (`quick`: as `stormpilot local` tunes "
+    "them, with cycles of 5 s over windows of 20 s). Nine of ten tuples go to one site and, at some moment, to the "
+    "other. `before`: steps are not looked for (`load.change_window_s: 0`), so that a gain is seen when the windows of "
+    "whole cycles show it; everything else is the same, in the same run. `rolling`: bolts move without restarts. "
+    "Storm's own part is the time from publishing until the last moved task works: the next round of Nimbus, "
+    "supervisors that notice, JVMs that start. Every further plan within an hour must have been worth it for longer, "
+    "so later steps take longer to be answered where workers restart.",
+    "held": "Isolated nodes, one of them small: its part of the keyed work takes more CPU than it has, and by "
+    "`topology.max.spout.pending` the source is held for all keys. Storm's placement is measured, then the controller "
+    "starts as it is installed, in mode `act`. `predicted` is what `stormpilot what-if` said before: the rate that a "
+    "placement carries until a node or an executor is full. Freed: seconds from the controller's start until 95% of "
+    "the demand got through.",
+}
+
+
+def tables(results: Mapping[str, Any]) -> list[Table]:
+    """One for every part that there is."""
+    return [MAKERS[part](found["rows"]) for part, found in results.items()]
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The page."""
+    lines = ["# How fast a better placement runs", "", "`make bench-react`; the JSON is [react.json](react.json).", ""]
+    for part, found in results.items():
+        lines += [f"## {TITLES[part]}", "", WHAT[part], ""]
+        m = found["machine"]
+        lines += [f"Taken {m['date']} on {m['cores']} cores and {m['memory_gb']} GB, Python {m['python']}.", ""]
+        lines += [*markdown(MAKERS[part](found["rows"])), ""]
+    return "\n".join(lines)
+
+
+def _step(rows: list[dict[str, Any]]) -> Table:
+    columns = (
+        *("setting", "step", "gain seen", "plan published", "applied", "works in its new place"),
+        *("they stood", "Storm's own part", "all by Storm's part", "load average"),
+    )
+    cells = []
+    for r in rows:
+        steps = [(str(i), s) for i, s in enumerate(r["steps"], 1)]
+        for label, s in [*steps, ("median", r["median"])]:
+            times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "downtime_s")]
+            storm_s = s["running_s"] - s["published_s"]
+            times_storm = f"{s['running_s'] / storm_s:.1f}" if storm_s > 0 else "-"
+            busy = f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-"
+            cells.append((r["setting"], label, *(f"{t:.1f}" for t in times), f"{storm_s:.1f}", times_storm, busy))
+    return made("Seconds after the step", columns, cells)
+
+
+def _held(rows: list[dict[str, Any]]) -> Table:
+    columns = (
+        *(
+            "run",
+            "wanted tps",
+            "through before",
+            "predicted before",
+            "through after",
+            "predicted after",
+            "freed after s",
+        ),
+        *("latency ms before: p50, p99", "after", "plans", "load average"),
+    )
+    cells = []
+    for i, r in enumerate(rows, 1):
+        carried = next(iter(r["what_if"].get("carried") or []), {})
+        predicted = [carried.get(k) for k in ("nowTps", "plannedTps")]
+        told = ["-" if p is None else f"{p:.0f}" for p in predicted]
+        cells.append(
+            (
+                str(i),
+                f"{r['wanted_tps']:g}",
+                f"{r['before']['through_tps']:.1f}",
+                told[0],
+                f"{r['after']['through_tps']:.1f}",
+                told[1],
+                "never" if r["freed_s"] is None else f"{r['freed_s']:.0f}",
+                _latency(r["before"]["latency_ms"]),
+                _latency(r["after"]["latency_ms"]),
+                ", ".join(p["reason"] for p in r["plans"]) or "none",
+                f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-",
+            )
+        )
+    return made("Tuples/s that get through, before and after", columns, cells)
+
+
+def _latency(ms: Mapping[str, float | None]) -> str:
+    return ", ".join("-" if ms[q] is None else f"{ms[q]:.0f}" for q in ("p50", "p99"))
+
+
+MAKERS: dict[str, Callable[[list[dict[str, Any]]], Table]] = {"step": _step, "held": _held}

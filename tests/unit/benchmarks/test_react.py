@@ -1,0 +1,112 @@
+"""`make bench-react`: its tables and its jobs, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.react import page, step
+
+MACHINE = {"cores": 2, "memory_gb": 24, "python": "3.11", "load_average": [1.5, 1.0, 1.0], "date": "2026-01-31"}
+STEP = {
+    "gain_seen_s": 10.0,
+    "published_s": 15.0,
+    "applied_s": 17.0,
+    "running_s": 30.0,
+    "downtime_s": 9.0,
+    "storm_share": 0.5,
+}
+JOBS = Path(__file__).resolve().parents[3] / "benchmarks" / "react"
+
+
+def test_reaction_is_told_by_setting_and_against_what_storm_takes_itself() -> None:
+    rows = [{"setting": "restarts", "steps": [STEP], "median": STEP, "machine": MACHINE}]
+    text = page.page({"step": {"machine": MACHINE, "rows": rows}})
+    assert "| restarts | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
+
+
+def test_held_topology_is_told_with_what_was_wanted_predicted_and_got_through() -> None:
+    window = {"through_tps": 61.8, "latency_ms": {"p50": 100.2, "p99": None}}
+    row = {
+        "wanted_tps": 90.0,
+        "before": window,
+        "after": {**window, "through_tps": 89.6},
+        "what_if": {"carried": [{"nowTps": 63.4, "plannedTps": None}]},
+        "freed_s": None,
+        "plans": [{"reason": "OVERLOAD"}],
+        "machine": MACHINE,
+    }
+    text = page.page({"held": {"machine": MACHINE, "rows": [row]}})
+    assert "| 1 | 90 | 61.8 | 63 | 89.6 | - | never | 100, - | 100, - | OVERLOAD | 1.5 |" in text
+
+
+def test_every_setting_has_the_same_without_looking_for_steps_beside_it() -> None:
+    """Before and after in one run: they differ in nothing else."""
+    by_name = {s.name: s for s in step.SETTINGS}
+    for name in ("restarts", "rolling"):
+        after, before = by_name[name], by_name[f"before: {name}"]
+        assert (before.tuned, before.step_s, before.rolling) == (after.tuned, after.step_s, after.rolling)
+        assert before.controller["load"]["change_window_s"] == 0
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The source of `step` as task 1 of 1, at 1,000 tuples/s, with a clock of our own."""
+    monkeypatch.setattr(sys, "path", [str(JOBS / "step" / "src"), *sys.path])
+    import step_components
+
+    made = step_components.Source(input_stream=BytesIO(), output_stream=BytesIO())
+    made.component_name = "source"
+    made.initialize(
+        {"step.rate.tps": 1000, "step.favour.ratio": 0.9, "step.period.secs": 100}, {"task->component": {"1": "source"}}
+    )
+    made.sides = []
+    made.emit = lambda values, tup_id: made.sides.append(values[1])
+    made.now = 0.0
+    monkeypatch.setattr(step_components.time, "monotonic", lambda: made._due)
+    monkeypatch.setattr(step_components.time, "time", lambda: made.now)
+    return made
+
+
+@pytest.mark.parametrize(("now", "favoured"), [(99.0, "east"), (100.0, "west"), (250.0, "east")])
+def test_nine_of_ten_tuples_go_to_the_side_whose_turn_it_is(source: Any, now: float, favoured: str) -> None:
+    source.now = now
+    for _ in range(1000):
+        source.next_tuple()
+    assert source.sides.count(favoured) == pytest.approx(900, abs=2)
+
+
+def test_part_that_goes_east_may_come_from_a_file(source: Any, tmp_path: Path) -> None:
+    source._file = str(tmp_path / "east")
+    for part in (0.0, 0.25, 1.0):
+        (tmp_path / "east").write_text(str(part))
+        source._looked, source._number, source.sides = -1.0, 0, []
+        for _ in range(400):
+            source.next_tuple()
+        assert source.sides.count("east") == pytest.approx(400 * part, abs=1)
+
+
+def test_held_source_emits_at_the_rate_of_its_file_and_forgets_what_was_due_long_ago(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(JOBS / "held" / "src"), *sys.path])
+    import held_components
+
+    rate = tmp_path / "rate"
+    rate.write_text("10")
+    made = held_components.Source(input_stream=BytesIO(), output_stream=BytesIO())
+    clock = [1000.0]
+    monkeypatch.setattr(held_components.time, "monotonic", lambda: clock[0])
+    made.initialize({"held.rate.file": str(rate)}, {})
+    sent: list[str] = []
+    made.emit = lambda values, tup_id: sent.append(values[0])
+    clock[0] += 60.0  # held for a minute: two seconds of it are made up for
+    made._due = clock[0] - 60.0
+    monkeypatch.setattr(held_components.time, "sleep", lambda _: None)
+    for _ in range(100):
+        made.next_tuple()
+    assert 20 <= len(sent) <= 22
