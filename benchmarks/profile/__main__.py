@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.profile import linear, page
+from benchmarks.profile import linear, page, service
 from stormpilot.errors import StormpilotError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
@@ -32,7 +33,11 @@ TASKS = {
     "xml": "micro_tasks.parse_xml:ParseXml",
     "pi": "micro_tasks.pi:Pi",
     "file": "micro_tasks.file_write:BatchFileWrite",
+    "blob": "micro_tasks.blob_download:BlobDownload",
+    "table": "micro_tasks.table_query:TableQuery",
 }
+WAITING = ("blob", "table")
+"""Tasks that wait for a storage service: azurite (npm), behind a slow link."""
 CORES, MBIT, MEMORY_MB = 0.4, 200.0, 1024.0
 SOURCE_CORES = 1.0
 """Of the node with source and sink: they are not to be what limits a trial."""
@@ -129,13 +134,31 @@ def profiles(wanted: list[tuple[str, int]], ends_s: float, max_threads: int) -> 
 def profile(cluster: LocalCluster, task: str, repetition: int, minutes: float, max_threads: int) -> bool:
     """Run `stormpilot profile`; whether the model is complete."""
     unfinished = OUT / f"{task}-{repetition}.part.json"
+    with ExitStack() as stack:
+        asked: list[Any] = []
+        if task in WAITING:
+            connection = stack.enter_context(service.running(cluster.nimbus_host, service.Link()))
+            programs = service.install()
+            asked = ["--runner", programs / "stormpilot_run", "-O", f"micro.storage.connection={connection}"]
+        return _profiled(cluster, task, repetition, minutes, max_threads, unfinished, asked)
+
+
+def _profiled(
+    cluster: LocalCluster,
+    task: str,
+    repetition: int,
+    minutes: float,
+    max_threads: int,
+    unfinished: Path,
+    asked: list[Any],
+) -> bool:
     command: list[Any] = [
         sys.executable,
         *("-m", "stormpilot", "profile", TASKS[task], "--project", PROJECT, "-e", "local", "--name", task),
         *("-o", unfinished, "--state", OUT / f"{task}-{repetition}.trials.jsonl"),
         *("--plot", OUT / f"{task}-{repetition}.svg", "--limit", f"{max(minutes - 0.5, 0.5):.2f}"),
         *("--nimbus", str(cluster.nimbus_address), "--zookeeper", cluster.zookeeper_hosts),
-        *("--on", "supervisor-01", "--source-on", "supervisor-02", "--max-threads", max_threads, *RULES),
+        *("--on", "supervisor-01", "--source-on", "supervisor-02", "--max-threads", max_threads, *RULES, *asked),
     ]
     ended = subprocess.run([str(c) for c in command], check=False)
     if ended.returncode == 0:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from micro_tasks import storage
+from micro_tasks.blob_download import BlobDownload
 from micro_tasks.file_write import BATCH, LINE_BYTES, BatchFileWrite
 from micro_tasks.parse_xml import ParseXml, document, total
 from micro_tasks.pi import Pi, viete
 from micro_tasks.settings import Settings
+from micro_tasks.table_query import TableQuery
 
 
 class Tuple:
@@ -69,3 +72,45 @@ def test_lines_are_written_when_the_batch_is_full(tmp_path: Path) -> None:
 def test_a_wrong_setting_is_named(key: str, value: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(key)):
         Settings.from_storm_conf({key: value})
+
+
+class Account:
+    """A storage account with a container and a table of the tasks; the clients of Azure are not installed here."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        monkeypatch.setattr(storage, "container", lambda connection: self)
+        monkeypatch.setattr(storage, "table", lambda connection: self)
+
+    def download_blob(self, name: str) -> Account:
+        self.asked.append(name)
+        return self
+
+    def readall(self) -> bytes:
+        return b"x" * 7
+
+    def get_entity(self, partition: str, key: str) -> dict[str, str]:
+        self.asked.append(f"{partition}/{key}")
+        return {"text": "a row"}
+
+
+STORAGE = {"micro.storage.connection": "UseDevelopmentStorage=true"}
+
+
+def test_every_tuple_downloads_a_blob_and_the_blobs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account(monkeypatch)
+    assert run(bolt(BlobDownload), STORAGE, storage.BLOBS + 1)[-1] == [storage.BLOBS, 7]
+    assert account.asked[0] == account.asked[-1] == "blob-0"
+    assert len(set(account.asked)) == storage.BLOBS
+
+
+def test_every_tuple_reads_a_row_by_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account(monkeypatch)
+    assert run(bolt(TableQuery), STORAGE, 2) == [[0, "a row"], [1, "a row"]]
+    assert account.asked == ["rows/000000", "rows/000001"]
+
+
+@pytest.mark.parametrize("kind", [BlobDownload, TableQuery])
+def test_task_without_a_storage_account_names_the_key_that_is_missing(kind: type) -> None:
+    with pytest.raises(ValueError, match=r"micro\.storage\.connection"):
+        run(bolt(kind), {})

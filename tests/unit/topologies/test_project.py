@@ -16,6 +16,7 @@ README = (PROJECT / "README.md").read_text()
 SETTINGS = {
     "flights": flight_settings,
     "micro_linear": micro_settings,
+    "micro_services": micro_settings,
     "wordcount_comm": word_settings,
     "wordcount_comp": word_settings,
     "wordcount_keyed": word_settings,

@@ -1,0 +1,94 @@
+"""Who places: Storm's schedulers and ours, all from one measured model with the same room on every node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.planners import storm
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import Model, Plan
+from stormpilot.planner import compute
+from stormpilot.planner.flow.planning import Traffic
+
+ROOM = 1.2
+"""B(n) over the CPU that each node would use if all used the same: nobody may put everything on one node."""
+BUDGET_S = 5.0
+RAS = "ras-default"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A planner of ours under the name in the tables."""
+
+    planner: str
+    params: Mapping[str, float]
+    traffic: Traffic = "measured"
+
+
+OURS = {
+    "offline": Contender("offline", {}),
+    "online": Contender("online", {}),
+    "best": Contender("best", {}, "flow"),
+}
+SWEPT = {
+    **{f"online alpha={a:g}": Contender("online", {"alpha": a}) for a in (0.25, 0.5)},
+    **{f"offline alpha={a:g}": Contender("offline", {"alpha": a}) for a in (0.25, 0.5)},
+    **{f"offline beta={b:g}": Contender("offline", {"beta": b}) for b in (0.0, 1.0)},
+}
+"""The other settings of the paper's two schedulers, for the long form."""
+NAMES = ("default", "ras", *OURS)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A plan, or why there is none; what the model says of it."""
+
+    plan: Plan | None
+    why: str = ""
+    metrics: Mapping[str, float] | None = None
+
+
+def roomy(model: Model) -> Model:
+    """The model with B(n) = `ROOM` times the mean load of a node, and at least what the largest executor uses."""
+    loads = [e.cpu_mhz for t in model.topologies for e in t.executors]
+    limit = max(ROOM * sum(loads) / len(model.supervisors), *loads)
+    nodes = [msgspec.structs.replace(s, cpu_limit_mhz=limit) for s in model.supervisors]
+    return msgspec.structs.replace(model, supervisors=nodes)
+
+
+def placements(measured: Model, folder: Path, swept: bool) -> dict[str, Placement]:
+    """Everybody's plan, from what was measured while Storm's default scheduler's placement ran."""
+    model = roomy(measured)
+    compiled = compile_model(model)
+    answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current), "ras": _ras(model, folder)}
+    for name, who in {**OURS, **(SWEPT if swept else {})}.items():
+        end = time.monotonic() + BUDGET_S
+        answer = compute(
+            model,
+            who.planner,
+            dict(who.params),
+            seed=1,
+            left_s=lambda end=end: end - time.monotonic(),  # type: ignore[misc]
+            traffic=who.traffic,
+        )
+        answers[name] = answer if isinstance(answer, Plan) else answer.text
+    return {
+        name: Placement(None, a) if isinstance(a, str) else Placement(a, metrics=evaluate(model, a))
+        for name, a in answers.items()
+    }
+
+
+def _ras(model: Model, folder: Path) -> Plan | str:
+    """Storm's resource aware scheduler, told the measured CPU of every executor, which no user knows as well."""
+    storm.build()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "model.json"
+    file.write_bytes(msgspec.json.encode(model))
+    plan = storm.schedule({"model": file}, [RAS], folder / "plans", warmup=0, rounds=1)["model", RAS]
+    return plan if plan.complete else "; ".join(plan.notes)

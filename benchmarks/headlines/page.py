@@ -1,0 +1,292 @@
+"""The tables of `make bench-headlines` and its page: every figure with its spread and what the source claimed."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.headlines import connections
+from benchmarks.headlines.contenders import ROOM
+
+WIDTH = 118
+WHO = {"default": "Storm default", "ras": "Storm RAS, measured CPU declared"}
+PROSE = {"chain": "reference chain", "flights": "`flights`"}
+HEAD = ["topology", "placement", "n", "mean ms", "p99 ms", "between nodes", "most tuples/s", "B(n) used at most"]
+NETWORK_HEAD = ["who", "placed", "mean metric", "10%", "median", "90%", "optimal on", "above the optimum"]
+ONLINE_CLAIM, ONLINE_WANTED = "20% to 30% lower than default [A13]", -0.20
+
+
+def measured(found: dict[str, Any], case: str) -> dict[str, list[dict[str, Any]]]:
+    """Placement -> what was measured under it, in the order of measuring."""
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one_pass in found["passes"]:
+        if one_pass["case"] == case:
+            for one in one_pass["measured"]:
+                rows[one["who"]].append(one)
+    return dict(rows)
+
+
+def cases(found: dict[str, Any]) -> list[str]:
+    """The topologies that were measured."""
+    return list(dict.fromkeys(p["case"] for p in found["passes"] if p["measured"]))
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Mean, and least and most where there are several."""
+    mean = format(sum(values) / len(values), form)
+    return mean if len(values) == 1 else f"{mean} ({min(values):{form}} to {max(values):{form}})"
+
+
+def pairs(
+    found: dict[str, Any], case: str, who: str, other: str, get: Callable[[dict[str, Any]], float]
+) -> list[float]:
+    """Relative difference of `who` to `other` in each pass that has both."""
+    changes = []
+    for one_pass in found["passes"]:
+        if one_pass["case"] == case:
+            values = {one["who"]: get(one) for one in one_pass["measured"]}
+            if who in values and other in values:
+                changes.append(values[who] / values[other] - 1)
+    return changes
+
+
+def _latency(one: dict[str, Any]) -> float:
+    return float(one["at_rate"]["mean_ms"])
+
+
+def _most(one: dict[str, Any]) -> float:
+    return float(one["saturated"]["throughput_tps"])
+
+
+def rows(found: dict[str, Any]) -> list[list[str]]:
+    """The table of placements on the cluster."""
+    lines = []
+    for case in cases(found):
+        placed = found["cases"][case]["placements"]
+        for who in placed:
+            ones = measured(found, case).get(who, [])
+            if not ones:
+                lines.append([PROSE[case], WHO.get(who, f"`{who}`"), "0", *["-"] * 4, placed[who]["why"][:60]])
+                continue
+            lines.append(
+                [
+                    PROSE[case],
+                    WHO.get(who, f"`{who}`"),
+                    str(len(ones)),
+                    spread([_latency(o) for o in ones], ",.1f"),
+                    spread([o["at_rate"]["p99_ms"] for o in ones], ",.0f"),
+                    spread([o["at_rate"]["inter_node_share"] for o in ones], ".0%"),
+                    spread([_most(o) for o in ones], ",.0f"),
+                    f"{placed[who]['metrics']['max_load_ratio']:.0%}",
+                ]
+            )
+    return lines
+
+
+def network_rows(found: dict[str, Any]) -> list[list[str]]:
+    """The table of the network metric."""
+    if not found["connections"]:
+        return []
+    return [
+        [
+            f"`{r['who']}`" if r["who"].startswith("best") else r["who"],
+            f"{r['placed']:,}",
+            f"{r['mean']:.3f}",
+            *(f"{r[q]:.3f}" for q in ("p10", "p50", "p90")),
+            f"{r['optimal_share']:.1%}",
+            f"{r['above_optimum']:+.1%}",
+        ]
+        for r in connections.summary(found["connections"])
+    ]
+
+
+def headlines(found: dict[str, Any]) -> list[list[str]]:
+    """The numbers that matter: what, here, the source's claim, whether it was reached."""
+    lines = []
+
+    def add(what: str, changes: list[float], claim: str, reached: Callable[[float], bool]) -> None:
+        if changes:
+            mean = sum(changes) / len(changes)
+            lines.append([what, spread(changes, "+.0%"), claim, "yes" if reached(mean) else "**no**"])
+
+    for case in cases(found):
+        name = PROSE[case]
+        add(
+            f"{name}: mean latency, `online` to default",
+            pairs(found, case, "online", "default", _latency),
+            ONLINE_CLAIM,
+            lambda x: x <= ONLINE_WANTED,
+        )
+        add(
+            f"{name}: mean latency, `best` to `online`",
+            pairs(found, case, "best", "online", _latency),
+            "ours: below `online`",
+            lambda x: x < 0,
+        )
+        for other, words in (("default", "default"), ("ras", "RAS")):
+            add(
+                f"{name}: most tuples/s, `best` to {words}",
+                pairs(found, case, "best", other, _most),
+                "ours: more on the same nodes",
+                lambda x: x > 0,
+            )
+    return lines
+
+
+def _network_line(found: dict[str, Any]) -> list[str]:
+    by_name = {r["who"]: r for r in connections.summary(found["connections"])}
+    ours = next(r for name, r in by_name.items() if name.startswith("best"))
+    storm = min((r for name, r in by_name.items() if name.startswith("storm")), key=lambda r: r["above_optimum"])
+    return [
+        "network metric above the optimum, all topologies together",
+        f"`best` {ours['above_optimum']:+.1%}, the best of Storm's ({storm['who'][6:]}) {storm['above_optimum']:+.1%}",
+        "ours: at the optimum [RAS: no figure]",
+        "yes" if ours["above_optimum"] < 0.005 else "**no**",
+    ]
+
+
+def summary(found: dict[str, Any]) -> list[list[str]]:
+    """All headlines."""
+    return headlines(found) + ([_network_line(found)] if found["connections"] else [])
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    for head, lines in (
+        (["number", "here", "claimed", "reached"], summary(found)),
+        (HEAD, rows(found)),
+        (NETWORK_HEAD, network_rows(found)),
+    ):
+        if lines:
+            table = Table(*head, box=None)
+            for line in lines:
+                table.add_row(*line)
+            console.print(table)
+
+
+def publish(found: dict[str, Any], results: Path) -> None:
+    """Write the page, its JSON and the plot."""
+    (results / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
+    if found["connections"]:
+        plot(found["connections"], results / "headlines-connections.svg")
+    (results / "headlines.md").write_text("\n\n".join(sections(found)) + "\n")
+
+
+def sections(found: dict[str, Any]) -> list[str]:
+    """The page, paragraph by paragraph."""
+    machine = found["machine"]
+    paragraphs = [
+        "# Headlines",
+        _filled(
+            "`make bench-headlines ARGS=--publish` wrote this page; [headlines.json](headlines.json) has every "
+            f"number. A machine of {machine['cores']} cores ({machine['cpu']}), Storm 2.8.3. Figures in brackets are "
+            "the least and the most of the passes; a pass is every placement once."
+        ),
+        _table(["number", "here", "claimed", "reached"], summary(found)),
+    ]
+    if found["passes"]:
+        paragraphs += ["## Placements on isolated nodes", *_setting(found), _table(HEAD, rows(found))]
+        paragraphs += [_filled(text) for text in _notes(found)]
+    if missing := [name for case, name in PROSE.items() if case not in cases(found)]:
+        paragraphs.append(
+            _filled(
+                f"Not measured in this run: {' and '.join(missing)} under the placements of Storm and ours, so neither "
+                "latency nor the most tuples/s. `make bench-headlines` goes on with what is missing."
+            )
+        )
+    if found["connections"]:
+        paragraphs += _network(found)
+    return paragraphs
+
+
+def _setting(found: dict[str, Any]) -> list[str]:
+    some = next(iter(found["cases"].values()))["parameters"]
+    loads = [o["load_average"] for p in found["passes"] for o in p["measured"]]
+    what = []
+    for case in cases(found):
+        p = found["cases"][case]["parameters"]
+        own = f"{PROSE[case]} at {p['rate_tps']:g} tuples/s, {p['max_spout_pending']} under way of each source task"
+        if chain := p["chain"]:
+            own += (
+                f" ({chain['stages']} stages by shuffle and by key in turn, {chain['replication']} executors of each, "
+                f"{chain['payload_bytes']} bytes, selectivity {chain['selectivity']:g})"
+            )
+        what.append(own)
+    return [
+        _filled(
+            f"{some['nodes']} nodes of {some['cores']:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
+            f"namespace of its own with a CPU quota; its load average while measuring was {min(loads):.1f} to "
+            f"{max(loads):.1f}. The source sends at a rate, then as fast as `topology.max.spout.pending` lets it, in "
+            f"turns of {some['phase_s']:g} s: latency and traffic are of the former, the most tuples/s of the latter, "
+            "so what holds the source is the number of tuples under way, and never Storm's backpressure. "
+            + "; ".join(what)
+            + "."
+        ),
+        _filled(
+            "Storm's default is the placement that Storm made itself. All others are made from what was measured under "
+            f"it, with the same room on each node: B(n) is {ROOM:g} times the load of a node if all were loaded alike. "
+            "RAS is Storm's own class (`ras-default`), told the measured CPU of every executor. One pass applies them "
+            "in this order, the next one backwards (ABBA), each on a new cluster. Latency is complete latency, from "
+            "histograms with 10% between bounds."
+        ),
+    ]
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    """What a reader has to know of this run: failed tuples, passes that were cut short."""
+    notes = []
+    failed = sum(o[p]["failed"] for q in found["passes"] for o in q["measured"] for p in ("at_rate", "saturated"))
+    notes.append(f"Failed tuples in all windows: {failed}.")
+    for case in cases(found):
+        counts = {who: len(ones) for who, ones in measured(found, case).items()}
+        least, most = min(counts.values()), max(counts.values())
+        said = f"{least}" if least == most else f"{least} to {most}"
+        notes.append(f"The {PROSE[case]} was measured {said} times under each; the aim is five (`--full` has six).")
+    return notes
+
+
+def _network(found: dict[str, Any]) -> list[str]:
+    count, proved = found["connections"]["topologies"], found["connections"]["proved"]
+    return [
+        "## Network metric of random topologies",
+        _filled(
+            f"{count:,} random topologies of 6 to 14 executors on 2 to 4 nodes in two racks, no cluster: Storm's own "
+            "classes place them, `best` in at most half a second for the network metric of Storm's resource aware "
+            f"scheduler, and `exact` proves the optimum ({proved:,} of {count:,} proved within 20 s each). `placed`: all "
+            "executors placed within every limit; means and deciles are over those alone, shares against the optimum "
+            "of the same topologies."
+        ),
+        _table(NETWORK_HEAD, network_rows(found)),
+        "![distribution of the network metric](headlines-connections.svg)",
+    ]
+
+
+def plot(found: dict[str, Any], file: Path) -> None:
+    """The distributions, as the source draws them."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for name, values in found["values"].items():
+        own = sorted(values.values())
+        if own:
+            share = [(n + 1) / len(own) for n in range(len(own))]
+            main = name == "optimum" or name.startswith("best")
+            axes.step(own, share, where="post", label=name, linewidth=1.8 if main else 0.9, alpha=1 if main else 0.7)
+    axes.set(xlabel="network metric (mean distance of a sender to its receivers)", ylabel="share of topologies")
+    axes.legend(fontsize=7)
+    figure.savefig(file, metadata={"Date": None})
+
+
+def _table(head: list[str], lines: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,190 @@
+"""A storage service for the tasks that wait for one: azurite on loopback, behind a link as slow as a service's.
+
+Azurite (npm) and the public Python clients (`topologies/virtualenvs/micro_services.txt`) are installed below
+`build/services` when they are first needed; neither is a dependency of stormpilot. The link holds what comes from the
+service to a bandwidth over all connections, and answers come after a delay: a thread waits, and more threads share the
+bandwidth, as with the paper's services.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormpilot.errors import UnreachableError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HOME = REPOSITORY / "build" / "services"
+REQUIREMENTS = REPOSITORY / "topologies" / "virtualenvs" / "micro_services.txt"
+AZURITE = "azurite@3.35.0"
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Of every emulator of Azure's storage: public, and no secret."""
+START_S = 60.0
+_CHUNK = 1 << 14
+
+Taken = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """`delay_s` before each answer; `bytes_per_s` of all answers together."""
+
+    delay_s: float = 0.04
+    bytes_per_s: float = 4_000_000.0
+
+
+class Throttle:
+    """Lets so many bytes a second through, one after the other, in the caller's own time."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._free_s = 0.0
+
+    def wait_s(self, now_s: float, size: int) -> float:
+        """Seconds until these bytes may go on; they count as sent."""
+        begin_s = max(now_s, self._free_s)
+        self._free_s = begin_s + size / self._bytes_per_s
+        return self._free_s - now_s
+
+
+def install() -> Path:
+    """Azurite and the clients, where they are missing; the folder of the clients' programs."""
+    if not (HOME / "node_modules" / ".bin" / "azurite").exists():
+        _do("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(HOME), AZURITE)
+    programs = HOME / "venv" / "bin"
+    if not (programs / ".installed").exists():
+        _do(sys.executable, "-m", "venv", str(HOME / "venv"))
+        _do(str(programs / "pip"), "install", "-q", str(REPOSITORY), "-r", str(REQUIREMENTS))
+        (programs / ".installed").touch()
+    return programs
+
+
+def _do(*command: str) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise UnreachableError(f"{command[0]} is missing: blob download and table query need it") from None
+    except subprocess.CalledProcessError as e:
+        raise UnreachableError(f"{' '.join(command)}: {e.stderr.strip()[-500:]}") from None
+
+
+@contextlib.contextmanager
+def running(host: str, link: Link) -> Iterator[str]:
+    """A filled storage account that listens at `host`; its connection string."""
+    programs = install()
+    blob_port, queue_port, table_port = (_free_port("127.0.0.1") for _ in range(3))
+    ports = ("--blobPort", blob_port, "--queuePort", queue_port, "--tablePort", table_port)
+    azurite = subprocess.Popen(
+        [
+            *(HOME / "node_modules" / ".bin" / "azurite", "--silent", "--inMemoryPersistence", "--skipApiVersionCheck"),
+            *("--disableTelemetry", *map(str, ports)),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=HOME,
+    )
+    try:
+        for port in (blob_port, table_port):
+            _await(port, azurite)
+        direct = _connection("127.0.0.1", blob_port, table_port)
+        _do(str(programs / "python"), str(REPOSITORY / "topologies" / "src" / "micro_tasks" / "storage.py"), direct)
+        slow_blob, slow_table = _free_port(host), _free_port(host)
+        with links({(host, slow_blob): blob_port, (host, slow_table): table_port}, link):
+            yield _connection(host, slow_blob, slow_table)
+    finally:
+        azurite.terminate()
+        try:
+            azurite.wait(10.0)
+        except subprocess.TimeoutExpired:
+            azurite.kill()
+            azurite.wait()
+
+
+def _connection(host: str, blob_port: int, table_port: int) -> str:
+    return (
+        f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};"
+        f"BlobEndpoint=http://{host}:{blob_port}/{ACCOUNT};TableEndpoint=http://{host}:{table_port}/{ACCOUNT};"
+    )
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _await(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise UnreachableError("azurite did not start")
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def links(ways: dict[tuple[str, int], int], link: Link) -> Iterator[None]:
+    """The links, in a thread of their own."""
+    loop = asyncio.new_event_loop()
+    ready, stop = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        throttle = Throttle(link.bytes_per_s)
+        async with contextlib.AsyncExitStack() as stack:
+            for (host, port), to_port in ways.items():
+                await stack.enter_async_context(await asyncio.start_server(_taken(to_port, link, throttle), host, port))
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="links", daemon=True)
+    thread.start()
+    if not ready.wait(10.0):
+        raise UnreachableError("the link to the storage service was not set up")
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10.0)
+
+
+def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to_port)
+        except OSError:
+            writer.close()
+            return
+        asked = asyncio.create_task(_asked(reader, far_writer, link.delay_s))
+        try:
+            while data := await far_reader.read(_CHUNK):
+                await asyncio.sleep(throttle.wait_s(time.monotonic(), len(data)))
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            asked.cancel()
+            writer.close()
+            far_writer.close()
+
+    return take
+
+
+async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
+    """Requests, passed on later by the delay."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            await asyncio.sleep(delay_s)
+            writer.write(data)
+            await writer.drain()
+    writer.close()

@@ -1,0 +1,140 @@
+"""The page of headlines: what is compared with what, and what counts as reached; the chain is what it says it is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.headlines import page
+from benchmarks.headlines.chain import Chain
+from benchmarks.headlines.connections import summary
+from benchmarks.headlines.contenders import ROOM, roomy
+from benchmarks.headlines.runs import FLAT_OUT_TPS, Case, elsewhere, mean_ms
+from builders import supervisor, topology
+from stormpilot.instrument.latency import LatencyHistogram
+from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+
+
+def one(who: str, mean: float, most: float) -> dict[str, Any]:
+    """What was measured under a placement."""
+    rate = {"mean_ms": mean, "p99_ms": 2 * mean, "inter_node_share": 0.5, "failed": 0}
+    return {"who": who, "at_rate": rate, "saturated": {"throughput_tps": most, "failed": 0}, "load_average": 1.0}
+
+
+def found(*passes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """A run of passes of the chain."""
+    names = dict.fromkeys(m["who"] for one_pass in passes for m in one_pass)
+    parameters = {
+        **{"nodes": 4, "cores": 0.4, "mbit": 50.0, "rate_tps": 100.0, "max_spout_pending": 50, "phase_s": 15.0},
+        "chain": {"stages": 5, "replication": 2, "payload_bytes": 500, "selectivity": 1.0, "keys": 1000},
+    }
+    case = {
+        "parameters": parameters,
+        "placements": {n: {"why": "", "metrics": {"max_load_ratio": 0.9}} for n in names},
+    }
+    machine = {"cores": 2, "cpu": "a processor", "python": "3.11"}
+    measured = [{"case": "chain", "measured": list(one_pass), "complete": True} for one_pass in passes]
+    return {"machine": machine, "connections": None, "cases": {"chain": case}, "passes": measured}
+
+
+ABBA = (
+    (one("default", 100.0, 100.0), one("online", 70.0, 120.0), one("best", 60.0, 150.0)),
+    (one("best", 90.0, 100.0), one("online", 90.0, 120.0), one("default", 100.0, 100.0)),
+)
+
+
+def line(lines: list[list[str]], what: str) -> list[str]:
+    (chosen,) = [row for row in lines if what in row[0]]
+    return chosen
+
+
+def test_change_is_that_of_each_pass() -> None:
+    changes = page.pairs(found(*ABBA), "chain", "online", "default", page._latency)
+    assert changes == pytest.approx([-0.3, -0.1])
+
+
+def test_pass_that_was_cut_short_is_left_out_of_a_change() -> None:
+    assert len(page.pairs(found(ABBA[0], ABBA[1][:2]), "chain", "online", "default", page._latency)) == 1
+
+
+def test_claim_that_was_missed_is_said_to_be_missed() -> None:
+    lines = page.headlines(found((one("default", 100.0, 100.0), one("online", 85.0, 100.0))))
+    assert line(lines, "`online` to default")[1:] == ["-15%", page.ONLINE_CLAIM, "**no**"]
+
+
+def test_claim_that_was_reached_is_said_to_be_reached_with_its_spread() -> None:
+    lines = page.headlines(found(*ABBA))
+    assert line(lines, "`online` to default")[1] == "-20% (-30% to -10%)"
+    assert line(lines, "`online` to default")[3] == "yes"
+    assert line(lines, "most tuples/s, `best` to default")[1] == "+25% (+0% to +50%)"
+
+
+def test_placement_that_could_not_be_made_stays_in_the_table_with_its_reason() -> None:
+    run = found(*ABBA)
+    run["cases"]["chain"]["placements"]["ras"] = {"why": "not enough CPU", "metrics": None}
+    assert any("RAS" in row[1] and row[-1] == "not enough CPU" for row in page.rows(run))
+
+
+def test_page_says_how_often_each_placement_was_measured() -> None:
+    text = " ".join("\n".join(page.sections(found(ABBA[0], ABBA[1][:2]))).split())
+    assert "measured 1 to 2 times" in text
+
+
+def test_published_page_has_its_json_beside_it(tmp_path: Path) -> None:
+    page.publish(found(*ABBA), tmp_path)
+    assert json.loads((tmp_path / "headlines.json").read_text())["passes"][0]["complete"]
+    assert "[headlines.json](headlines.json)" in (tmp_path / "headlines.md").read_text()
+
+
+def test_network_metric_is_compared_on_what_was_placed() -> None:
+    values = {"optimum": {"a": 0.2, "b": 0.4, "c": 0.4}, "storm even": {"a": 0.4, "b": 0.4}}
+    rows = {r["who"]: r for r in summary({"values": values})}
+    assert rows["storm even"]["placed"] == 2
+    assert rows["storm even"]["optimal_share"] == 0.5
+    assert rows["storm even"]["above_optimum"] == pytest.approx(0.8 / 0.6 - 1)
+
+
+def test_mean_of_a_histogram_is_within_five_percent() -> None:
+    histogram = LatencyHistogram()
+    latencies = [3.0, 7.5, 20.0, 20.0, 180.0]
+    for latency in latencies:
+        histogram.add(latency)
+    counts = Counter({bound: int(n) for bound, n in histogram.buckets()})
+    assert mean_ms(counts) == pytest.approx(sum(latencies) / len(latencies), rel=0.05)
+
+
+def test_nobody_may_put_everything_on_one_node() -> None:
+    t = topology("t", {"spout": 2, "bolt": 6}, streams=[("spout", "bolt")], workers=4)
+    model = roomy(Model(supervisors=[supervisor(f"n{n}", 2) for n in range(4)], topologies=[t], traffic=[]))
+    total = sum(e.cpu_mhz for e in t.executors)
+    assert [s.limit_mhz for s in model.supervisors] == pytest.approx([ROOM * total / 4] * 4)
+
+
+def test_stages_of_the_chain_take_tuples_by_shuffle_and_by_key_in_turn() -> None:
+    made = Chain(stages=4, replication=3).topology()
+    groupings = {name: next(iter(bolt.common.inputs.values())).fields is not None for name, bolt in made.bolts.items()}
+    assert groupings == {"stage_1": False, "stage_2": True, "stage_3": False, "stage_4": True, "last": False}
+    assert {b.common.parallelism_hint for b in made.bolts.values()} == {3}
+
+
+def test_source_sends_at_the_rate_and_as_fast_as_it_goes_by_turns() -> None:
+    case = Case("chain", 250.0, 50, phase_s=15.0, chain=Chain())
+    assert case.conf()["chain.rate.schedule"] == f"250x15,{FLAT_OUT_TPS}x15"
+
+
+def test_plan_of_another_cluster_keeps_its_supervisors_and_the_order_of_their_slots() -> None:
+    workers = [
+        Worker(supervisor="n1", port=6701, executors=[(1, 1)]),
+        Worker(supervisor="n2", port=6710, executors=[(2, 2)]),
+    ]
+    plan = Plan(topologies=[TopologyPlan(id="t", workers=workers)])
+    moved = elsewhere(plan, "t-2", {"n1": [6700, 6701], "n2": [6710, 6711]}, {"n1": [40, 41], "n2": [50, 51]})
+    assert moved.topologies[0].id == "t-2"
+    assert [(w.supervisor, w.port, w.executors) for w in moved.topologies[0].workers] == [
+        ("n1", 41, [(1, 1)]),
+        ("n2", 50, [(2, 2)]),
+    ]
