@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.zookeeper.login import Tls, addresses, connection
+from stormpilot.zookeeper.login import Tls, addresses
+from stormpilot.zookeeper.probe import connection
 
 TIMEOUT_S = 3.0
 

@@ -35,6 +35,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.zookeeper.login import Login
+from stormpilot.zookeeper.probe import tls_problem
 
 Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
@@ -230,7 +231,7 @@ class ZooKeeper:
             return "it refuses the login of zookeeper.jaas_file"
         if self._login.tls is None:
             return "is it up, is the address right? Does it ask for TLS (zookeeper.ca_file)?"
-        return self._login.problem(self.hosts, timeout_s) or "is it up, is the address right?"
+        return tls_problem(self.hosts, timeout_s, self._login.tls) or "is it up, is the address right?"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

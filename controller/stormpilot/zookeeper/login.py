@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,21 +53,6 @@ class Login:
             found.append(("sasl", self.sasl.user))
         return found
 
-    def problem(self, hosts: str, timeout_s: float) -> str:
-        """Why no server of `hosts` can be talked to by TLS, as the first of them says; empty without such a reason."""
-        if self.tls is None:
-            return ""
-        host, port = addresses(hosts)[0]
-        try:
-            with connection(host, port, timeout_s, self.tls) as server:
-                server.sendall(b"ruok")
-                server.recv(1)  # by TLS 1.3 a server says only now that it wants another certificate
-                return ""
-        except ssl.SSLCertVerificationError as e:
-            return f"its certificate is not accepted: {e.verify_message}"
-        except (OSError, ValueError) as e:
-            return f"no TLS with it: {_why(e)}" if isinstance(e, ssl.SSLError | ConnectionResetError) else ""
-
     def of_kazoo(self) -> dict[str, Any]:
         """Arguments of `KazooClient`."""
         given: dict[str, Any] = {}
@@ -102,18 +86,6 @@ def addresses(hosts: str) -> list[tuple[str, str]]:
     return found
 
 
-def connection(host: str, port: str, timeout_s: float, tls: Tls | None) -> socket.socket:
-    """A connection to one server; `OSError` or `ValueError` where there is none."""
-    plain = socket.create_connection((host, int(port)), timeout_s)
-    if tls is None:
-        return plain
-    try:
-        return tls_context(tls, "TLS").wrap_socket(plain, server_hostname=host)
-    except BaseException:
-        plain.close()
-        raise
-
-
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
     """What kazoo makes for itself; `UsageError` for a file that cannot be used, `where` says which setting names it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -121,12 +93,12 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
     try:
         context.load_verify_locations(tls.ca)
     except (OSError, ssl.SSLError) as e:
-        raise UsageError(f"{tls.ca} ({where}): not usable as PEM certificates: {_why(e)}") from e
+        raise UsageError(f"{tls.ca} ({where}): not usable as PEM certificates: {why(e)}") from e
     if tls.cert:
         try:
             context.load_cert_chain(tls.cert, tls.key, tls.key_password or "")
         except (OSError, ssl.SSLError) as e:
-            raise UsageError(f"{tls.cert}, {tls.key} ({where}): not usable as certificate and key: {_why(e)}") from e
+            raise UsageError(f"{tls.cert}, {tls.key} ({where}): not usable as certificate and key: {why(e)}") from e
     return context
 
 
@@ -187,5 +159,6 @@ def _tls_of_worker(storm_conf: Mapping[str, Any]) -> Tls | None:
     return tls
 
 
-def _why(e: Exception) -> str:
+def why(e: Exception) -> str:
+    """A short reason."""
     return getattr(e, "reason", None) or getattr(e, "strerror", None) or str(e)
