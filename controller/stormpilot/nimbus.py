@@ -1,8 +1,9 @@
 """A thin Thrift client of Nimbus: what `submit`, `local` and `observe` ask of it, with errors a person understands.
 
-It speaks framed binary Thrift without SASL (Storm's `SimpleTransportPlugin`, the default) by streamparse's IDL, which
-is older than Storm 2.8 and compatible on the wire for what is called here. thriftpy2 cannot decode
-`Assignment.executor_node_port`, so placements come from `getTopologyInfo`.
+It speaks binary Thrift, framed (Storm's `SimpleTransportPlugin`, the default) or with SASL's DIGEST-MD5
+(`DigestSaslTransportPlugin`, where the address has a login), by streamparse's IDL, which is older than Storm 2.8 and
+compatible on the wire for what is called here. thriftpy2 cannot decode `Assignment.executor_node_port`, so placements
+come from `getTopologyInfo`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from streamparse import thrift as storm
@@ -22,6 +23,8 @@ from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.logins.jaas import SaslLogin
+from stormpilot.logins.thrift import Asks, asks_for, sasl_transport
 
 DEFAULT_PORT = 6627
 DEFAULT_TIMEOUT_S = 60.0
@@ -34,18 +37,19 @@ _CHUNK_BYTES = 300 * 1024
 
 @dataclass(frozen=True)
 class Address:
-    """Where a Nimbus listens."""
+    """Where a Nimbus listens, and as whom to ask it: nobody, or by SASL digest."""
 
     host: str
     port: int = DEFAULT_PORT
+    login: SaslLogin | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str, where: str) -> Address:
+    def parse(cls, text: str, where: str, login: SaslLogin | None = None) -> Address:
         """Read `host` or `host:port`; `where` names the option or the file and field for the error."""
         host, port = text.rsplit(":", 1) if ":" in text else (text, str(DEFAULT_PORT))
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             raise UsageError(f"{where}: {text!r} is not an address, expected host or host:port")
-        return cls(host.strip("[]"), int(port))
+        return cls(host.strip("[]"), int(port), login)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -157,10 +161,12 @@ class Nimbus:
                 host=address.host,
                 port=address.port,
                 proto_factory=TBinaryProtocolFactory(),  # type: ignore[no-untyped-call]
-                trans_factory=TFramedTransportFactory(),
+                trans_factory=TFramedTransportFactory() if address.login is None else sasl_transport(address.login),
                 timeout=int(timeout_s * 1000),
             )
         except (TTransportException, OSError) as e:
+            if address.login is not None:
+                _refuse_login(address, e)
             raise UnreachableError(f"Nimbus at {address} is not reachable: {_words(e)}") from e
         return cls(client, address)
 
@@ -172,7 +178,7 @@ class Nimbus:
         `address`, and Nimbus itself refuses what only a leader may do.
         """
         nimbus = cls.connect(address, timeout_s)
-        leader = nimbus.leader()
+        leader = replace(nimbus.leader(), login=address.login)
         if leader == address or leader.resolved() & address.resolved():
             return nimbus
         try:
@@ -371,8 +377,23 @@ class Nimbus:
     def _unreachable(self, method: str, e: Exception) -> NoReturn:
         hint = ""
         if isinstance(e, TProtocolException) or (method == "getLeader" and not isinstance(e, ConnectionError)):
-            hint = " (is it Nimbus's Thrift port? SASL, Kerberos and TLS are not supported)"
+            hint = " (is it Nimbus's Thrift port?)"
+        if self.address.login is None and not isinstance(e, TimeoutError):
+            asked = asks_for(self.address.host, self.address.port)
+            if asked in (Asks.DIGEST, Asks.KERBEROS, Asks.TLS):
+                raise UnreachableError(f"Nimbus at {self.address}: {asked.value}") from e
         raise UnreachableError(f"Nimbus at {self.address} does not answer {method}: {_words(e)}{hint}") from e
+
+
+def _refuse_login(address: Address, e: Exception) -> None:
+    """Raise `RefusedError` where it is not the network that keeps us from logging in."""
+    asked = asks_for(address.host, address.port)
+    if asked is Asks.DIGEST and address.login is not None:
+        raise RefusedError(f"Nimbus at {address} refuses the SASL login of {address.login.user}: {_words(e)}") from e
+    if asked is Asks.NOTHING:
+        raise RefusedError(f"Nimbus at {address}: {asked.value}: ask it without --nimbus-jaas") from e
+    if asked is not None:
+        raise RefusedError(f"Nimbus at {address}: {asked.value}") from e
 
 
 MOST_TOLD = 1e12

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from stormpilot.cli.config_explain import settings
-from stormpilot.config import Config, describe, load, parse, zookeeper_auth
+from stormpilot.config import Config, describe, load, parse, zookeeper_login
 from stormpilot.config.example import example
 from stormpilot.config.renamed import RENAMED
 from stormpilot.errors import UsageError
+from stormpilot.zookeeper.login import Login
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "controller.example.yaml"
 
@@ -112,16 +113,16 @@ def test_missing_file_and_wrong_encoding_are_named(tmp_path: Path) -> None:
 
 def test_login_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "login").write_text("storm:secret\n")
-    assert zookeeper_auth(Config().zookeeper) is None
+    assert zookeeper_login(Config().zookeeper) == Login()
     section = parse("zookeeper: {auth_file: login}", "c.yaml", tmp_path).zookeeper
-    assert zookeeper_auth(section) == "storm:secret"
+    assert zookeeper_login(section) == Login("storm:secret")
     for wrong in ("storm", "", "a:b c\n", ":x"):
         (tmp_path / "login").write_text(wrong)
         with pytest.raises(UsageError, match="expected one line user:password"):
-            zookeeper_auth(section)
+            zookeeper_login(section)
     (tmp_path / "login").unlink()
     with pytest.raises(UsageError, match="cannot read it"):
-        zookeeper_auth(section)
+        zookeeper_login(section)
 
 
 @pytest.mark.parametrize(

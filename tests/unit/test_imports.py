@@ -19,6 +19,7 @@ PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "logs", "clock"),
+    ("logins",),
     ("messages", "zookeeper", "nimbus"),
     ("model", "config", "instrument"),
     ("decide", "planner"),

@@ -13,7 +13,7 @@ import structlog
 
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
-from stormpilot.config import Config, EventKind, zookeeper_auth
+from stormpilot.config import Config, EventKind, zookeeper_login
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
@@ -102,7 +102,7 @@ class Service:
 
         section = self._config.zookeeper
         self._zookeeper = ZooKeeper(
-            section.hosts, auth=zookeeper_auth(section), session_timeout_s=section.session_timeout_s
+            section.hosts, login=zookeeper_login(section), session_timeout_s=section.session_timeout_s
         )
         metrics = Metrics(self.board, notifications=lambda: self._webhook.told() if self._webhook else ({}, 0))
         source = Source(self._config, self.board, self._zookeeper, self._reload)

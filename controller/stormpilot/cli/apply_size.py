@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
+from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.size import FileArgument, Mapping, Method, RateOption, read_problem
@@ -23,6 +24,7 @@ def apply_size(
         str | None, typer.Argument(help="Name or id of the running topology. [default: `name` of the file]")
     ] = None,
     nimbus: Annotated[str | None, typer.Option("--nimbus", help="host:port of Nimbus.", show_default=False)] = None,
+    nimbus_jaas: NimbusJaasOption = None,
     rate: RateOption = None,
     allocation: Annotated[Method, typer.Option(help="How threads are allocated.")] = Method.mba,
     placement: Annotated[Mapping, typer.Option(help="How they are placed.")] = Mapping.sam,
@@ -50,7 +52,7 @@ def apply_size(
         raise UsageError(f"--rate is {rate}, expected tuples/s above 0, at most 1e9")
     if nimbus is None:
         raise UsageError("--nimbus is missing, expected host or host:port")
-    address = Address.parse(nimbus, "--nimbus")
+    address = Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))
     sized = allocate(problem, rate or problem.rate_tps, allocation.value)
     where = place(zookeeper, root, config)
     with connected(where) as session, progress(f"apply-size {problem.name}") as shown:

@@ -14,6 +14,7 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import rate_text
+from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.errors import NothingFoundError, RefusedError, UsageError
 
@@ -63,6 +64,7 @@ def assess(
     nimbus: Annotated[str, typer.Option("--nimbus", help="host[:port] of Nimbus (6627).", metavar="HOST[:PORT]")],
     planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
     seed: SeedOption = 0,
+    nimbus_jaas: NimbusJaasOption = None,
     budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds that planning may take.")] = 10.0,
     cpu_limit: Annotated[
         float, typer.Option("--cpu-limit", min=0.01, max=1, help="Part of a node's CPU that a plan may fill.")
@@ -77,8 +79,8 @@ def assess(
 ) -> None:
     """Estimate what stormpilot would win on a cluster where nothing of it is installed; reads Nimbus only.
 
-    Traffic and CPU are estimated from what Storm counts itself. Nimbus is asked by Thrift without
-    SASL, Kerberos or TLS. Exit code 4: no topology runs.
+    Traffic and CPU are estimated from what Storm counts itself. Nimbus is asked by Thrift, plain or
+    with SASL digest (--nimbus-jaas), not by Kerberos or TLS. Exit code 4: no topology runs.
     """
     from stormpilot.cli.files import write
     from stormpilot.nimbus import Address, Nimbus
@@ -89,7 +91,7 @@ def assess(
     beside = None if page is None else page.with_suffix(".json")
     if page is not None and beside == page:
         raise UsageError(f"--page {page}: expected the name of a page, e.g. assess.html; .json is written beside")
-    with Nimbus.connect(Address.parse(nimbus, "--nimbus")) as connection:
+    with Nimbus.connect(Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))) as connection:
         estimated, held, seen = _read(connection, cpu_limit)
         scheduler = _scheduler(connection.conf()) or "Storm's default scheduler"
     if not seen:

@@ -49,11 +49,11 @@ def check(
 
 def checked(file: Path) -> Loaded:
     """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
-    from stormpilot.config import load, plan_key, zookeeper_auth
+    from stormpilot.config import load, plan_key, zookeeper_login
     from stormpilot.config.reload import Loaded
 
     settings = load(file)
-    zookeeper_auth(settings.zookeeper)
+    zookeeper_login(settings.zookeeper)
     plan_key(settings.publish)
     _check_files(settings)
     return Loaded(settings, *planners(settings.planner))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import say, say_line
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def doctor(
         str | None,
         typer.Option("--nimbus", help="host:port of Nimbus. [default: as registered in ZooKeeper]"),
     ] = None,
+    nimbus_jaas: NimbusJaasOption = None,
 ) -> None:
     """Check an installation and tell how to fix what is wrong.
 
@@ -31,7 +33,7 @@ def doctor(
     from stormpilot.errors import UnreachableError
 
     where = live.where
-    evidence = doctors.gather(where.hosts, where.paths, where.auth, nimbus)
+    evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas))
     findings = doctors.examine(evidence)
     counts = {level: sum(f.level is level for f in findings) for level in doctors.Level}
     failed = counts[doctors.Level.fail]

@@ -15,6 +15,7 @@ import typer
 
 from stormpilot.cli.output import Format, FormatOption, print_json
 from stormpilot.errors import UsageError
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Place:
 
     hosts: str
     paths: Paths
-    auth: str | None
+    login: Login
     named: bool = False
 
 
@@ -161,12 +162,12 @@ def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place
     if root is not None and (not root.startswith("/") or root == "/"):
         raise UsageError(f"--root is {root!r}, expected a path such as {DEFAULT_ROOT}")
     if config is None:
-        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), None, zookeeper is not None)
-    from stormpilot.config import load, zookeeper_auth
+        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), Login(), zookeeper is not None)
+    from stormpilot.config import load, zookeeper_login
 
     section = load(config).zookeeper
     return Place(
-        zookeeper or section.hosts, Paths(root or section.root), zookeeper_auth(section), zookeeper is not None
+        zookeeper or section.hosts, Paths(root or section.root), zookeeper_login(section), zookeeper is not None
     )
 
 
@@ -175,7 +176,7 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
     """A session for one command; `UnreachableError` when ZooKeeper does not answer."""
     from stormpilot.zookeeper.client import connect
 
-    zookeeper = connect(where.hosts, auth=where.auth)
+    zookeeper = connect(where.hosts, login=where.login)
     try:
         yield zookeeper
     finally:

@@ -13,6 +13,7 @@ import typer
 
 from stormpilot.cli.files import read
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
+from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.progress import Progress, progress
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
@@ -49,6 +50,7 @@ def profile(
     nimbus: Annotated[
         str | None, typer.Option("--nimbus", help="host:port; wins over config.json and STREAMPARSE_NIMBUS.")
     ] = None,
+    nimbus_jaas: NimbusJaasOption = None,
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
     config: ConfigOption = None,
@@ -121,7 +123,7 @@ def profile(
     depends = {"component": component, "grid": list(grid), "times": list(vars(times).values()), "sources": sources}
     record = Record(kept, depends | {"tuples": str(tuples or ""), "options": options})
     ends_s = time.monotonic() + 60 * limit
-    address, where = _address(fed, nimbus), place(zookeeper, root, config)
+    address, where = replace(_address(fed, nimbus), login=nimbus_login(nimbus_jaas)), place(zookeeper, root, config)
     peaks: list[Trial] = []
     with TemporaryDirectory() as scratch, connected(where) as session, progress(f"profile {fed.short}") as shown:
         if jar is not None:

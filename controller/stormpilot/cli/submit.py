@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, console_err, note, print_json, print_table, say
 from stormpilot.errors import UsageError
 
@@ -43,6 +44,7 @@ def submit(
     nimbus: Annotated[
         str | None, typer.Option("--nimbus", help="host:port; wins over config.json and STREAMPARSE_NIMBUS.")
     ] = None,
+    nimbus_jaas: NimbusJaasOption = None,
     instrument: Annotated[
         bool, typer.Option("--instrument/--no-instrument", help="Whether components report their load.")
     ] = True,
@@ -101,6 +103,7 @@ def submit(
         timeout_s=timeout / 1000,
         routable=routable,
         standby=parse_standby(standby or []),
+        nimbus_login=nimbus_login(nimbus_jaas),
     )
     _say_hooks_are_not_run(project)
     if dry_run:

@@ -16,7 +16,7 @@ from stormpilot.config.deciding import (
     VerifySection,
 )
 from stormpilot.config.mined import HistorySection
-from stormpilot.config.reading import describe, load, parse, plan_key, zookeeper_auth
+from stormpilot.config.reading import describe, load, parse, plan_key, zookeeper_login
 from stormpilot.config.section import Mode
 from stormpilot.config.sections import (
     ApiSection,
@@ -53,5 +53,5 @@ __all__ = [
     "load",
     "parse",
     "plan_key",
-    "zookeeper_auth",
+    "zookeeper_login",
 ]

@@ -15,7 +15,9 @@ from stormpilot.config.renamed import RENAMED
 from stormpilot.config.section import Section
 from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
 from stormpilot.errors import UsageError
+from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
 from stormpilot.messages.signing import key_of_file
+from stormpilot.zookeeper.login import Login, Tls, tls_context
 
 MOST_BYTES = 1024 * 1024
 MOST_NODES = 20_000
@@ -71,8 +73,19 @@ def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-def zookeeper_auth(section: ZooKeeperSection) -> str | None:
-    """Read `user:password` from the file that `zookeeper.auth_file` names; None without one."""
+def zookeeper_login(section: ZooKeeperSection) -> Login:
+    """As whom to connect to ZooKeeper, and by TLS or not; `UsageError` names the file and setting that is wrong."""
+    jaas, ca = section.jaas_file, section.ca_file
+    sasl = None if jaas is None else digest_login(Path(jaas), ZOOKEEPER_SECTION, "zookeeper.jaas_file")
+    tls = None
+    if ca is not None:
+        tls = Tls(ca, section.cert_file, section.key_file, verify_hostname=section.verify_hostname)
+        tls_context(tls, "zookeeper.ca_file, .cert_file, .key_file")
+    return Login(_digest(section), sasl, tls)
+
+
+def _digest(section: ZooKeeperSection) -> str | None:
+    """`user:password` of the file that `zookeeper.auth_file` names; None without one."""
     if section.auth_file is None:
         return None
     try:
@@ -98,7 +111,7 @@ def plan_key(section: PublishSection) -> bytes | None:
 
 
 PATHS = {
-    "zookeeper": ("auth_file",),
+    "zookeeper": ("auth_file", "jaas_file", "ca_file", "cert_file", "key_file"),
     "publish": ("plan_key_file",),
     "traffic_log": ("dir",),
     "api": ("tokens_file", "cert_file", "key_file"),

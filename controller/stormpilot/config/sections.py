@@ -40,6 +40,30 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
         str | None,
         Meta(description="a file with one line user:password (digest), the login that Storm's daemons use too"),
     ] = None
+    jaas_file: Annotated[
+        str | None,
+        Meta(
+            description="a JAAS file whose section Client is the login by SASL digest (username, password), as Storm's "
+            "daemons have it; Kerberos is refused"
+        ),
+    ] = None
+    ca_file: Annotated[
+        str | None,
+        Meta(description="PEM certificates that ZooKeeper's is signed by; set: connect by TLS"),
+    ] = None
+    cert_file: Annotated[
+        str | None, Meta(description="PEM certificate to show where ZooKeeper asks for one; needs ca_file and key_file")
+    ] = None
+    key_file: Annotated[str | None, Meta(description="PEM key of cert_file, without a password")] = None
+    verify_hostname: Annotated[
+        bool, Meta(extra=ADVANCED, description="whether ZooKeeper's certificate must be for the name in hosts")
+    ] = True
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together")
+        if self.cert_file is not None and self.ca_file is None:
+            raise ValueError("cert_file without ca_file: TLS is used where ca_file is set")
 
 
 class CycleSection(Section, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from kazoo.recipe.lock import Lock
 
 from stormpilot import clock, logs
 from stormpilot.api.service import Service
-from stormpilot.config import Config, plan_key, zookeeper_auth
+from stormpilot.config import Config, plan_key, zookeeper_login
 from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
@@ -66,7 +66,7 @@ class Daemon:
         self._recorder = Recorder(self._current, self.name, started_at_ms=clock.now_ms())
         self._zookeeper = ZooKeeper(
             config.zookeeper.hosts,
-            auth=zookeeper_auth(config.zookeeper),
+            login=zookeeper_login(config.zookeeper),
             session_timeout_s=config.zookeeper.session_timeout_s,
             on_change=self._connection_changed,
         )

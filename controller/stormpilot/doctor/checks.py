@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import stormpilot
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
+from stormpilot.doctor.logins import logins
 from stormpilot.doctor.placement import placement, plugin
 from stormpilot.doctor.surroundings import access, clocks, nimbus, refresh, retries, servers, sites, storm_settings
 from stormpilot.operate.status import age, stuck_after_s
@@ -22,10 +23,11 @@ def examine(e: Evidence) -> list[Finding]:
         told = list(servers(e))
         if not told or any(not s.error for s in e.servers):  # else they have said it
             told.append(_unread(e))
-        return [*told, *access(e), *nimbus(e), *storm_settings(e), *sites(e), *retries(e)]
+        return [*told, *access(e), *logins(e), *nimbus(e), *storm_settings(e), *sites(e), *retries(e)]
     return [
         *servers(e),
         *access(e),
+        *logins(e),
         *clocks(e),
         *nimbus(e),
         *storm_settings(e),
@@ -44,7 +46,8 @@ def examine(e: Evidence) -> list[Finding]:
 def _unread(e: Evidence) -> Finding:
     fix = "its log says more; then run stormpilot doctor again"
     if "access list" in e.error or "login" in e.error:
-        fix = "run this as whoever may read it: --config controller.yaml with zookeeper.auth_file set to Storm's login"
+        login = "zookeeper.auth_file or zookeeper.jaas_file"
+        fix = f"run this as whoever may read it: --config controller.yaml with {login} set to Storm's login"
     return Finding("zookeeper", Level.fail, e.error, fix)
 
 

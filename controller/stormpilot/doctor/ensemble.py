@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from stormpilot.errors import UsageError
+from stormpilot.zookeeper.login import Tls, addresses
+from stormpilot.zookeeper.probe import connection
+
 TIMEOUT_S = 3.0
-DEFAULT_PORT = 2181
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -21,24 +23,22 @@ class Server(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def ask(hosts: str) -> list[Server]:
+def ask(hosts: str, tls: Tls | None = None) -> list[Server]:
     """Every server of a connection string (`host:port,host:port`), in its order, all asked at once."""
-    addresses = [a.strip() for a in hosts.partition("/")[0].split(",") if a.strip()]
-    with ThreadPoolExecutor(max(1, len(addresses))) as pool:
-        return list(pool.map(_ask, addresses))
+    servers = addresses(hosts)
+    with ThreadPoolExecutor(max(1, len(servers))) as pool:
+        return list(pool.map(lambda server: _ask(server[0], server[1], tls), servers))
 
 
-def _ask(address: str) -> Server:
-    host, colon, port = address.rpartition(":")
-    if not colon:
-        host, port = address, str(DEFAULT_PORT)
+def _ask(host: str, port: str, tls: Tls | None) -> Server:
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
-            connection.sendall(b"srvr")
+        with connection(host, port, TIMEOUT_S, tls) as server:
+            server.sendall(b"srvr")
             said = b""
-            while block := connection.recv(4096):
+            while block := server.recv(4096):
                 said += block
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, UsageError) as e:
         return Server(address, error=str(e) or type(e).__name__)
     text = said.decode(errors="replace")
     version = re.search(r"version: (\d+(?:\.\d+)*)", text)

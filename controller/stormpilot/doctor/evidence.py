@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,11 +12,13 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from stormpilot import clock
 from stormpilot.doctor import ensemble
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
+from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.failures import failures_named
 from stormpilot.messages.limits import HISTORY, text_within
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 T = TypeVar("T")
@@ -65,15 +65,16 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
 
-    `auth_id` is our login as access lists have it (`user:hash`), `reports` per topology id the age (s) of its newest
-    report, `thresholds` when they were mined (epoch, ms), `nimbus_given` whether its address was named. `storm_*`:
-    names below Storm's own znodes, None: not shown.
+    `ids` are our logins as access lists have them (scheme and id), `tls` whether ZooKeeper is asked by TLS, `reports`
+    per topology id the age (s) of its newest report, `thresholds` when they were mined (epoch, ms), `nimbus_given`
+    whether its address was named. `storm_*`: names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
     hosts: str
     root: str = "/stormpilot"
-    auth_id: str = ""
+    ids: list[tuple[str, str]] = []
+    tls: bool = False
     servers: list[ensemble.Server] = []
     error: str = ""
     seen: StoreSnapshot = StoreSnapshot()
@@ -89,37 +90,44 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     storm_topologies: list[str] | None = None
 
 
-def gather(hosts: str, paths: Paths, auth: str | None, nimbus: str | None) -> Evidence:
+def gather(
+    hosts: str, paths: Paths, login: Login, nimbus: str | None, nimbus_login: SaslLogin | None = None
+) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
     `nimbus`: host:port, else those that Storm registered in ZooKeeper, else the host that the plug-in runs on, at the
-    default port.
+    default port; `nimbus_login` is as whom to ask it.
     """
-    servers = ensemble.ask(hosts)
+    servers = ensemble.ask(hosts, login.tls)
     start = Evidence(
         now_ms=clock.now_ms(),
         hosts=hosts,
         root=paths.root,
-        auth_id=_digest_id(auth),
+        ids=login.ids,
+        tls=login.tls is not None,
         servers=servers,
         nimbus_given=nimbus is not None,
     )
     try:
-        zookeeper = connect(hosts, auth=auth)
+        zookeeper = connect(hosts, login=login)
     except StormpilotError as e:
-        return msgspec.structs.replace(start, error=str(e), nimbus=_ask_nimbus(_addresses(nimbus, [], None)))
+        return msgspec.structs.replace(
+            start, error=str(e), nimbus=_ask_nimbus(_addresses(nimbus, [], None, nimbus_login))
+        )
     try:
-        return _look(start, zookeeper, paths, nimbus)
+        return _look(start, zookeeper, paths, nimbus, nimbus_login)
     except StormpilotError as e:
         access = [_access(zookeeper, p, needs) for p, needs in _owned(paths).items()]
         return msgspec.structs.replace(
-            start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None))
+            start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None, nimbus_login))
         )
     finally:
         zookeeper.stop()
 
 
-def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | None) -> Evidence:
+def _look(
+    start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | None, nimbus_login: SaslLogin | None
+) -> Evidence:
     reader = Reader(zookeeper, paths)
     seen = reader.read()
     reports, problems = reader.read_loads(sorted(seen.topologies))
@@ -128,7 +136,8 @@ def _look(start: Evidence, zookeeper: ZooKeeper, paths: Paths, nimbus: str | Non
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
     registered = _children(zookeeper, f"{STORM_ROOT}/nimbuses")
-    said = _ask_nimbus(_addresses(nimbus, registered or [], seen.cluster.shim.nimbus if seen.cluster else None))
+    plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
+    said = _ask_nimbus(_addresses(nimbus, registered or [], plug_in_host, nimbus_login))
     storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
     nimbuses, supervisors, storms = (
         _children(zookeeper, f"{storm_root}/{name}") for name in ("nimbuses", "supervisors", "storms")
@@ -247,15 +256,17 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
         return None
 
 
-def _addresses(given: str | None, registered: Sequence[str], plug_in_host: str | None) -> list[Address]:
+def _addresses(
+    given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None
+) -> list[Address]:
     """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one."""
     if given:
-        return [Address.parse(given, "--nimbus")]
+        return [Address.parse(given, "--nimbus", login)]
     found = []
     for name in sorted(registered):
         with contextlib.suppress(UsageError):
-            found.append(Address.parse(name, name))
-    return found or ([Address(plug_in_host)] if plug_in_host else [])
+            found.append(Address.parse(name, name, login))
+    return found or ([Address(plug_in_host, login=login)] if plug_in_host else [])
 
 
 def _ask_nimbus(addresses: Sequence[Address]) -> NimbusSaid | None:
@@ -291,10 +302,3 @@ def _shown(read: Callable[[str], dict[str, Any]], topology_id: str) -> dict[str,
         return read(topology_id)
     except RefusedError:
         return {}
-
-
-def _digest_id(login: str | None) -> str:
-    if not login:
-        return ""
-    hashed = hashlib.sha1(login.encode(), usedforsecurity=False).digest()  # as ZooKeeper's digest scheme does
-    return f"{login.partition(':')[0]}:{base64.b64encode(hashed).decode()}"

@@ -24,7 +24,16 @@ OPEN = (
 )
 CLOSE = (
     "where owners do not trust each other: storm.zookeeper.auth.scheme and .payload in every storm.yaml, "
-    "zookeeper.auth_file here; and sign plans: stormpilot.plan.key.file on Nimbus, publish.plan_key_file here"
+    "zookeeper.auth_file here (or SASL, and zookeeper.jaas_file); and sign plans: stormpilot.plan.key.file on Nimbus, "
+    "publish.plan_key_file here"
+)
+SAME_LOGIN = (
+    "set zookeeper.auth_file (digest) or zookeeper.jaas_file (SASL digest) of controller.yaml to the login of Storm's "
+    "daemons, and say --config here"
+)
+KERBEROS = (
+    "that is a Kerberos principal, and stormpilot has no Kerberos: give it a login of its own (digest, SASL digest), "
+    "and say it to the plug-in: stormpilot.zookeeper.controller.acl (docs/reference/storm-yaml.md)"
 )
 
 
@@ -57,12 +66,12 @@ def access(e: Evidence) -> Iterator[Finding]:
         text = f"{e.root} is not there: neither the plug-in nor a controller has written anything"
         yield Finding("access", Level.fail, text, "install the plug-in (docs/guide/install.md), or give --root")
         return
-    secured = bool(e.nimbus and e.nimbus.conf.get("storm.zookeeper.auth.scheme"))
+    secured = _secured(e)
     wrong = False
     for a in e.access:
         if a.error:
             wrong = True
-            yield Finding("access", Level.fail, f"{a.path}: {a.error}", "set zookeeper.auth_file to Storm's login")
+            yield Finding("access", Level.fail, f"{a.path}: {a.error}", SAME_LOGIN)
         elif a.entries is not None and not _ours(a, e):
             wrong = True
             owners = ", ".join(sorted({f"{s}:{_name(s, i)}" for s, i, _ in a.entries}))
@@ -70,9 +79,9 @@ def access(e: Evidence) -> Iterator[Finding]:
                 "access",
                 Level.fail,
                 f"{a.path} belongs to {owners}; {_me(e)} may not change it",
-                "set zookeeper.auth_file of controller.yaml to the login of Storm's daemons, and say --config here",
+                KERBEROS if any(s == "sasl" and "@" in i for s, i, _ in a.entries) else SAME_LOGIN,
             )
-        elif _open(a) and (e.auth_id or secured):
+        elif _open(a) and (e.ids or secured):
             wrong = True
             yield Finding(
                 "access",
@@ -80,13 +89,13 @@ def access(e: Evidence) -> Iterator[Finding]:
                 f"{a.path} may be changed by anyone who reaches ZooKeeper, though there is a login",
                 f"in zkCli.sh: addauth digest user:password, then setAcl -R {e.root} auth::cdrwa",
             )
-    if secured and not e.auth_id:
+    if secured and not e.ids:
         wrong = True
         yield Finding(
             "access",
             Level.fail,
             "Storm logs in to ZooKeeper, and this command has no login",
-            "set zookeeper.auth_file of controller.yaml to Storm's login, and say --config here",
+            SAME_LOGIN,
         )
     if not wrong and any(_open(a) for a in e.access):
         yield Finding("access", Level.ok, OPEN, CLOSE)
@@ -263,8 +272,14 @@ def refresh(e: Evidence) -> Iterator[Finding]:
         yield Finding("refresh", Level.ok, text)
 
 
+def _secured(e: Evidence) -> bool:
+    """Whether Storm logs in to ZooKeeper."""
+    by_sasl = any(s == "sasl" for a in e.access for s, _, _ in a.entries or [])
+    return by_sasl or bool(e.nimbus and e.nimbus.conf.get("storm.zookeeper.auth.scheme"))
+
+
 def _me(e: Evidence) -> str:
-    return e.auth_id.partition(":")[0] or "this command, without a login,"
+    return " and ".join(_name(*one) for one in e.ids) or "this command, without a login,"
 
 
 def _name(scheme: str, who: str) -> str:
@@ -273,8 +288,8 @@ def _name(scheme: str, who: str) -> str:
 
 def _ours(a: Access, e: Evidence) -> bool:
     """Whether we may do there what the controller must."""
-    mine = {("world", "anyone")} | {(s, i) for s, i, _ in a.entries or [] if s in ("ip",)}
-    granted = "".join(p for s, i, p in a.entries or [] if (s, i) in mine or (s, i) == ("digest", e.auth_id))
+    mine = {("world", "anyone"), *e.ids} | {(s, i) for s, i, _ in a.entries or [] if s in ("ip",)}
+    granted = "".join(p for s, i, p in a.entries or [] if (s, i) in mine)
     return set(a.needs) <= set(granted)
 
 

@@ -18,6 +18,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions, make_acl
 
+from stormpilot.zookeeper.login import login_of_worker
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
 ROOT_KEY = "stormpilot.zookeeper.root"
@@ -39,26 +40,24 @@ class WorkerStore:
     Parameters
     ----------
     storm_conf
-        Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.topology.auth.scheme` and
-        `.payload`, `storm.zookeeper.superACL` and `stormpilot.zookeeper.root` from it. `ValueError` without servers.
+        Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.superACL`,
+        `stormpilot.zookeeper.root` and how to connect (`login_of_worker`) from it. `ValueError` without servers, or
+        for TLS that cannot be.
     """
 
     def __init__(self, storm_conf: Mapping[str, Any], topology_id: str) -> None:
         self.paths = Paths(storm_conf.get(ROOT_KEY) or DEFAULT_ROOT)
         self.topology_id = topology_id
         self._hosts = zookeeper_hosts(storm_conf)
-        scheme = storm_conf.get("storm.zookeeper.topology.auth.scheme")
-        payload = storm_conf.get("storm.zookeeper.topology.auth.payload")
-        self._auth = [(str(scheme), str(payload))] if scheme and payload else []
+        self._login = login_of_worker(storm_conf)
+        owned = self._login.digest is not None
         owners = [ACL(Permissions.ALL, _CREATOR)]
         scheme, _, who = str(storm_conf.get("storm.zookeeper.superACL") or "").partition(":")
         if who:
             owners.append(ACL(Permissions.ALL, Id(scheme, who)))
-        self._own_acl = [*owners, make_acl("world", "anyone", read=True)] if self._auth else OPEN_ACL_UNSAFE
-        self._private_acl = owners if self._auth else OPEN_ACL_UNSAFE
-        self._shared_acl = (
-            [*owners, make_acl("world", "anyone", read=True, create=True)] if self._auth else self._own_acl
-        )
+        self._own_acl = [*owners, make_acl("world", "anyone", read=True)] if owned else OPEN_ACL_UNSAFE
+        self._private_acl = owners if owned else OPEN_ACL_UNSAFE
+        self._shared_acl = [*owners, make_acl("world", "anyone", read=True, create=True)] if owned else self._own_acl
         self._client: Any = None
         self._started_s = 0.0
         self._pending: Any = None
@@ -146,14 +145,20 @@ class WorkerStore:
             self._client = KazooClient(
                 hosts=self._hosts,
                 timeout=SESSION_TIMEOUT_S,
-                auth_data=self._auth,
                 connection_retry=KazooRetry(max_tries=-1, delay=MIN_BACKOFF_S, backoff=2, max_delay=MAX_BACKOFF_S),
+                **self._login.of_kazoo(),
             )
             self._started_s = time.monotonic()
             self._client.start_async().wait(REQUEST_TIMEOUT_S)
         if not self._client.connected:
-            raise StoreUnavailable(f"no connection to {self._hosts}")
+            raise StoreUnavailable(_no_connection(self._hosts, self._client))
         return self._client
+
+
+def _no_connection(hosts: str, client: Any) -> str:
+    """Why there is none, as far as the client knows."""
+    refused = client.client_state == KeeperState.AUTH_FAILED
+    return f"no connection to {hosts}" + (": it refuses the SASL login" if refused else "")
 
 
 def zookeeper_hosts(storm_conf: Mapping[str, Any]) -> str:

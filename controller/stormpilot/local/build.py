@@ -18,7 +18,7 @@ import yaml
 
 from stormpilot.errors import UsageError
 from stormpilot.local import cgroups, forwarder, isolation, state, zookeeper
-from stormpilot.local.home import STORM_VERSION, StormHome
+from stormpilot.local.home import StormHome
 from stormpilot.local.isolation import Isolation
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec, supervisor_id
@@ -28,6 +28,7 @@ PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
 LOAD_HOOK = "io.stormpilot.worker.LoadHook"
 _RACKS_CLASS = "io.stormpilot.local.ConfiguredRacks"
 _SUPERVISOR_MAIN = "io.stormpilot.local.NamedSupervisor"
+_SASL_TRANSPORT = "org.apache.storm.security.auth.digest.DigestSaslTransportPlugin"
 _NIMBUS_MAIN = "org.apache.storm.daemon.nimbus.Nimbus"
 # A Nimbus can lead only with the jar and configuration of every topology: they are there before a topology starts.
 _SEVERAL_NIMBUSES = {"nimbus.code.sync.freq.secs": 2}
@@ -77,9 +78,10 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     peers = [(host, quorum_port, election_port) for host in keepers] if spec.zookeepers > 1 else []
     for n, host in enumerate(keepers, start=1):
         name = f"zookeeper-{n}" if spec.zookeepers > 1 else "zookeeper"
-        config = zookeeper.write_config(layout.data / name, host, zookeeper_port, server=n, peers=peers)
+        sasl, options = zookeeper.sasl(spec.jaas_file) if spec.jaas_file else ((), ())
+        config = zookeeper.write_config(layout.data / name, host, zookeeper_port, server=n, peers=peers, more=sasl)
         log, output = _logs(layout, name)
-        argv = zookeeper.command(home, config, log)
+        argv = zookeeper.command(home, config, log, *options)
         daemons.append(Daemon(name, "zookeeper", host, zookeeper_port, argv, {}, log, output))
     for n, host in enumerate(nimbuses, start=1):
         name = f"nimbus-{n}" if spec.nimbuses > 1 else "nimbus"
@@ -88,7 +90,7 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         own_port = nimbus_port if len(nimbuses) == 1 else ports.take()[0]
         conf = base | {"storm.local.hostname": host, "nimbus.thrift.port": own_port}
         more = {**spec.conf, **spec.nimbus_conf}
-        daemons.append(_storm_daemon(layout, home, name, "nimbus", _NIMBUS_MAIN, host, own_port, conf, more))
+        daemons.append(_storm_daemon(layout, spec, home, name, "nimbus", _NIMBUS_MAIN, host, own_port, conf, more))
     if len(nimbuses) > 1:
         ways = [((d.host, nimbus_port), (d.host, d.port)) for d in daemons if d.kind == "nimbus"]
         log, output = _logs(layout, "forwarder")
@@ -99,7 +101,7 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         conf = base | _supervisor_conf(node, thrift_port)
         more = {**spec.conf, **spec.supervisor_conf.get(node.id, {})}
         daemon = _storm_daemon(
-            layout, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, more
+            layout, spec, home, node.id, "supervisor", _SUPERVISOR_MAIN, node.host, thrift_port, conf, more
         )
         if isolated is not None:
             daemon = msgspec.structs.replace(daemon, argv=isolation.entered(daemon.argv, isolated.nodes[n]))
@@ -109,7 +111,7 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         name=spec.name,
         id=str(uuid.uuid4()),
         created_at=time.time(),
-        storm_version=STORM_VERSION,
+        storm_version=home.version,
         storm_home=home.directory,
         spec=spec,
         daemons=daemons,
@@ -213,6 +215,9 @@ def _storm_conf(
     supervisors: list[SupervisorNode],
 ) -> dict[str, Any]:
     jvm = " ".join(zookeeper.JVM_OPTIONS)
+    if spec.jaas_file:
+        # ZooKeeper's client of Storm 2.8 takes DIGEST-MD5 only without its FIPS mode.
+        jvm += f" -Djava.security.auth.login.config={spec.jaas_file} -Dzookeeper.fips-mode=false"
     daemon, worker = f"{jvm} {home.share_daemons}".strip(), f"{jvm} {home.share_workers}".strip()
     conf: dict[str, Any] = {
         "storm.zookeeper.servers": zookeepers,
@@ -230,6 +235,9 @@ def _storm_conf(
         conf |= _SEVERAL_NIMBUSES | {"topology.min.replication.count": len(nimbuses)}
     if spec.scheduler == "pilot":
         conf["storm.scheduler"] = PILOT_SCHEDULER
+    if spec.jaas_file:
+        conf["java.security.auth.login.config"] = str(spec.jaas_file)
+        conf["storm.thrift.transport"] = _SASL_TRANSPORT
     if spec.hook:
         conf["topology.auto.task.hooks"] = [LOAD_HOOK]
     return conf | (_TUNED if spec.tuned else {})
@@ -253,6 +261,7 @@ def _supervisor_conf(node: SupervisorNode, thrift_port: int) -> dict[str, Any]:
 
 def _storm_daemon(
     layout: Layout,
+    spec: ClusterSpec,
     home: StormHome,
     name: str,
     kind: Any,
@@ -295,6 +304,8 @@ def _storm_daemon(
         # Python components find the interpreter that the cluster was started with, and streamparse_run beside it.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }
+    if spec.java_home:
+        env["JAVA_HOME"] = str(spec.java_home)  # supervisors look there for their workers' java
     return Daemon(name, kind, host, port, argv, env, log, output)
 
 

@@ -23,6 +23,7 @@ from stormpilot.local.ports import Reservation
 from stormpilot.local.processes import MARKER, Process
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout
+from stormpilot.logins.jaas import NIMBUS_SECTION, digest_login
 from stormpilot.nimbus import Address, Nimbus
 
 _WORKER_MAIN = "org.apache.storm.daemon.worker.Worker"
@@ -70,7 +71,7 @@ class LocalCluster:
             build.check_jars(spec)
             if spec.isolate:
                 isolation.check(spec)
-            home = storm_home(progress)
+            home = storm_home(progress, spec.storm_version, spec.java_home)
             if spec.isolate or _was_isolated(layout):
                 isolation.remove(isolation.token_of(layout.directory))
             if layout.directory.exists():
@@ -108,7 +109,13 @@ class LocalCluster:
     def nimbus_address(self) -> Address:
         """Where Nimbus listens (Thrift): of several the one that leads, the first while none does."""
         daemon = self.leading_nimbus() or self.description.of_kind("nimbus")[0]
-        return Address(daemon.host, daemon.port)
+        return self._address(daemon)
+
+    def _address(self, daemon: Daemon) -> Address:
+        """Where a Nimbus listens, with the login that it wants."""
+        file = self.description.spec.jaas_file
+        login = None if file is None else digest_login(file, NIMBUS_SECTION, "jaas_file")
+        return Address(daemon.host, daemon.port, login)
 
     def leading_nimbus(self) -> Daemon | None:
         """The Nimbus that leads, by its own word; without asking where there is only one."""
@@ -118,7 +125,7 @@ class LocalCluster:
         for daemon in nimbuses:
             if self.pid(daemon.id) is None:
                 continue
-            with suppress(StormpilotError), Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:
+            with suppress(StormpilotError), Nimbus.connect(self._address(daemon), timeout_s=5.0) as nimbus:
                 if nimbus.leads():
                     return daemon
         return None
@@ -336,7 +343,7 @@ class LocalCluster:
                     return "Nimbus to lead"
                 known = {s.id: s.slots for s in nimbus.supervisors()}
             for daemon in self.description.of_kind("nimbus")[1:]:
-                with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as other:
+                with Nimbus.connect(self._address(daemon), timeout_s=5.0) as other:
                     other.leads()  # it answers
         except StormpilotError:
             return "Nimbus"
@@ -355,7 +362,7 @@ class LocalCluster:
             return False
         try:
             if daemon.kind == "nimbus":
-                with Nimbus.connect(Address(daemon.host, daemon.port), timeout_s=5.0) as nimbus:
+                with Nimbus.connect(self._address(daemon), timeout_s=5.0) as nimbus:
                     several = len(self.description.of_kind("nimbus")) > 1
                     return nimbus.leads() or (several and self.leading_nimbus() is not None)
             with Nimbus.connect(self.nimbus_address, timeout_s=5.0) as nimbus:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.local.home import OLDER_STORM, STORM_VERSION
 
 MAX_SUPERVISORS = 64
 MAX_SLOTS = 32
@@ -87,6 +88,13 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     nimbuses
         How many Nimbuses, 1 to 3: one leads, the others wait for it to fail. Clients find them at one port, as on
         several machines (`forwarder`).
+    storm_version
+        Of Storm: 2.8.3, or 2.4 to 2.7 for tests.
+    java_home
+        The Java that Storm's processes run with; None: that of `JAVA_HOME` or the `PATH`.
+    jaas_file
+        A JAAS file with the sections Server, Client, StormServer and StormClient: clients log in by SASL digest, to
+        ZooKeeper and to Nimbus. None: nobody logs in.
     tuned
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
     isolate
@@ -116,6 +124,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     extlib: tuple[Path, ...] = ()
     zookeepers: int = 1
     nimbuses: int = 1
+    storm_version: str = STORM_VERSION
+    java_home: Path | None = None
+    jaas_file: Path | None = None
     tuned: bool = True
     isolate: bool = False
     nodes: tuple[NodeSpec, ...] = ()
@@ -135,6 +146,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for site in self.sites:
             if not re.fullmatch(r"[\w.-]+", site):
                 raise UsageError(f"sites: expected words of letters, digits, '.', '-', '_', got {site!r}")
+        if self.storm_version != STORM_VERSION and not OLDER_STORM.fullmatch(self.storm_version):
+            raise UsageError(f"storm_version: expected {STORM_VERSION}, or one of 2.4 to 2.7, got {self.storm_version}")
         for field in ("cpu_points", "memory_mb"):
             value = getattr(self, field)
             if value is not None and not value > 0:

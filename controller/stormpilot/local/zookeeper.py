@@ -16,12 +16,19 @@ from stormpilot.local.home import Progress, StormHome, storm_home
 from stormpilot.local.ports import Reservation
 
 _MAIN = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_SASL_PROVIDER = "org.apache.storm.shade.org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 # Many small JVMs on few cores: start-up counts, and heaps are too small for a collector with threads of its own.
 JVM_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
 
 
 def write_config(
-    directory: Path, host: str, port: int, *, server: int = 1, peers: Sequence[tuple[str, int, int]] = ()
+    directory: Path,
+    host: str,
+    port: int,
+    *,
+    server: int = 1,
+    peers: Sequence[tuple[str, int, int]] = (),
+    more: Sequence[str] = (),
 ) -> Path:
     """Write a server's configuration and return its path.
 
@@ -35,6 +42,8 @@ def write_config(
         This server's number in the ensemble, from 1.
     peers
         Host, quorum port and election port of every server; empty for a single one.
+    more
+        Further lines.
     """
     directory.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -54,19 +63,21 @@ def write_config(
         "forceSync=no",
     ]
     lines += [f"server.{n}={peer}:{quorum}:{election}" for n, (peer, quorum, election) in enumerate(peers, start=1)]
+    lines += more
     (directory / "myid").write_text(f"{server}\n")
     config = directory / "zoo.cfg"
     config.write_text("\n".join(lines) + "\n")
     return config
 
 
-def command(home: StormHome, config: Path, log: Path) -> list[str]:
-    """The command line of a server that logs to `log`."""
+def command(home: StormHome, config: Path, log: Path, *options: str) -> list[str]:
+    """The command line of a server that logs to `log`; `options` are further ones of its JVM."""
     return [
         home.java,
         *JVM_OPTIONS,
         *home.share_daemons.split(),
         "-Xmx128m",
+        *options,
         f"-Dstorm.log.dir={log.parent}",
         f"-Dlogfile.name={log.name}",
         f"-Dlog4j.configurationFile={home.directory / 'log4j2' / 'cluster.xml'}",
@@ -75,6 +86,11 @@ def command(home: StormHome, config: Path, log: Path) -> list[str]:
         _MAIN,
         str(config),
     ]
+
+
+def sasl(jaas_file: Path) -> tuple[list[str], list[str]]:
+    """Lines of the configuration and options of the JVM for a server whose clients may log in by SASL."""
+    return [f"authProvider.1={_SASL_PROVIDER}"], [f"-Djava.security.auth.login.config={jaas_file}"]
 
 
 def answers(host: str, port: int, timeout_s: float = 10.0) -> bool:
@@ -97,9 +113,19 @@ class LocalZooKeeper:
     ----------
     directory
         For its data and log.
+    settings, options
+        Further lines of its configuration and options of its JVM.
     """
 
-    def __init__(self, directory: Path, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        progress: Progress = lambda _: None,
+        *,
+        settings: Sequence[str] = (),
+        options: Sequence[str] = (),
+    ) -> None:
+        self._settings, self._options = settings, options
         self._home = storm_home(progress)
         self._directory = directory
         self._ports = Reservation()
@@ -120,11 +146,11 @@ class LocalZooKeeper:
         """Start the server and return when it serves clients."""
         if self._process is not None:
             return
-        config = write_config(self._directory / "data", "127.0.0.1", self._port)
+        config = write_config(self._directory / "data", "127.0.0.1", self._port, more=self._settings)
         log = self._directory / "zookeeper.log"
         with (self._directory / "zookeeper.out").open("ab") as output:
             self._process = subprocess.Popen(
-                command(self._home, config, log), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                command(self._home, config, log, *self._options), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         deadline = time.monotonic() + timeout_s
         while not answers("127.0.0.1", self._port):

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.logins.jaas import SaslLogin
 from stormpilot.nimbus import DEFAULT_TIMEOUT_S, Address, Nimbus
 from stormpilot.submit.assembly import assemble, has_java_components, python_classes
 from stormpilot.submit.jar import build_jar, source_files
@@ -60,6 +61,7 @@ def prepare(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     routable: bool = False,
     standby: Mapping[str, int] | None = None,
+    nimbus_login: SaslLogin | None = None,
 ) -> Submission:
     """Work out what a submit would send; asks Nimbus only where the environment lists no workers.
 
@@ -86,13 +88,15 @@ def prepare(
         Whether groupings follow routes; the worker's jar must be on the supervisors.
     standby
         Executors more per bolt, which wait for a route; makes the topology routable.
+    nimbus_login
+        As whom to ask Nimbus by SASL digest; None: without SASL.
     """
     read = Project.read(project, config_file)
     topology_name, file = read.topology_file(name)
     env = read.environment(environment)
     topology_class = read.load_topology(file)
     submitted_name = override_name or topology_name
-    address = Address.parse(nimbus, "--nimbus") if nimbus else env.nimbus()
+    address = replace(Address.parse(nimbus, "--nimbus") if nimbus else env.nimbus(), login=nimbus_login)
     if has_java_components(topology_class) and not jar and not remote_jar:
         raise UsageError(f"{file} has Java components: give a jar that holds their classes and your src/ (--jar)")
     if jar and not jar.is_file():
@@ -162,6 +166,7 @@ def submit_topology(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     routable: bool = False,
     standby: Mapping[str, int] | None = None,
+    nimbus_login: SaslLogin | None = None,
 ) -> str:
     """Submit a topology of a project and return its id; see `prepare` for the parameters."""
     submission = prepare(
@@ -176,6 +181,7 @@ def submit_topology(
         timeout_s=timeout_s,
         routable=routable,
         standby=standby,
+        nimbus_login=nimbus_login,
     )
     return send(submission, timeout_s=timeout_s)
 

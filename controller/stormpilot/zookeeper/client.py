@@ -29,13 +29,16 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.protocol.states import KazooState, WatchedEvent
+from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.zookeeper.login import Login
+from stormpilot.zookeeper.probe import tls_problem
 
 Watch = Callable[[WatchedEvent], None]
+NOBODY = Login()
 _PIPELINE = 500
 CONNECT_S = 5.0
 """How long a command waits for the connection."""
@@ -130,8 +133,8 @@ class ZooKeeper:
     ----------
     hosts
         `host:port,host:port`.
-    auth
-        `user:password` for digest authentication; znodes that we create then belong to that user alone.
+    login
+        As whom; znodes that we create belong to that user alone, to everybody without one.
     call_timeout_s
         How long a single call may take before it is `UnreachableError`.
     on_change
@@ -142,25 +145,27 @@ class ZooKeeper:
         self,
         hosts: str,
         *,
-        auth: str | None = None,
+        login: Login = NOBODY,
         session_timeout_s: float = 10.0,
         call_timeout_s: float = 5.0,
         on_change: Callable[[], None] | None = None,
     ):
         self.hosts = hosts
+        self._login = login
         self.call_timeout_s = call_timeout_s
         self._on_change = on_change
         self._up = threading.Event()
         self._restarting = threading.Lock()
         self._sessions_lost = 0
+        self._refused = False
         try:
             self.client = KazooClient(
                 hosts=hosts,
                 timeout=session_timeout_s,
                 logger=_silent,
                 connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
-                auth_data=[("digest", auth)] if auth else None,
-                default_acl=CREATOR_ALL_ACL if auth else None,
+                default_acl=CREATOR_ALL_ACL if login.ids else None,
+                **login.of_kazoo(),
             )
         except (ValueError, KazooException) as e:
             raise UsageError(f"ZooKeeper hosts {hosts!r}: {e}; expected host:port,host:port") from e
@@ -169,7 +174,9 @@ class ZooKeeper:
     def _changed(self, state: str) -> None:
         if state == KazooState.LOST:
             self._sessions_lost += 1
+            self._refused = self.client.client_state == KeeperState.AUTH_FAILED
         if state == KazooState.CONNECTED:
+            self._refused = False
             self._up.set()
         else:
             self._up.clear()
@@ -216,8 +223,15 @@ class ZooKeeper:
         """Wait for the connection; `UnreachableError` with a hint when it does not come."""
         if not self.wait_connected(timeout_s):
             raise UnreachableError(
-                f"ZooKeeper at {self.hosts} does not answer (waited {timeout_s:g} s): is it up, is the address right?"
+                f"ZooKeeper at {self.hosts} does not answer (waited {timeout_s:g} s): {self._hint(timeout_s)}"
             )
+
+    def _hint(self, timeout_s: float) -> str:
+        if self._refused:
+            return "it refuses the login of zookeeper.jaas_file"
+        if self._login.tls is None:
+            return "is it up, is the address right? Does it ask for TLS (zookeeper.ca_file)?"
+        return tls_problem(self.hosts, timeout_s, self._login.tls) or "is it up, is the address right?"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -340,25 +354,29 @@ class ZooKeeper:
         except self.client.handler.timeout_exception as e:
             raise UnreachableError(f"ZooKeeper at {self.hosts} does not answer within {self.call_timeout_s:g} s") from e
         except AuthFailedError as e:
-            raise RefusedError(f"ZooKeeper at {self.hosts} refuses the login of zookeeper.auth_file") from e
+            raise RefusedError(
+                f"ZooKeeper at {self.hosts} refuses the login of zookeeper.auth_file or .jaas_file"
+            ) from e
         except NoAuthError as e:
             raise _no_auth(path) from e
 
 
 def _no_auth(path: str) -> DeniedError:
     return DeniedError(
-        f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file to the login "
-        "that Storm's daemons use"
+        f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file "
+        "or .jaas_file to the login that Storm's daemons use"
     )
 
 
-def connect(hosts: str, *, auth: str | None = None) -> ZooKeeper:
+def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:
     """Connect for a command line; `UnreachableError` when ZooKeeper is not there within `CONNECT_S`."""
-    zookeeper = ZooKeeper(hosts, auth=auth)
+    zookeeper = ZooKeeper(hosts, login=login)
     zookeeper.start()
     try:
         zookeeper.require_connected(CONNECT_S)
-    except UnreachableError:
+        if login.sasl:
+            zookeeper.stats(["/"])  # a wrong login is connected for a moment
+    except (UnreachableError, RefusedError):
         zookeeper.stop()
         raise
     return zookeeper

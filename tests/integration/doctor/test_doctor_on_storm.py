@@ -15,6 +15,7 @@ from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.zookeeper.client import connect
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -75,7 +76,7 @@ def test_what_is_wrong_with_a_nimbus_is_told_apart(cluster: LocalCluster) -> Non
     cluster.start_nimbus()
     assert told(cluster)[1]["nimbus"]["level"] == "ok"
 
-    zookeeper = connect(cluster.zookeeper_hosts, auth="other:secret")
+    zookeeper = connect(cluster.zookeeper_hosts, login=Login("other:secret"))
     try:
         zookeeper.client.ensure_path(PATHS.plan())
         zookeeper.client.set_acls(PATHS.plan(), [make_digest_acl("other", "secret", all=True), *READ_ACL_UNSAFE])

@@ -152,8 +152,39 @@ REJECTED = StatusMessage(
             "digest:storm",
             "auth_file",
         ),
-        ({"auth_id": "storm:x"}, "access", "fail", "anyone who reaches", "setAcl -R /stormpilot"),
+        ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl -R /stormpilot"),
         (SECURED, "access", "fail", "logs in", "auth_file"),
+        (
+            {"access": [Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda")])]},
+            "access",
+            "fail",
+            "sasl:storm",
+            "jaas_file",
+        ),
+        (
+            {"access": [Access(path="/stormpilot", entries=[("sasl", "storm/n@EXAMPLE.ORG", "rwcda")])]},
+            "access",
+            "fail",
+            "may not change it",
+            "stormpilot has no Kerberos",
+        ),
+        (
+            {**conf(**{"storm.zookeeper.ssl.enable": True, "stormpilot.zookeeper.ssl.ca": "/etc/ca.pem"})},
+            "login",
+            "warn",
+            "by TLS, this command in plain text",
+            "zookeeper.ca_file",
+        ),
+        (
+            {
+                **conf(**{"storm.zookeeper.ssl.enable": True, "storm.zookeeper.ssl.truststore.path": "/etc/t.jks"}),
+                "tls": True,
+            },
+            "login",
+            "warn",
+            "cannot read /etc/t.jks",
+            "stormpilot.zookeeper.ssl.ca",
+        ),
         (
             {"written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS - 4000, arrived_at_ms=NOW_MS)]},
             "clocks",
@@ -320,14 +351,21 @@ def test_a_controller_with_a_login_of_its_own_needs_only_what_it_does() -> None:
     nimbus, mine = ("digest", "storm:y", "rwcda"), "storm-controller:x"
     read = Access(path="/stormpilot/v1/load", needs="r", entries=[nimbus, ("digest", mine, "rd")])
     plans = Access(path="/stormpilot/v1/plans", entries=[("digest", "storm:y", "rd"), ("digest", mine, "rwcda")])
-    assert bad(evidence(access=[read, plans], auth_id=mine, **SECURED)) == []
+    assert bad(evidence(access=[read, plans], ids=[("digest", mine)], **SECURED)) == []
     denied = Access(path="/stormpilot/v1/plans", entries=[nimbus, ("digest", mine, "r")])
-    assert [f.check for f in bad(evidence(access=[read, denied], auth_id=mine, **SECURED))] == ["access"]
+    assert [f.check for f in bad(evidence(access=[read, denied], ids=[("digest", mine)], **SECURED))] == ["access"]
 
 
 def test_znodes_of_our_own_login_are_right() -> None:
     mine = Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])
-    assert bad(evidence(access=[mine], auth_id="storm:x", **SECURED)) == []
+    assert bad(evidence(access=[mine], ids=[("digest", "storm:x")], **SECURED)) == []
+
+
+def test_znodes_of_our_sasl_login_are_right_and_how_zookeeper_is_asked_is_told() -> None:
+    mine = Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda"), ("x509", "CN=localhost", "rwcda")])
+    e = evidence(access=[mine], ids=[("sasl", "storm")], tls=True)
+    assert bad(e) == []
+    assert [f.text for f in examine(e) if f.check == "login"] == ["ZooKeeper is asked by TLS, as storm (sasl)"]
 
 
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:

@@ -51,12 +51,12 @@ public final class ConfiguredRacks extends AbstractDNSToSwitchMapping {
     if (value == null) {
       return Map.of();
     }
-    if (!(value instanceof Map<?, ?> map)) {
+    if (!(value instanceof Map)) {
       throw new IllegalArgumentException(
           RACKS + ": expected a map from host to rack, found " + value);
     }
     Map<String, String> racks = new HashMap<>();
-    map.forEach((host, rack) -> racks.put(String.valueOf(host), String.valueOf(rack)));
+    ((Map<?, ?>) value).forEach((host, rack) -> racks.put(String.valueOf(host), String.valueOf(rack)));
     return racks;
   }
 

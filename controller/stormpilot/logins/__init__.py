@@ -1,0 +1,1 @@
+"""Logins of others, by SASL: read from the JAAS files that Storm has already, and used with Nimbus."""

@@ -1,0 +1,112 @@
+"""Logins in JAAS files, which Storm's daemons have already: the user name and password of a section.
+
+`Client` is the section for ZooKeeper, `StormClient` the one for Nimbus. Runs inside workers: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stormpilot.errors import UsageError
+
+ZOOKEEPER_SECTION = "Client"
+NIMBUS_SECTION = "StormClient"
+_TOKEN = re.compile(
+    r"""\s*(?://[^\n]*|/\*.*?\*/|\#[^\n]*|(?P<quoted>"[^"]*"|'[^']*')|(?P<mark>[{};=])|(?P<word>[^\s{};="']+))""",
+    re.DOTALL,
+)
+
+
+class NoSectionError(UsageError):
+    """The file can be read, and does not have the section."""
+
+
+@dataclass(frozen=True)
+class SaslLogin:
+    """A user name and its password, for SASL's DIGEST-MD5."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def digest_login(file: Path, section: str, named_by: str) -> SaslLogin:
+    """The login of a section; `named_by` is the setting or option that names the file, for errors.
+
+    Raises
+    ------
+    NoSectionError
+        There is no such section.
+    UsageError
+        The file cannot be read, is no JAAS file, or the section is for Kerberos or has no user name and password.
+    """
+    where = f"{file} ({named_by})"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{where}: cannot read it: {getattr(e, 'strerror', None) or e}") from e
+    sections = _sections(text, where)
+    if section not in sections:
+        raise NoSectionError(f"{where}: has no section {section} (it has: {', '.join(sections) or 'none'})")
+    module, options = sections[section]
+    if "krb5" in module.lower():
+        raise UsageError(
+            f"{where}: section {section} logs in with Kerberos ({module}), which stormpilot cannot; it can with "
+            "SASL digest: username and password"
+        )
+    user, password = options.get("username"), options.get("password")
+    if not user or password is None:
+        raise UsageError(f"{where}: section {section} ({module}) has no username and password")
+    return SaslLogin(user, password)
+
+
+def _sections(text: str, where: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """By section its first login module with the module's options."""
+    tokens = _tokens(text, where)
+    found: dict[str, tuple[str, dict[str, str]]] = {}
+    at = 0
+
+    def take(expected: str = "") -> str:
+        nonlocal at
+        token = tokens[at] if at < len(tokens) else "the end of the file"
+        if expected and token != expected:
+            raise UsageError(f"{where}: not a JAAS file: expected {expected!r}, got {token}")
+        at += 1
+        return token
+
+    while at < len(tokens):
+        name = _unquoted(take())
+        take("{")
+        modules: list[tuple[str, dict[str, str]]] = []
+        while at < len(tokens) and tokens[at] != "}":
+            module, _flag, options = take(), take(), {}
+            while at < len(tokens) and tokens[at] not in ("}", ";"):
+                key = take()
+                take("=")
+                options[key] = _unquoted(take())
+            take(";")
+            modules.append((module, options))
+        take("}")
+        take(";")
+        found[name] = modules[0] if modules else ("no login module", {})
+    return found
+
+
+def _unquoted(token: str) -> str:
+    return token[1:-1] if token[0] in "\"'" else token
+
+
+def _tokens(text: str, where: str) -> list[str]:
+    found, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            line = text.count("\n", 0, at) + 1
+            raise UsageError(f"{where}:{line}: not a JAAS file")
+        at = match.end()
+        token = match["quoted"] or match["mark"] or match["word"]
+        if token:
+            found.append(token)
+    return found
