@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stormpilot
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
 from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
@@ -35,6 +37,8 @@ SHOWN = (
     "moved_executors",
     "restarted_workers",
 )
+CHECKED_S, CHECKED_EXECUTOR_S = 0.2, 4e-5  # what checking, writing and describing a plan take, and per executor
+MOST_BESIDES = 0.15  # of a budget, that may go to the start of the process and to what comes after planning
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of the random generator; the same seed gives the same result.")
 ]
@@ -81,7 +85,8 @@ def compute(
     if exact_workers:
         params |= _exact_workers(planner_named(planner))
     compiled = compiled_model(model)
-    deadline = started + (float("inf") if budget is None else budget)
+    besides_s = started - stormpilot.STARTED_S + CHECKED_S + CHECKED_EXECUTOR_S * compiled.executors
+    deadline = math.inf if budget is None else started + budget - min(besides_s, MOST_BESIDES * budget)
     follows = follows_placement(compiled.model)
     answer = plan_model(
         compiled.model,
@@ -91,6 +96,7 @@ def compute(
         left_s=lambda: deadline - time.monotonic(),
         partial=partial,
         traffic=traffic or ("flow" if follows else "measured"),
+        compiled=compiled,
     )
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"

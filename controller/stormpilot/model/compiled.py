@@ -342,6 +342,7 @@ class _Classes:
         self.masks: list[list[bool]] = []
         self._number: dict[tuple[bool, ...], int] = {}
         self._of: dict[tuple[str, str, str | None], int] = {}
+        self._kinds: dict[tuple[str | None, frozenset[str], str | None], int] = {}
         self._site = {s.id: s.site for s in model.supervisors}
         self._node_ids = node_ids
         self._keep_optional_sites = keep_optional_sites
@@ -358,17 +359,21 @@ class _Classes:
                 for x in self._exclusions
                 if x.topology in (None, topology.id) and x.component in (None, executor.component)
             }
+            self._of[key] = self._kind(site, frozenset(excluded), executor.pin)
+        return self._of[key]
+
+    def _kind(self, site: str | None, excluded: frozenset[str], pin: str | None) -> int:
+        key = (site, excluded, pin)
+        if key not in self._kinds:
             mask = tuple(
-                (site is None or self._site[n] == site)
-                and n not in excluded
-                and (executor.pin is None or executor.pin == n)
+                (site is None or self._site[n] == site) and n not in excluded and pin in (None, n)
                 for n in self._node_ids
             )
             if mask not in self._number:
                 self._number[mask] = len(self.masks)
                 self.masks.append(list(mask))
-            self._of[key] = self._number[mask]
-        return self._of[key]
+            self._kinds[key] = self._number[mask]
+        return self._kinds[key]
 
 
 def _unique(values: list[str] | list[int], where: str, field: str) -> None:

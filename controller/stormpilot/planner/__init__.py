@@ -24,6 +24,7 @@ import math
 from collections.abc import Mapping
 
 from stormpilot.errors import UsageError
+from stormpilot.model.compiled import Compiled
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.admission import admitted
 from stormpilot.planner.flow.planning import Traffic, on_flows
@@ -157,12 +158,14 @@ def compute(
     left_s: LeftS = lambda: math.inf,
     partial: bool = False,
     traffic: Traffic = "measured",
+    compiled: Compiled | None = None,
 ) -> Plan | Infeasible:
     """Plan with a planner, or the one of that name. `left_s` says how many seconds are left (by the caller's clock).
 
     With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
     order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
     `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flow/planning.py`).
+    `compiled`, the arrays of the model, saves compiling it again.
     """
     chosen = planner if isinstance(planner, Planner) else planner_named(planner)
     given = params or {}
@@ -170,7 +173,7 @@ def compute(
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         def plan(part: Model) -> Plan | Infeasible:
-            return run(chosen, part, given, seed, left_s)
+            return run(chosen, part, given, seed, left_s, compiled)
 
         if not partial:
             return plan(whole)

@@ -14,7 +14,7 @@ import numpy as np
 
 from stormpilot.errors import UsageError
 from stormpilot.model import cost
-from stormpilot.model.compiled import compile_model
+from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of
 from stormpilot.planner.placement.problem import (
@@ -48,7 +48,12 @@ class Planner:
     composite: bool = False
 
     def plan(
-        self, model: Model, params: Any, rng: np.random.Generator, left_s: LeftS = lambda: math.inf
+        self,
+        model: Model,
+        params: Any,
+        rng: np.random.Generator,
+        left_s: LeftS = lambda: math.inf,
+        compiled: Compiled | None = None,
     ) -> Plan | Infeasible:
         """Plan every topology of the model.
 
@@ -57,15 +62,17 @@ class Planner:
         params : an instance of `self.params`.
         rng : the only source of chance: same model, parameters and generator state give the same plan.
         left_s : how many seconds are left, by the caller's clock. A planner that is cut short says so in `Plan.notes`.
+        compiled : the model's arrays, where they are known; that saves compiling it.
 
         Returns
         -------
         A plan with its metrics that keeps every hard constraint (`check.violations`), or why there is none.
         """
-        answer = self._plan(model, params, rng, left_s, keep_optional_sites=True)
+        known = compiled if compiled is not None and compiled.model is model else compile_model(model)
+        answer = self._plan(known, params, rng, left_s)
         wishes = [c for t in model.topologies for c in t.components if c.site is not None and not c.site_required]
         if isinstance(answer, Infeasible) and wishes:
-            relaxed = self._plan(model, params, rng, left_s, keep_optional_sites=False)
+            relaxed = self._plan(compile_model(model, keep_optional_sites=False), params, rng, left_s)
             if isinstance(relaxed, Plan):
                 names = ", ".join(sorted({f"{c.id} ({c.site})" for c in wishes}))
                 note = f"wishes for a site that are not required were given up: {names}"
@@ -73,10 +80,7 @@ class Planner:
             return relaxed
         return answer
 
-    def _plan(
-        self, model: Model, params: Any, rng: np.random.Generator, left_s: LeftS, *, keep_optional_sites: bool
-    ) -> Plan | Infeasible:
-        compiled = compile_model(model, keep_optional_sites=keep_optional_sites)
+    def _plan(self, compiled: Compiled, params: Any, rng: np.random.Generator, left_s: LeftS) -> Plan | Infeasible:
         frame = frame_of(compiled)
         answer = self.place(frame, params, rng, left_s)
         if isinstance(answer, Infeasible):
@@ -124,11 +128,19 @@ def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
 
 
 def run(
-    planner: Planner, model: Model, params: Mapping[str, Value], seed: int, left_s: LeftS = lambda: math.inf
+    planner: Planner,
+    model: Model,
+    params: Mapping[str, Value],
+    seed: int,
+    left_s: LeftS = lambda: math.inf,
+    compiled: Compiled | None = None,
 ) -> Plan | Infeasible:
-    """Run a planner with a seeded generator; the plan carries planner, parameters and seed."""
+    """Run a planner with a seeded generator; the plan carries planner, parameters and seed.
+
+    `compiled`: arrays of this model, or of another one, which are of no use then.
+    """
     checked = params_of(planner, params)
-    answer = planner.plan(model, checked, np.random.default_rng(seed), left_s)
+    answer = planner.plan(model, checked, np.random.default_rng(seed), left_s, compiled)
     if isinstance(answer, Infeasible):
         return answer
     return Plan(

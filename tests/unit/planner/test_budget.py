@@ -112,8 +112,8 @@ def test_jobs_run_at_the_same_time_and_are_answered_in_their_order():
     assert cores() >= 1
 
 
-def test_the_clock_stands_while_compiled_code_is_loaded(monkeypatch):
-    """A budget of 3 s once ended with nothing tried: loading took longer."""
+def test_loading_compiled_code_takes_at_most_a_tenth_of_a_budget(monkeypatch):
+    """A budget of 3 s once ended with nothing tried: loading took longer. One of 10 s was 11 s of the clock."""
     monkeypatch.setattr(warm, "_warm", set())
     clock = Clock(3.0)
 
@@ -121,7 +121,7 @@ def test_the_clock_stands_while_compiled_code_is_loaded(monkeypatch):
         clock.left -= 8.0
 
     left_s = warm.warmed("best", load, clock)
-    assert left_s() == pytest.approx(3.0)
+    assert left_s() == pytest.approx(2.7)
     clock.left -= 1.0
-    assert left_s() == pytest.approx(2.0)
+    assert left_s() == pytest.approx(1.7)
     assert warm.warmed("best", load, clock) is clock, "only the first plan loads"

@@ -7,14 +7,20 @@ graph a cycle: they stand last in every order. A cycle is condensed to its stron
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from stormpilot.model.compiled import Compiled, Ints
 
+if TYPE_CHECKING:  # its import takes half a second, which most planners need not wait for
+    import networkx as nx
+
 
 def component_graph(compiled: Compiled, t: int) -> nx.DiGraph:
     """The graph of topology t: nodes are component numbers (`Compiled.component`), without loops of one node."""
+    import networkx as nx
+
     topology = compiled.model.topologies[t]
     number = {name: c for c, (of, name) in enumerate(compiled.component_names) if of == t}
     graph = nx.DiGraph()
@@ -33,6 +39,8 @@ def component_graph(compiled: Compiled, t: int) -> nx.DiGraph:
 
 def linearised(compiled: Compiled, t: int, graph: nx.DiGraph) -> list[int]:
     """Components with emitters before receivers; of those that may come next, the lowest id; system ones last."""
+    import networkx as nx
+
     condensed, own = _condensed(compiled, t, graph)
     order = nx.lexicographical_topological_sort(condensed, key=lambda s: _names(compiled, condensed, s)[0])
     return [c for s in order for c in _members(compiled, condensed, s)] + own
@@ -40,6 +48,8 @@ def linearised(compiled: Compiled, t: int, graph: nx.DiGraph) -> list[int]:
 
 def breadth_first(compiled: Compiled, t: int, graph: nx.DiGraph) -> list[int]:
     """Components level by level: first those that nothing sends to; inside a level by id; system ones last."""
+    import networkx as nx
+
     condensed, own = _condensed(compiled, t, graph)
     order: list[int] = []
     for level in nx.topological_generations(condensed):
@@ -66,6 +76,8 @@ def is_system(compiled: Compiled, component: int) -> bool:
 
 def _condensed(compiled: Compiled, t: int, graph: nx.DiGraph) -> tuple[nx.DiGraph, list[int]]:
     """The acyclic graph of the strongly connected components of the user's part, and the system components by id."""
+    import networkx as nx
+
     own = [c for c in graph if is_system(compiled, c)]
     user = graph.subgraph([c for c in graph if c not in own])
     return nx.condensation(user), sorted(own, key=lambda c: compiled.component_names[c][1])

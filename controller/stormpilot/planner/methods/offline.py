@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import networkx as nx
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -26,6 +25,9 @@ from stormpilot.planner.placement.problem import (
     Limits,
 )
 from stormpilot.planner.repair import repaired
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout) -> Non
     c = frame.compiled
     lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
     items, bins, bin_of = worker_bins(frame, t, cap, layout)
-    mine = (c.pair_a >= lo) & (c.pair_a < hi)
+    mine = slice(*np.searchsorted(c.pair_a, [lo, hi]))  # pairs are in rising order
     a, b, tps = c.pair_a[mine] - lo, c.pair_b[mine] - lo, c.pair_tps[mine]
     order = by_falling_traffic(a, b, tps)
     greedy.place_pairs(items, bins, bin_of, a[order], b[order], tps[order])
