@@ -41,6 +41,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
 from stormpilot.observe.capacity import HostCapacity, capacities
+from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
@@ -93,6 +94,7 @@ def build(
     over_limit: Mapping[str, str] | None = None,
     hosts: Mapping[str, HostCapacity] | None = None,
     windows_s: Mapping[str, float] | None = None,
+    evidence: Mapping[str, Evidence] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -110,6 +112,8 @@ def build(
         What was measured of hosts.
     windows_s
         By topology id, how long a window is (s), where it is not `load.window_s`.
+    evidence
+        By topology id, what is known of the CPU that follows from places.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
@@ -126,8 +130,9 @@ def build(
         own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
         try:
             fresh = {t: r for t, r in own.items() if _usable(r, load)}
+            known = (evidence or {}).get(topology_id)
             topology, edges, memory = _topology(
-                snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback
+                snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback, known
             )
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             window_s = (windows_s or {}).get(topology_id, load.window_s)
@@ -233,6 +238,7 @@ def _topology(
     load: LoadSection,
     ignored: Counter[str],
     fallback: str = "",
+    evidence: Evidence | None = None,
 ) -> tuple[Topology, list[Edge], str]:
     listed = {c.id: c for c in snapshot.components}
     used = {c: listed.get(c, ComponentPart(id=c, kind="system")) for c in {e.component for e in snapshot.executors}}
@@ -247,6 +253,19 @@ def _topology(
         tuples_tps[edge.from_] += rate
         tuples_tps[edge.to] += rate
     memory: defaultdict[str, list[float]] = defaultdict(list)
+    placement = [
+        Assigned(start=e.start, supervisor=e.supervisor, port=e.port)
+        for e in snapshot.executors
+        if e.supervisor is not None and e.supervisor in live and e.port is not None
+    ]
+    places, law = dict[int, float](), None
+    if load.cpu_by_place and load.cpu != "declared" and rates:
+        law = law_of(evidence, awake_s(snapshot), median_mhz)
+        if not all(r.in_jvm for r in rates.values()):
+            bare = Topology(
+                id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
+            )
+            places = places_cores(law_of(evidence, awake_s(snapshot), 1.0), bare, edges, live)
     built = []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
@@ -259,7 +278,7 @@ def _topology(
             measured = True
         elif len(own) == e.end - e.start + 1 or (e.component == ACKER and rates):
             cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
-            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6
+            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6 + places.get(e.start, 0.0)
             measured = True
         else:
             cores, measured = part.cpu_pcore_percent / 100, False
@@ -283,11 +302,8 @@ def _topology(
         workers=most_workers(snapshot, fallback),
         components=_components(snapshot),
         executors=built,
-        assignment=[
-            Assigned(start=e.start, supervisor=e.supervisor, port=e.port)
-            for e in snapshot.executors
-            if e.supervisor is not None and e.supervisor in live and e.port is not None
-        ],
+        assignment=placement,
+        cpu_law=law if any(e.measured for e in built) else None,
         owner=snapshot.owner or None,
         priority=owner_priority(snapshot.config, snapshot.priority),
         launched_at_ms=snapshot.launched_at_ms,
