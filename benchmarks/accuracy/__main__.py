@@ -16,7 +16,7 @@ from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.windows import Measured, Windows
 from benchmarks.flow.jobs import Placer, until
-from stormpilot.errors import StormpilotError
+from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
@@ -84,11 +84,13 @@ def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], argume
             if time.monotonic() - began > arguments.within_s:
                 say(f"{place.__name__} and what follows is left out: {arguments.within_s:.0f} s are over")
                 break
-            plans = {
-                t: place(_part(watch.model(t, 10.0), i), arguments.seed + i) for i, t in enumerate(ids)
-            }
+            plans = {t: place(_part(watch.model(t, 10.0), i), arguments.seed + i) for i, t in enumerate(ids)}
             _apply(watch, placer, plans)
-            until("topologies are steady", lambda: _missing(watch, ids, arguments.settle_s), PATIENCE_S)
+            try:
+                until("topologies are steady", lambda: _missing(watch, ids, arguments.settle_s), PATIENCE_S)
+            except UnreachableError as e:
+                say(f"{place.__name__} is left out: {e}")
+                continue
             found = watch.measure(place.__name__, arguments.window_s)
             measured += found
             windows.write(BENCH / f"{set_name}.msgpack", measured)

@@ -123,7 +123,11 @@ class Windows:
 
 
 def _built(
-    cluster: ClusterSnapshot, snapshot: TopologySnapshot, rates: dict[int, TaskRates], window_s: float, load: LoadSection
+    cluster: ClusterSnapshot,
+    snapshot: TopologySnapshot,
+    rates: dict[int, TaskRates],
+    window_s: float,
+    load: LoadSection,
 ) -> ModelWithReadiness:
     load = msgspec.structs.replace(load, window_s=max(5.0, window_s))
     return build(cluster, {snapshot.id: snapshot}, {snapshot.id: rates}, load, LIMIT_RATIO, _now_ms())

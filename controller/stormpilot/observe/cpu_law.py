@@ -181,9 +181,7 @@ def _awake(tps: float, wakes_s: float) -> float:
     return 1.0 - math.exp(-tps * wakes_s)
 
 
-def places_cores(
-    law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]
-) -> dict[int, float]:
+def places_cores(law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]) -> dict[int, float]:
     """What follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz)."""
     ends = _Ends.of(topology, edges, hosts)
     size = Counter(ends.at.values())

@@ -17,6 +17,7 @@ from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, Rates, build
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.change_points import ChangePoints
+from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
@@ -98,6 +99,7 @@ class Observer:
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
         self._hosts: dict[str, HostCapacity] = {}
+        self._cpu = CpuLearner()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
     def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
@@ -163,7 +165,10 @@ class Observer:
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
+        self._cpu.keep_only(set(self._topology_ids))
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
+        if belief is not None:
+            self._cpu.take(belief.model, seen.topologies, rates, since_ms, self._load.window_s, now_ms)
         if belief is not None and belief.failed:
             failed = {f"{t} (reports)": text for t, text in belief.failed.items()}
             seen = replace(seen, problems={**seen.problems, **failed})
@@ -234,6 +239,7 @@ class Observer:
             self._reader.over_limit,
             self._hosts,
             {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
+            self._cpu.evidence,
         )
         self._ignored.update(belief.ignored)
         return belief
