@@ -18,6 +18,7 @@ from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
 from stormpilot.observe.build import ModelWithReadiness, build
+from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.task_rates import TaskRates
@@ -47,9 +48,9 @@ class Measured(msgspec.Struct, frozen=True):
             total[w.supervisor] = total.get(w.supervisor, 0.0) + w.jvm_s + w.children_s
         return total
 
-    def model(self, load: LoadSection | None = None) -> Model:
+    def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
         """The planning model of this window."""
-        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection()).model
+        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection(), evidence).model
 
 
 class Windows:
@@ -128,9 +129,11 @@ def _built(
     rates: dict[int, TaskRates],
     window_s: float,
     load: LoadSection,
+    evidence: Evidence | None = None,
 ) -> ModelWithReadiness:
+    known = {} if evidence is None else {snapshot.id: evidence}
     load = msgspec.structs.replace(load, window_s=max(5.0, window_s))
-    return build(cluster, {snapshot.id: snapshot}, {snapshot.id: rates}, load, LIMIT_RATIO, _now_ms())
+    return build(cluster, {snapshot.id: snapshot}, {snapshot.id: rates}, load, LIMIT_RATIO, _now_ms(), evidence=known)
 
 
 def write(file: Path, windows: Sequence[Measured]) -> None:

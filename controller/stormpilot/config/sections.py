@@ -143,7 +143,7 @@ class LoadSection(Section, frozen=True, kw_only=True):
         bool,
         Meta(
             extra=ADVANCED,
-            description="whether the CPU of a worker's JVM, and of tuples by how far they go, is predicted by placement; "
+            description="whether CPU of a worker's JVM, and of tuples by how far they go, follows the placement; "
             "false: the CPU of an executor goes with it",
         ),
     ] = True

@@ -149,7 +149,7 @@ class Topology(Value, frozen=True, kw_only=True):
     holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
     no two at all with `all_apart`. `favored_nodes` and `unfavored_nodes` (supervisor ids) are wishes: first the former,
     the latter last. `latency_ms` is the mean time from a tuple of a source to its ack, None where nobody measured that.
-    the latter last. `cpu_law` tells which part of its executors' CPU follows from their places; None: not known.
+    `cpu_law` tells which part of its executors' CPU follows from their places; None: not known.
     """
 
     id: str

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.values import Model
-from stormpilot.observe.build import Rates
 from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
+from stormpilot.observe.edges import Rates
 
 
 class CpuLearner:

@@ -14,10 +14,11 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
-from stormpilot.observe.build import ModelWithReadiness, Rates, build
+from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.cpu_learner import CpuLearner
+from stormpilot.observe.edges import Rates
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings

@@ -175,6 +175,11 @@ def follows_placement(model: Model) -> bool:
     )
 
 
+def depends_on_placement(model: Model) -> bool:
+    """Whether traffic or CPU of the model are others under another placement."""
+    return any(t.cpu_law is not None for t in model.topologies) or follows_placement(model)
+
+
 def predicted(model: Model, plan: Plan) -> Model:
     """The model as it will be when a complete plan of it is applied: assignment, edges (without stream) and CPU."""
     flow = flow_model(model)
