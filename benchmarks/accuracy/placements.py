@@ -58,5 +58,5 @@ def _at_random(model: Model, seed: int, workers: Sequence[int]) -> Plan:
     return c.plan_of(placement)
 
 
-def _slots(c: Compiled, per_node: Sequence[int]) -> Ints:
+def _slots(c: Compiled, per_node: Sequence[int] | Ints) -> Ints:
     return np.array([c.first_slot[n] + i for n, k in enumerate(per_node) for i in range(int(k))], dtype=np.int64)

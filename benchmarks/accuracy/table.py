@@ -17,7 +17,7 @@ from benchmarks.accuracy.windows import Measured
 from stormpilot.config import LoadSection
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.values import Model
+from stormpilot.model.values import Model, Plan
 from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
 
 LEAST_CORES = 0.02
@@ -72,6 +72,7 @@ def learned(window: Measured, evidence: Evidence) -> Evidence:
 def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     after_model = b.model()
     plan = compile_model(after_model).plan_of(compile_model(after_model).current)
+    plan = _named(plan, a.snapshot.id)  # of another run it may be
     before = _node_cores(a.model(LoadSection(cpu_by_place=False)), plan)
     after = _node_cores(a.model(evidence=evidence), plan)
     measured = b.node_cores()
@@ -96,7 +97,12 @@ def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     ]
 
 
-def _node_cores(model: Model, plan: Any) -> dict[str, float]:
+def _named(plan: Plan, topology_id: str) -> Plan:
+    (only,) = plan.topologies
+    return msgspec.structs.replace(plan, topologies=[msgspec.structs.replace(only, id=topology_id)])
+
+
+def _node_cores(model: Model, plan: Plan) -> dict[str, float]:
     flow = flow_model(model)
     c = flow.compiled
     load = flow.predict(c.slots_of(plan)).node_load_mhz

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.moves import CpuSums
 from stormpilot.model.compiled import Floats
 from stormpilot.model.values import CpuLaw, Edge, Topology
 from stormpilot.observe.task_rates import TaskRates
@@ -110,6 +111,35 @@ class Evidence:
             left = self.squares - 2 * float(own @ self.moment) + float(own @ self.gram @ own)
             error = NOISE_RATIO * float(np.sqrt(max(left, 0.0) / self.rows))
         return dict(zip(names, found.tolist(), strict=True)), error
+
+
+def sums_of(evidence: Evidence) -> CpuSums:
+    """The message that keeps evidence for the next leader."""
+    upper = evidence.gram[np.triu_indices(len(evidence.names))]
+    return CpuSums(
+        names=list(evidence.names),
+        gram=upper.tolist(),
+        moment=evidence.moment.tolist(),
+        squares=evidence.squares,
+        rows=evidence.rows,
+        seen=evidence.seen,
+    )
+
+
+def evidence_of(sums: CpuSums) -> Evidence | None:
+    """The evidence of a message; None where it is none."""
+    n = len(sums.names)
+    numbers = [*sums.gram, *sums.moment, sums.squares, sums.rows]
+    if len(sums.gram) != n * (n + 1) // 2 or len(sums.moment) != n or len(set(sums.names)) != n:
+        return None
+    if not all(math.isfinite(x) for x in numbers) or min(sums.squares, sums.rows, sums.seen) < 0:
+        return None
+    gram = np.zeros((n, n))
+    gram[np.triu_indices(n)] = sums.gram
+    gram = gram + np.triu(gram, 1).T
+    if n and float(np.linalg.eigvalsh(gram).min()) < -1e-6 * max(float(np.abs(gram).max()), 1.0):
+        return None
+    return Evidence(tuple(sums.names), gram, np.array(sums.moment), sums.squares, sums.rows, sums.seen)
 
 
 def _not_below_zero(gram: Floats, moment: Floats) -> Floats:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
-from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
+from stormpilot.observe.cpu_law import Evidence, awake_s, evidence_of, rows_of
 from stormpilot.observe.edges import Rates
 
 
@@ -21,6 +22,12 @@ class CpuLearner:
         """Forget every other topology."""
         self.evidence = {t: e for t, e in self.evidence.items() if t in topology_ids}
         self._learned_ms = {t: ms for t, ms in self._learned_ms.items() if t in topology_ids}
+
+    def remember(self, moves: Mapping[str, MoveState]) -> None:
+        """Go on with what an earlier leader kept of topologies of which nothing is known here."""
+        for t, move in moves.items():
+            if move.cpu is not None and t not in self.evidence and (kept := evidence_of(move.cpu)) is not None:
+                self.evidence[t] = kept
 
     def take(
         self,

@@ -17,6 +17,7 @@ from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.change_points import ChangePoints
+from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.edges import Rates
 from stormpilot.observe.load import LoadHistory, Reading, Return
@@ -40,7 +41,7 @@ class Observation:
     `assigned_ms`: since when its executors are assigned as they are, by our clock.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
     followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
-    topology id.
+    topology id, `cpu` what is known of the CPU that follows from places.
     """
 
     at_ms: int
@@ -56,6 +57,7 @@ class Observation:
     in_use: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     mined: Mapping[str, Thresholds] = field(default_factory=dict)
+    cpu: Mapping[str, Evidence] = field(default_factory=dict)
 
     @property
     def signature(self) -> object:
@@ -167,6 +169,7 @@ class Observer:
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
+        self._cpu.remember(seen.moves)
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
         if belief is not None:
             self._cpu.take(belief.model, seen.topologies, rates, since_ms, self._load.window_s, now_ms)
@@ -194,6 +197,7 @@ class Observer:
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
             in_use=in_use,
             profiles=self._profiles(seen, now_ms),
+            cpu=dict(self._cpu.evidence),
             mined={i: m for i, s in seen.topologies.items() if (m := thresholds_of(s, seen.thresholds)) is not None},
         )
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import numpy as np
 import pytest
 
-from stormpilot.observe.cpu_law import CONSTANTS, MOST_ROWS, Evidence, Row, law_of
+from stormpilot.messages.moves import CpuSums
+from stormpilot.observe.cpu_law import CONSTANTS, MOST_ROWS, Evidence, Row, evidence_of, law_of, sums_of
 
 TRUE = {"worker": 0.05, "asleep": 0.02, "in_worker": 20e-6, "far": 140e-6, "own:bolt": 50e-6}
 
@@ -63,3 +67,21 @@ def test_old_windows_fade() -> None:
         evidence = evidence.plus([new] * 100)
     assert evidence.rows <= MOST_ROWS
     assert evidence.solved()[0]["worker"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_next_leader_goes_on_with_what_was_learned() -> None:
+    rng = np.random.default_rng(3)
+    evidence = Evidence().plus([window(rng) for _ in range(30)])
+    message = msgspec.json.decode(msgspec.json.encode(sums_of(evidence)), type=CpuSums)
+    again = evidence_of(message)
+    assert again is not None
+    assert again.solved()[0] == pytest.approx(evidence.solved()[0])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"gram": [1.0]}, {"moment": [math.nan]}, {"names": ["a", "a"]}, {"gram": [-1.0, 0.0, 1.0]}]
+)
+def test_sums_that_cannot_be_are_not_taken(wrong: dict[str, object]) -> None:
+    sums = CpuSums(names=["a", "b"], gram=[1.0, 0.0, 1.0], moment=[1.0, 1.0], squares=1.0, rows=1.0, seen=1)
+    assert evidence_of(sums) is not None
+    assert evidence_of(msgspec.structs.replace(sums, **wrong)) is None
