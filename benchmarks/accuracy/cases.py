@@ -57,19 +57,16 @@ def java(name: str, rate_tps: float, **options: Any) -> Case:
 
 
 SETS = {
-    "all": (
+    "mixed": (
         Case("flights", PYTHON, False, {"flights.rate.tps": 40}),
-        Case("wordcount_comp", PYTHON, False, {"wordcount.rate.tps": 8, "wordcount.shift.period.secs": 86_400}),
-        Case("wordcount_comm", PYTHON, True, {"wordcount.rate.tps": 12, "wordcount.sentence.words": 5}),
         java("diamond", 150.0),
     ),
-    "java": (java("chain", 200.0), java("diamond", 300.0)),
-    "python": (
-        Case("flights", PYTHON, True, {"flights.rate.tps": 60}),
-        Case("wordcount_keyed", PYTHON, True, {"wordcount.rate.tps": 15}),
+    "words": (
+        Case("wordcount_comp", PYTHON, False, {"wordcount.rate.tps": 8, "wordcount.shift.period.secs": 86_400}),
+        Case("wordcount_comm", PYTHON, True, {"wordcount.rate.tps": 12, "wordcount.sentence.words": 5}),
     ),
 }
-"""Side by side on one cluster; `all` judges, the others are for the constants."""
+"""Side by side on one cluster."""
 
 
 def _java_jar(folder: Path) -> Path:

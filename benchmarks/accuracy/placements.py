@@ -43,7 +43,7 @@ def one_node(model: Model, seed: int) -> Plan:
     return _at_random(model, seed, [0, 4, 0, 0])
 
 
-ROUNDS: tuple[Maker, ...] = (round_robin, scattered, merged, best, two_nodes, one_node, two_workers, scattered_anew)
+ROUNDS: tuple[Maker, ...] = (round_robin, scattered, merged, two_nodes, one_node, two_workers, scattered_anew, best)
 """The first is where it starts; the others are predicted from the one before."""
 
 

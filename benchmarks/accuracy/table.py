@@ -17,7 +17,7 @@ from benchmarks.accuracy.windows import Measured
 from stormpilot.config import LoadSection
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
 
 LEAST_CORES = 0.02
@@ -72,7 +72,7 @@ def learned(window: Measured, evidence: Evidence) -> Evidence:
 def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     after_model = b.model()
     plan = compile_model(after_model).plan_of(compile_model(after_model).current)
-    plan = _named(plan, a.snapshot.id)  # of another run it may be
+    plan = _of_run(plan, after_model, a.model())
     before = _node_cores(a.model(LoadSection(cpu_by_place=False)), plan)
     after = _node_cores(a.model(evidence=evidence), plan)
     measured = b.node_cores()
@@ -97,9 +97,13 @@ def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     ]
 
 
-def _named(plan: Plan, topology_id: str) -> Plan:
+def _of_run(plan: Plan, after: Model, before: Model) -> Plan:
+    """The plan with the topology's id and the ports of another run: the first port of a node for its first."""
     (only,) = plan.topologies
-    return msgspec.structs.replace(plan, topologies=[msgspec.structs.replace(only, id=topology_id)])
+    mine = {s.id: sorted(s.slots) for s in before.supervisors}
+    port = {(s.id, p): mine[s.id][i] for s in after.supervisors for i, p in enumerate(sorted(s.slots))}
+    workers = [msgspec.structs.replace(w, port=port[w.supervisor, w.port]) for w in only.workers]
+    return Plan(topologies=[TopologyPlan(id=before.topologies[0].id, workers=workers)])
 
 
 def _node_cores(model: Model, plan: Plan) -> dict[str, float]:
