@@ -3,8 +3,8 @@
 A window of a worker gives one equation: the CPU of its JVM is that of a worker, of its executors asleep and awake, of
 its transfer thread, of tuples by how far they go, and of the own work of its components. Placements differ from one
 another in these, so moves tell them apart (before and after). Ridge regression: the unknowns are drawn to constants
-that were measured (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept are
-sums over the windows (some hundred numbers), of which older ones count less.
+that are estimates so far (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept
+are sums over the windows (some hundred numbers), of which older ones count less.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONSTANTS = {
     "in_node": Constant(60e-6, 40e-6),
     "far": Constant(80e-6, 50e-6),
 }
-"""Measured by `make bench-accuracy ARGS="--calibrate"`; docs/results/accuracy.json."""
+"""Estimates, with a spread as wide; `make bench-accuracy` tells which fit what it measures."""
 OWN = Constant(10e-6, 60e-6)
 """What a component does in the JVM with a tuple that it receives (a spout: emits)."""
 NOISE_RATIO, NOISE_CORES = 0.05, 0.004
