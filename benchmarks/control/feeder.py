@@ -25,7 +25,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.model.values import Model, Topology
-from stormpilot.observe.build import LOAD_STREAM
+from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()

@@ -149,6 +149,7 @@ def main() -> int:
             "optimum_proved": best.proved,
             "plan_inter_node_tps": planned["inter_node_tps"],
             "gap_to_optimum": reporting.gap(planned["inter_node_tps"], best.value if best.proved else best.bound),
+            "busiest_node": reporting.busiest(after, foreseen, settings.decide.cpu_limit_ratio),
             "moves": len(moved),
             "executors": len(before.snapshot.executors),
             "restarted_workers": _restarted(before.snapshot, after.snapshot),

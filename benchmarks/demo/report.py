@@ -13,6 +13,7 @@ from benchmarks.demo.measure import Tick, Window, quantile
 from benchmarks.demo.page import ROWS, metric
 from stormpilot.cli.output import print_table
 from stormpilot.messages.core import PlanMessage, TopologySnapshot
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Model
 
 DOWN_BELOW = 0.5
@@ -77,6 +78,23 @@ def placement(snapshot: TopologySnapshot, host: dict[str, str]) -> list[dict[str
     ]
 
 
+def busiest(after: Window, planned: Model, limit_ratio: float) -> dict[str, Any]:
+    """The node that uses most of its CPU: as measured after the move, and as the plan predicted it; of B(n) too."""
+    measured: dict[str, float] = after.figures["cpu_per_node_percent"]
+    host = max(sorted(measured), key=lambda h: measured[h])
+    load_mhz = node_load_mhz(planned)
+    predicted = {s.host: 100 * load_mhz[s.id] / s.cpu_mhz for s in planned.supervisors}
+    limit = 100 * limit_ratio
+    return {
+        "host": host,
+        "cpu_percent": measured[host],
+        "predicted_percent": predicted.get(host, 0.0),
+        "predicted_busiest_percent": max(predicted.values(), default=0.0),
+        "limit_percent": limit,
+        "within_limit": measured[host] <= limit,
+    }
+
+
 def timeline(ticks: list[Tick], zero_ms: int) -> list[dict[str, Any]]:
     """One point per reading, `t_s` since `zero_ms`; percentiles only where tuples were acked."""
     return [
@@ -129,6 +147,12 @@ def show(report: dict[str, Any]) -> None:
     for host in sorted(cpu[0]):
         rows.append([f"CPU of {host}", *(f"{side[host]:.0f}" for side in cpu), "", "% of declared"])
     print_table(["", "Storm's scheduler", "stormpilot", "change", ""], rows)
+    busy = report["busiest_node"]
+    print(
+        f"\nbusiest node: {busy['host']} at {busy['cpu_percent']:.0f}% of its CPU, predicted "
+        f"{busy['predicted_percent']:.0f}%; its limit is {busy['limit_percent']:.0f}%, "
+        + ("kept" if busy["within_limit"] else "exceeded")
+    )
     proved = "proved optimum" if report["optimum_proved"] else "best proved bound"
     print(
         f"\nmoved {report['moves']} of {report['executors']} executors; workers restarted: "

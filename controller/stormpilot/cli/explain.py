@@ -168,7 +168,7 @@ def _whole(e: Explanation) -> None:
 
     say(
         f"{e.topology}: {e.component} [{e.start},{e.end}] on {e.supervisor} ({e.host}) port {e.port}, "
-        f"{e.cpu_mhz:,.0f} MHz"
+        f"{e.cpu_mhz:,.0f} MHz" + (f", {e.places_mhz:,.0f} of them by its place" if e.places_mhz else "")
     )
     say(
         f"  traffic: {e.in_worker_tps:,.1f} tuples/s in its worker, {e.in_node_tps:,.1f} to other workers of the host, "

@@ -165,13 +165,15 @@ def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tup
     order = sorted(found, key=lambda e: (e.verdict not in ("blocked", "improvable"), -e.traffic_tps, e.start))
     shown = order if everything else order[:SHOWN]
     print_table(
-        ["executor", "where", "kept tps", "leaving tps", "why there"],
+        ["executor", "where", "kept tps", "leaving tps", "MHz", "by place", "why there"],
         [
             [
                 f"{e.component} [{e.start},{e.end}]",
                 where(e),
                 e.in_worker_tps + e.in_node_tps,
                 e.leaving_tps,
+                e.cpu_mhz,
+                e.places_mhz,
                 _why(e),
             ]
             for e in shown

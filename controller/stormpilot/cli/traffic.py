@@ -19,10 +19,10 @@ FORESEEN = "as shuffles will send it"
 
 
 def flow_of(compiled: Compiled, traffic: Traffic | None) -> FlowModel | None:
-    """The flow model where it is what plans are judged by: asked for, or by default where any shuffle follows."""
-    from stormpilot.model.flow.model import flow_model, follows_placement
+    """The flow model where plans are judged by it: asked for, or by default where anything follows the placement."""
+    from stormpilot.model.flow.model import depends_on_placement, flow_model
 
-    if traffic == "measured" or (traffic is None and not follows_placement(compiled.model)):
+    if traffic == "measured" or (traffic is None and not depends_on_placement(compiled.model)):
         return None
     return flow_model(compiled.model, compiled)
 

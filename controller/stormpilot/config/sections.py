@@ -139,6 +139,14 @@ class LoadSection(Section, frozen=True, kw_only=True):
     jvm_idle_cores: Annotated[
         float, Meta(ge=0, le=1, extra=ADVANCED, description="CPU of an executor's polling threads, unseen by Python")
     ] = 0.01
+    cpu_by_place: Annotated[
+        bool,
+        Meta(
+            extra=ADVANCED,
+            description="whether CPU of a worker's JVM, and of tuples by how far they go, follows the placement; "
+            "false: the CPU of an executor goes with it",
+        ),
+    ] = True
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):

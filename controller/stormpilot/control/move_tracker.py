@@ -18,6 +18,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
+from stormpilot.observe.cpu_law import sums_of
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.publisher import Publisher
 
@@ -55,6 +56,8 @@ class MoveTracker:
             after, events = step(timed, facts, self.current.config.verify)
             self.outbox.add(events)
             if after is not before:
+                if (learned := observation.cpu.get(topology.id)) is not None:
+                    after = msgspec.structs.replace(after, cpu=sums_of(learned))
                 self._keep(after)
                 moves[topology.id] = after
             if before.phase in ("moving", "measuring") and after.phase in ("none", "rollback"):

@@ -128,6 +128,7 @@ def published(
         back_off_until_ms=state.back_off_until_ms,
         back_off_why=state.back_off_why,
         spent=spent,
+        cpu=state.cpu,
     )
 
 

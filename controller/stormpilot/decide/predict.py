@@ -15,7 +15,7 @@ import msgspec
 
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
-from stormpilot.model.flow.model import flow_model, follows_placement
+from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan
 
@@ -52,7 +52,7 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
     now_tps = inter_node_tps(c, c.current) if whole else None
     new_tps = inter_node_tps(c, placement)
     cpu_mhz = {e.start: e.cpu_mhz for e in topology.executors}
-    if traffic == "flow" and follows_placement(alone):
+    if traffic == "flow" and depends_on_placement(alone):
         flow = flow_model(alone, c)
         then = flow.predict(placement)
         new_tps, changed = then.inter_node_tps, then.cpu_mhz - c.cpu_mhz

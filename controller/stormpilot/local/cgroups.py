@@ -13,6 +13,8 @@ from stormpilot.errors import UnreachableError
 
 PERIOD_US = 100_000
 """As containers with `--cpus` have it."""
+WEIGHT = 10
+"""Processes of the machine that a group counts as where CPU is short: as one, a node would not get what it has."""
 REMOVED_WITHIN_S = 10.0
 
 
@@ -26,8 +28,9 @@ class CpuControl(msgspec.Struct, frozen=True):
         """Files of a group and what to write into them, in order."""
         quota_us = max(1000, round(cores * PERIOD_US))
         if self.version == 2:
-            return [("cpu.max", f"{quota_us} {PERIOD_US}")]
-        return [("cpu.cfs_period_us", str(PERIOD_US)), ("cpu.cfs_quota_us", str(quota_us))]
+            return [("cpu.max", f"{quota_us} {PERIOD_US}"), ("cpu.weight", str(100 * WEIGHT))]
+        quota = [("cpu.cfs_period_us", str(PERIOD_US)), ("cpu.cfs_quota_us", str(quota_us))]
+        return [*quota, ("cpu.shares", str(1024 * WEIGHT))]
 
 
 def cpu_control(mounts: str, own: str, controllers: dict[str, str]) -> CpuControl | None:

@@ -23,6 +23,22 @@ class Spent(Part, frozen=True, kw_only=True):
     workers: int
 
 
+class CpuSums(Part, frozen=True, kw_only=True):
+    """What windows of a topology's workers tell of the CPU that follows from places (`observe/cpu_law.py`).
+
+    Sums over `rows` windows, older ones faded, of `seen` in all: `gram` is the upper triangle, row by row, of the
+    products of what a worker was made of (by the unknowns `names`), `moment` those with the cores that it used,
+    `squares` of these, all by how much they vary by themselves.
+    """
+
+    names: list[str]
+    gram: list[float]
+    moment: list[float]
+    squares: float
+    rows: float
+    seen: int
+
+
 class MoveState(Message, frozen=True, kw_only=True):
     """The last plan of a topology and what it did; `phase` is the state of the effect check (`decide/effect.py`).
 
@@ -31,7 +47,7 @@ class MoveState(Message, frozen=True, kw_only=True):
     (1e6 / throughput, of a topology whose sources are held); lower is better. `throughput_tps` is that after the move,
     once it is judged, `throughput_before_tps` that before it. `noise_ratio` is how much the metric varies by itself, as
     a part of it. `former` is what ran before. `failures` moves in a row did not help; until `back_off_until_ms` nothing
-    else is tried, because of `back_off_why`.
+    else is tried, because of `back_off_why`. `cpu` is what was learned of its CPU under its placements.
     """
 
     topology_id: str
@@ -59,3 +75,4 @@ class MoveState(Message, frozen=True, kw_only=True):
     back_off_why: str = ""
     timed: bool = False
     spent: list[Spent] = msgspec.field(default_factory=list)
+    cpu: CpuSums | None = None

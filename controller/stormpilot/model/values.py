@@ -120,6 +120,27 @@ class SharedMemory(Value, frozen=True, kw_only=True):
     node_mb: float = 0.0
 
 
+class CpuLaw(Value, frozen=True, kw_only=True):
+    """What of a topology's CPU follows from where its executors are, MHz; the rest is work that goes with them.
+
+    Every worker takes `worker_mhz`. An executor that waits for tuples stays awake for `awake_s` after each of them, and
+    takes `awake_mhz` more than asleep; so does the thread of a worker that sends to others (`transfer_mhz`). A tuple/s
+    takes so much at both ends together: `in_worker_mhz` within a worker, `in_node_mhz` to another worker of the node,
+    `far_mhz` to another node. `error_ratio` is the error of the law on what it was learned from, in the mean of the
+    squares (None: nothing was learned, these are constants), `rows` how many workers' windows those were.
+    """
+
+    worker_mhz: float = 0.0
+    awake_mhz: float = 0.0
+    transfer_mhz: float = 0.0
+    in_worker_mhz: float = 0.0
+    in_node_mhz: float = 0.0
+    far_mhz: float = 0.0
+    awake_s: float = 0.0
+    error_ratio: float | None = None
+    rows: int = 0
+
+
 class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
 
@@ -128,6 +149,7 @@ class Topology(Value, frozen=True, kw_only=True):
     holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
     no two at all with `all_apart`. `favored_nodes` and `unfavored_nodes` (supervisor ids) are wishes: first the former,
     the latter last. `latency_ms` is the mean time from a tuple of a source to its ack, None where nobody measured that.
+    `cpu_law` tells which part of its executors' CPU follows from their places; None: not known.
     """
 
     id: str
@@ -150,6 +172,7 @@ class Topology(Value, frozen=True, kw_only=True):
     favored_nodes: list[str] = []
     unfavored_nodes: list[str] = []
     latency_ms: float | None = None
+    cpu_law: CpuLaw | None = None
 
 
 class Edge(Value, frozen=True, kw_only=True, gc=False):

@@ -39,8 +39,10 @@ from stormpilot.model.values import (
     Supervisor,
     Topology,
 )
-from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
+from stormpilot.observe.acker import ACKER
 from stormpilot.observe.capacity import HostCapacity, capacities
+from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores
+from stormpilot.observe.edges import Rates, derived_edges, measured_edges
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
@@ -62,8 +64,6 @@ FIRST_REPORT_S = 60.0
 
 PRIORITY_KEY = "stormpilot.priority"
 """Key of a topology's configuration that wins over `topology.priority`."""
-
-Rates = Mapping[int, TaskRates]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ def build(
     over_limit: Mapping[str, str] | None = None,
     hosts: Mapping[str, HostCapacity] | None = None,
     windows_s: Mapping[str, float] | None = None,
+    evidence: Mapping[str, Evidence] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -110,6 +111,8 @@ def build(
         What was measured of hosts.
     windows_s
         By topology id, how long a window is (s), where it is not `load.window_s`.
+    evidence
+        By topology id, what is known of the CPU that follows from places.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
@@ -126,8 +129,9 @@ def build(
         own, table = rates.get(topology_id, {}), None if tables is None else tables.get(topology_id)
         try:
             fresh = {t: r for t, r in own.items() if _usable(r, load)}
+            known = (evidence or {}).get(topology_id)
             topology, edges, memory = _topology(
-                snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback
+                snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback, known
             )
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             window_s = (windows_s or {}).get(topology_id, load.window_s)
@@ -233,20 +237,34 @@ def _topology(
     load: LoadSection,
     ignored: Counter[str],
     fallback: str = "",
+    evidence: Evidence | None = None,
 ) -> tuple[Topology, list[Edge], str]:
     listed = {c.id: c for c in snapshot.components}
     used = {c: listed.get(c, ComponentPart(id=c, kind="system")) for c in {e.component for e in snapshot.executors}}
     parts = {c: (part, declared(snapshot, part, fallback)) for c, part in used.items()}
     placed = {e.start: e.supervisor for e in snapshot.executors if e.supervisor in live and e.port is not None}
     executors = [Executor(start=e.start, end=e.end, component=e.component) for e in snapshot.executors]
-    edges = _measured_edges(snapshot, rates, ignored)
-    edges += _acker_edges(snapshot, executors, rates)
+    edges = measured_edges(snapshot, rates, ignored)
+    edges += derived_edges(snapshot, executors, rates)
     tuples_tps = dict.fromkeys([e.start for e in executors], 0.0)
     for edge in edges:
         rate = edge.rate
         tuples_tps[edge.from_] += rate
         tuples_tps[edge.to] += rate
     memory: defaultdict[str, list[float]] = defaultdict(list)
+    placement = [
+        Assigned(start=e.start, supervisor=e.supervisor, port=e.port)
+        for e in snapshot.executors
+        if e.supervisor is not None and e.supervisor in live and e.port is not None
+    ]
+    places, law = dict[int, float](), None
+    if load.cpu_by_place and load.cpu != "declared" and rates:
+        law = law_of(evidence, awake_s(snapshot), median_mhz)
+        if not all(r.in_jvm for r in rates.values()):
+            bare = Topology(
+                id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
+            )
+            places = places_cores(law_of(evidence, awake_s(snapshot), 1.0), bare, edges, live)
     built = []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
@@ -259,7 +277,7 @@ def _topology(
             measured = True
         elif len(own) == e.end - e.start + 1 or (e.component == ACKER and rates):
             cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
-            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6
+            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6 + places.get(e.start, 0.0)
             measured = True
         else:
             cores, measured = part.cpu_pcore_percent / 100, False
@@ -283,11 +301,8 @@ def _topology(
         workers=most_workers(snapshot, fallback),
         components=_components(snapshot),
         executors=built,
-        assignment=[
-            Assigned(start=e.start, supervisor=e.supervisor, port=e.port)
-            for e in snapshot.executors
-            if e.supervisor is not None and e.supervisor in live and e.port is not None
-        ],
+        assignment=placement,
+        cpu_law=law if any(e.measured for e in built) else None,
         owner=snapshot.owner or None,
         priority=owner_priority(snapshot.config, snapshot.priority),
         launched_at_ms=snapshot.launched_at_ms,
@@ -317,49 +332,6 @@ def _components(snapshot: TopologySnapshot) -> list[Component]:
     listed = {c.id for c in known}
     unlisted = sorted({e.component for e in snapshot.executors} - listed)
     return known + [Component(id=c, kind="system") for c in unlisted]
-
-
-def _measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[str]) -> list[Edge]:
-    executor_of = {t: e.start for e in snapshot.executors for t in _tasks(e)}
-    # by start, and in order within: two sorts of what is nearly sorted cost less than one of all
-    tps: defaultdict[int, defaultdict[tuple[int, str], float]] = defaultdict(lambda: defaultdict(float))
-    for task, r in rates.items():
-        to = executor_of.get(task)
-        for (source, stream), rate in r.received_tps.items():
-            if stream == LOAD_STREAM:
-                continue
-            start = executor_of.get(source)
-            if to is None or start is None:
-                ignored["unknown_task"] += 1
-            elif start != to and rate > 0:
-                tps[start][to, stream] += rate
-        for (destination, stream), rate in r.sent_tps.items():
-            start = executor_of.get(destination)
-            if to is None or start is None:
-                ignored["unknown_task"] += 1
-            elif start != to and rate > 0:
-                tps[to][start, stream] += rate
-    return [
-        Edge(topology=snapshot.id, from_=a, to=b, rate=rate, stream=stream)
-        for a, own in sorted(tps.items())
-        for (b, stream), rate in sorted(own.items())
-    ]
-
-
-def _acker_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: Rates) -> list[Edge]:
-    sent: dict[int, dict[str, float]] = {}
-    completed: dict[int, float] = {}
-    ackers = {e.start for e in executors if e.component == ACKER}
-    if not ackers:
-        return []
-    for e in executors:
-        own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
-        sent[e.start] = {ACK_ACK: sum(r.acked_tps for r in own), ACK_INIT: sum(r.emitted_tps for r in own)}
-        completed[e.start] = sum(r.completed_tps for r in own)
-    jvm = {t for t, r in rates.items() if r.in_jvm}
-    counted = {e.start for e in executors if e.start in ackers and jvm.issuperset(range(e.start, e.end + 1))}
-    derived = acker_edges(snapshot.id, executors, sent, completed)
-    return [e for e in derived if e.from_ not in counted and e.to not in counted]
 
 
 def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, window_s: float, now_ms: int) -> Readiness:

@@ -14,9 +14,12 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
-from stormpilot.observe.build import ModelWithReadiness, Rates, build
+from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.change_points import ChangePoints
+from stormpilot.observe.cpu_law import Evidence
+from stormpilot.observe.cpu_learner import CpuLearner
+from stormpilot.observe.edges import Rates
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
@@ -38,7 +41,7 @@ class Observation:
     `assigned_ms`: since when its executors are assigned as they are, by our clock.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
     followed, both by topology id. `in_use` are the thresholds that hold, `profiles` and `mined` what history says, by
-    topology id.
+    topology id, `cpu` what is known of the CPU that follows from places.
     """
 
     at_ms: int
@@ -54,6 +57,7 @@ class Observation:
     in_use: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     mined: Mapping[str, Thresholds] = field(default_factory=dict)
+    cpu: Mapping[str, Evidence] = field(default_factory=dict)
 
     @property
     def signature(self) -> object:
@@ -98,6 +102,7 @@ class Observer:
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
         self._hosts: dict[str, HostCapacity] = {}
+        self._cpu = CpuLearner()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
     def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
@@ -163,7 +168,11 @@ class Observer:
         since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
+        self._cpu.keep_only(set(self._topology_ids))
+        self._cpu.remember(seen.moves)
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
+        if belief is not None:
+            self._cpu.take(belief.model, seen.topologies, rates, since_ms, self._load.window_s, now_ms)
         if belief is not None and belief.failed:
             failed = {f"{t} (reports)": text for t, text in belief.failed.items()}
             seen = replace(seen, problems={**seen.problems, **failed})
@@ -188,6 +197,7 @@ class Observer:
             returns={t: self._history.returns(t, at_ms) for t, at_ms in followed.items()},
             in_use=in_use,
             profiles=self._profiles(seen, now_ms),
+            cpu=dict(self._cpu.evidence),
             mined={i: m for i, s in seen.topologies.items() if (m := thresholds_of(s, seen.thresholds)) is not None},
         )
 
@@ -234,6 +244,7 @@ class Observer:
             self._reader.over_limit,
             self._hosts,
             {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
+            self._cpu.evidence,
         )
         self._ignored.update(belief.ignored)
         return belief

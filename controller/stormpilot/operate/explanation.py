@@ -11,7 +11,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.core import PlanMessage
 from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.cost import node_load_mhz
-from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
+from stormpilot.model.flow.model import FlowModel, depends_on_placement, flow_model
 from stormpilot.model.subset import only, with_headroom
 from stormpilot.model.values import Model
 from stormpilot.planner.explain.explain import Explanation, explain
@@ -62,7 +62,7 @@ def explained(model: Model, topology_id: str, config: Config, planned: PlanMessa
             if slot is None or slot not in slots:
                 return None
             placement[e] = slots[slot]
-    by_flow = config.planner.traffic == "flow" and follows_placement(compiled.model)
+    by_flow = config.planner.traffic == "flow" and depends_on_placement(compiled.model)
     flow = flow_model(compiled.model, compiled) if by_flow else None
     nodes = set(compiled.slot_node[placement[mine]].tolist())
     return Explained(

@@ -13,7 +13,7 @@ from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.observe.acker import ACKER
-from stormpilot.observe.build import Rates
+from stormpilot.observe.edges import Rates
 from stormpilot.observe.observer import Observation
 from stormpilot.trafficlog.writer import TrafficLog
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from benchmarks.demo.report import moved_executors
+from benchmarks.demo.report import busiest, moved_executors
 from doubles.models import Slots, model
 from doubles.models import topology as model_topology
 from doubles.snapshots import everywhere, topology
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Model
 
 BEFORE: Slots = {("a", 1): (1, 2), ("b", 1): (3, 4), ("c", 1): (5, 6)}
@@ -23,6 +25,7 @@ class Seen:
 
     snapshot: TopologySnapshot
     model: Model
+    figures: dict[str, Any] = field(default_factory=dict)
 
 
 def seen(slots: Slots, *rates: tuple[int, int, float]) -> Seen:
@@ -41,3 +44,14 @@ def test_why_is_told_by_the_traffic_that_the_plan_was_made_with() -> None:
     assert rows[3]["why"] == "0 of its 50 tuples/s stayed on its node, with the plan 100 of 100"
     assert (rows[3]["local_tps_before"], rows[3]["local_tps_after"]) == (0.0, 100.0)
     assert rows[2]["why"] == "0 of its 0 tuples/s stayed on its node, with the plan 0 of 0"
+
+
+def test_busiest_node_is_told_with_its_limit_and_what_was_predicted() -> None:
+    after = seen(AFTER)
+    after.figures = {"cpu_per_node_percent": {s.host: 10.0 for s in after.model.supervisors}}
+    first = after.model.supervisors[0]
+    after.figures["cpu_per_node_percent"][first.host] = 85.0
+    told = busiest(after, after.model, 0.8)  # type: ignore[arg-type]
+    assert (told["host"], told["cpu_percent"], told["limit_percent"]) == (first.host, 85.0, 80.0)
+    assert not told["within_limit"]
+    assert told["predicted_percent"] == 100 * node_load_mhz(after.model)[first.id] / first.cpu_mhz

@@ -122,8 +122,13 @@ def test_network_is_one_that_no_interface_has() -> None:
 
 
 def test_quota_is_that_of_the_version_that_has_the_controller() -> None:
-    assert V1.quota(0.5) == [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")]
-    assert CpuControl(2, Path("/sys/fs/cgroup")).quota(1.5) == [("cpu.max", "150000 100000")]
+    assert V1.quota(0.5)[:2] == [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")]
+    assert CpuControl(2, Path("/sys/fs/cgroup")).quota(1.5)[0] == ("cpu.max", "150000 100000")
+
+
+def test_node_gets_its_quota_although_the_machine_is_busy() -> None:
+    assert V1.quota(0.5)[2] == ("cpu.shares", "10240")
+    assert CpuControl(2, Path("/sys/fs/cgroup")).quota(0.5)[1] == ("cpu.weight", "1000")
 
 
 HYBRID = """\

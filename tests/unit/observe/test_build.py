@@ -17,7 +17,7 @@ from stormpilot.observe.load import LoadHistory
 
 TOPOLOGY = "flights-1-1763690000"
 PLACE = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)})
-BARE = LoadSection(window_s=60, jvm_us_per_tuple=0, jvm_idle_cores=0)
+BARE = LoadSection(window_s=60, jvm_us_per_tuple=0, jvm_idle_cores=0, cpu_by_place=False)
 
 
 def believe(
@@ -109,7 +109,7 @@ def test_cpu_is_in_mhz_of_the_node_where_it_was_measured() -> None:
 
 
 def test_jvm_share_counts_tuples_in_and_out_and_idle_threads() -> None:
-    load = LoadSection(jvm_us_per_tuple=3.0, jvm_idle_cores=0.01)
+    load = LoadSection(jvm_us_per_tuple=3.0, jvm_idle_cores=0.01, cpu_by_place=False)
     e = executors(believe(cluster("a", "b"), topology(PLACE), load=load))
     # sink: 100 in, 100 acks out; source: 100 out, 100 to the acker, 100 back
     assert e[4].cpu_mhz == pytest.approx(2000 * (0.1 + 0.01 + 200 * 3e-6))

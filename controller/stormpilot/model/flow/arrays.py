@@ -88,6 +88,13 @@ class Scratch(NamedTuple):
     out_from: Ints
     out_to: Ints
     out_tps: Floats
+    sums: Floats  # E x ENDS: tuples/s by how far the other end is, or nothing where they are not wanted
+    at: Ints  # E: place, for `sums`
+    at_host: Ints  # E
+
+
+IN_WORKER, NODE_SENT, NODE_RECEIVED, FAR_SENT, FAR_RECEIVED = 0, 1, 2, 3, 4  # in `Scratch.sums`
+ENDS = 5
 
 
 def scratch(flows: Flows, places: int, edges: int | None = None) -> Scratch:
@@ -113,6 +120,16 @@ def scratch(flows: Flows, places: int, edges: int | None = None) -> Scratch:
         out_from=np.zeros(edges or 0, dtype=np.int64),
         out_to=np.zeros(edges or 0, dtype=np.int64),
         out_tps=np.zeros(edges or 0),
+        sums=np.zeros((0, ENDS)),
+        at=np.zeros(0, dtype=np.int64),
+        at_host=np.zeros(0, dtype=np.int64),
+    )
+
+
+def summing(flows: Flows, places: int, place: Ints, node_of: Ints) -> Scratch:
+    """Room in which edges are not kept, but summed up at both ends by how far the other end is."""
+    return scratch(flows, places, 0)._replace(
+        sums=np.zeros((len(place), ENDS)), at=place, at_host=flows.node_host[node_of[place]].astype(np.int64)
     )
 
 
@@ -131,7 +148,19 @@ def sent_into(f: Flows, g: int, i: int, e: int, received: Floats) -> float:
 
 @jit
 def emit(s: Scratch, a: int, b: int, tps: float) -> None:
-    """Note an edge from a to b, where there is room for it."""
+    """Note an edge from a to b, where there is room for it, or add it to the sums of its ends."""
+    if len(s.sums) > 0:
+        s.emitted[0] = 1
+        if s.at[a] == s.at[b]:
+            s.sums[a, IN_WORKER] += tps
+            s.sums[b, IN_WORKER] += tps
+        elif s.at_host[a] == s.at_host[b]:
+            s.sums[a, NODE_SENT] += tps
+            s.sums[b, NODE_RECEIVED] += tps
+        else:
+            s.sums[a, FAR_SENT] += tps
+            s.sums[b, FAR_RECEIVED] += tps
+        return
     n = s.emitted[0]
     if n < len(s.out_tps):
         s.out_from[n] = a

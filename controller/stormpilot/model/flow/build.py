@@ -50,6 +50,11 @@ def flows_of(compiled: Compiled) -> tuple[Flows, float]:
     return _Builder(compiled).build()
 
 
+def cpu_laws(flows: Flows, compiled: Compiled, cpu_mhz: Floats) -> tuple[Floats, Floats, Ints]:
+    """Base, cost per tuple/s received and rule of every component, as in `Flows`, for another CPU of executors."""
+    return _fitted(compiled, flows, cpu_mhz)
+
+
 class _Builder:
     """Works component by component; all arrays are indexed as in `Compiled`."""
 
@@ -76,7 +81,6 @@ class _Builder:
         """The flows, and how much of them follows the placement."""
         c = self.c
         order, first_component, cyclic = self._order()
-        base, cost, rule = self._cpu()
         groups = self._groups()
         by_id = {s.id: s for s in c.model.supervisors}
         flows = Flows(
@@ -87,9 +91,9 @@ class _Builder:
             cpu_mhz=c.cpu_mhz,
             driven=self.driven,
             alike=self.alike,
-            cpu_rule=rule,
-            base_mhz=base,
-            cost_mhz=cost,
+            cpu_rule=np.full(self.components, arrays.KEEPS, dtype=np.int64),
+            base_mhz=np.zeros(self.components),
+            cost_mhz=np.zeros(self.components),
             order=order,
             first_component=first_component,
             cyclic=cyclic,
@@ -98,8 +102,9 @@ class _Builder:
             node_rack=c.node_rack,
             **groups,
         )
+        base, cost, rule = _fitted(c, flows, c.cpu_mhz)
         follows = np.isin(self.rule, FOLLOWING)
-        return flows, float(self.tps[follows].sum())
+        return flows._replace(base_mhz=base, cost_mhz=cost, cpu_rule=rule), float(self.tps[follows].sum())
 
     def _edges(self) -> tuple[Ints, Ints, Floats, Ints]:
         """Measured edges (from, to, tuples/s, rule), each (from, to, rule) once."""
@@ -166,36 +171,6 @@ class _Builder:
                         ready.append(y)
         return np.array(order, dtype=np.int64), first, cyclic
 
-    def _cpu(self) -> tuple[Floats, Floats, Ints]:
-        """Base and cost per tuple received (MHz) of every component, fitted to its executors; how its CPU follows.
-
-        Least squares through the mean, so that the measured total comes out; where all executors receive much the same
-        they tell little about the base, and the whole is then put down to the tuples.
-        """
-        c = self.c
-        base, cost = np.zeros(self.components), np.zeros(self.components)
-        rule = np.full(self.components, arrays.KEEPS, dtype=np.int64)
-        measured = np.concatenate([np.zeros(0, dtype=np.bool_), *(self._measured(t) for t in range(c.topologies))])
-        for k in np.flatnonzero(self.driven):
-            own = self.members[self.first[k] : self.first[k + 1]]
-            if not measured[own].all():
-                continue  # what is only declared says nothing about tuples
-            x, mhz = self.received[own], c.cpu_mhz[own]
-            mean_x, mean_mhz = float(x.mean()), float(mhz.mean())
-            per_tuple = mean_mhz / mean_x
-            prior = len(own) * (PRIOR_SPREAD * mean_x) ** 2
-            slope = (float(((x - mean_x) * (mhz - mean_mhz)).sum()) + prior * per_tuple) / (
-                float(((x - mean_x) ** 2).sum()) + prior
-            )
-            cost[k] = min(max(slope, 0.0), per_tuple)
-            base[k] = max(mean_mhz - cost[k] * mean_x, 0.0)
-            rule[k] = arrays.FOLLOWS if self.alike[k] else arrays.OWN
-        return base, cost, rule
-
-    def _measured(self, t: int) -> np.ndarray:
-        executors = sorted(self.c.model.topologies[t].executors, key=lambda e: e.start)
-        return np.array([e.measured for e in executors], dtype=np.bool_)
-
     def _groups(self) -> dict[str, np.ndarray]:
         """The flows: by target component, then source component, then rule."""
         c = self.c
@@ -234,3 +209,31 @@ class _Builder:
             "edge_to": self.target[keyed][order],
             "edge_tps": self.tps[keyed][order],
         }
+
+
+def _fitted(c: Compiled, f: Flows, cpu_mhz: Floats) -> tuple[Floats, Floats, Ints]:
+    """Base and cost per tuple received (MHz) of every component, fitted to its executors; how its CPU follows.
+
+    Least squares through the mean, so that the measured total comes out; where all executors receive much the same
+    they tell little about the base, and the whole is then put down to the tuples.
+    """
+    components = len(c.component_names)
+    base, cost = np.zeros(components), np.zeros(components)
+    rule = np.full(components, arrays.KEEPS, dtype=np.int64)
+    by_topology = [sorted(t.executors, key=lambda e: e.start) for t in c.model.topologies]
+    measured = np.array([e.measured for own in by_topology for e in own], dtype=np.bool_)
+    for k in np.flatnonzero(f.driven):
+        own = f.members[f.first_member[k] : f.first_member[k + 1]]
+        if not measured[own].all():
+            continue  # what is only declared says nothing about tuples
+        x, mhz = f.received_tps[own], cpu_mhz[own]
+        mean_x, mean_mhz = float(x.mean()), float(mhz.mean())
+        per_tuple = mean_mhz / mean_x
+        prior = len(own) * (PRIOR_SPREAD * mean_x) ** 2
+        slope = (float(((x - mean_x) * (mhz - mean_mhz)).sum()) + prior * per_tuple) / (
+            float(((x - mean_x) ** 2).sum()) + prior
+        )
+        cost[k] = min(max(slope, 0.0), max(per_tuple, 0.0))
+        base[k] = mean_mhz - cost[k] * mean_x
+        rule[k] = arrays.FOLLOWS if f.alike[k] else arrays.OWN
+    return base, cost, rule

@@ -52,6 +52,10 @@ def follow(
         change = 0.0
         if s.emitted[0] > 0:
             s.emitted[0] = 0
+            if len(s.sums) > 0:
+                for i in range(lo, hi):
+                    for m in range(f.first_member[f.order[i]], f.first_member[f.order[i] + 1]):
+                        s.sums[f.members[m], :] = 0.0
         for i in range(lo, hi):
             change += _receive(f, f.order[i], place, node_of, received, totals, s)
         if not f.cyclic[t] or change <= SETTLED * (totals[ALL] + NOTHING):

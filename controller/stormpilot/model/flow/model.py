@@ -20,8 +20,9 @@ from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
 from stormpilot.model.cost import DEFAULT_DISTANCES, Distances
 from stormpilot.model.flow import arrays
 from stormpilot.model.flow.arrays import Flows
-from stormpilot.model.flow.build import FOLLOWING, Rules, flows_of
+from stormpilot.model.flow.build import FOLLOWING, Rules, cpu_laws, flows_of
 from stormpilot.model.flow.kernel import follow
+from stormpilot.model.flow.places_cpu import has_law, measured_sums, places_mhz
 from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Edge, Model, Plan, Topology
 
@@ -63,16 +64,21 @@ class Prediction:
 
 @dataclass(frozen=True)
 class FlowModel:
-    """The flows of a model. `shuffled_tps` is the traffic that follows the placement; 0: each plan keeps its pairs."""
+    """The flows of a model. `shuffled_tps` is the traffic that follows the placement; 0: each plan keeps its pairs.
+
+    `work`: base, cost per tuple/s and rule of every component, and the CPU of every executor, all without the part
+    that follows from its place (MHz); None: nothing is known of such a part.
+    """
 
     compiled: Compiled
     flows: Flows
     shuffled_tps: float
+    work: tuple[Floats, Floats, Ints, Floats] | None = None
 
     def predict(self, placement: Ints, distances: Distances = DEFAULT_DISTANCES) -> Prediction:
         """Traffic and CPU under a complete placement (E slots)."""
         c = self.compiled
-        received, cpu, by_distance = self._followed(placement, arrays.scratch(self.flows, c.slots))
+        received, cpu, by_distance, _ = self._followed(placement)
         everything, workers, hosts, racks, full_mhz = (float(x) for x in by_distance)
         d = distances
         cost = d.same_worker * (everything - workers) + d.same_node * (workers - hosts)
@@ -113,14 +119,44 @@ class FlowModel:
         keep = tps > 0
         return unique[keep] // max(c.executors, 1), unique[keep] % max(c.executors, 1), tps[keep].astype(np.float64)
 
-    def _followed(self, placement: Ints, room: arrays.Scratch) -> tuple[Floats, Floats, Floats]:
+    def places_mhz(self, placement: Ints) -> Floats:
+        """The part of every executor's CPU that follows from its place, under a complete placement; E, MHz."""
+        return self._followed(placement)[3]
+
+    def _followed(self, placement: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+        """What executors receive and use, the totals, and the part of the CPU that follows from places."""
         c = self.compiled
+        known = [t.cpu_law is not None for t in c.model.topologies]
+        room = arrays.scratch(self.flows, c.slots)
+        if self.work is not None:
+            room = arrays.summing(self.flows, c.slots, np.ascontiguousarray(placement), c.slot_node)
         received, cpu = np.zeros(c.executors), np.zeros(c.executors)
         sums, totals = np.zeros(arrays.TOTALS), np.zeros(arrays.TOTALS)
         for t in range(c.topologies):
+            room.emitted[0] = 0 if known[t] else -1
             follow(self.flows, t, placement, c.slot_node, received, cpu, totals, room)
             sums += totals
-        return received, cpu, sums
+        if self.work is None:
+            return received, cpu, sums, np.zeros(c.executors)
+        places = places_mhz(c, placement, received, room.sums)
+        base, cost, rule, own = self.work
+        k = c.component
+        work = np.where(rule[k] == arrays.FOLLOWS, base[k] + cost[k] * received, own)
+        work += np.where(rule[k] == arrays.OWN, cost[k] * (received - self.flows.received_tps), 0.0)
+        law = np.array(known, dtype=np.bool_)[c.topology]
+        cpu = np.where(law, _not_below_zero(work + places, c.slot_node[placement], law), cpu)
+        return received, cpu, sums, places
+
+
+def _not_below_zero(mhz: Floats, node: Ints, chosen: np.ndarray) -> Floats:
+    """What executors use where some would use less than nothing: the others of the node so much less."""
+    if not (mhz[chosen] < 0).any():
+        return mhz
+    above = np.where(chosen, np.maximum(mhz, 0.0), 0.0)
+    total = np.bincount(node, weights=np.where(chosen, mhz, 0.0), minlength=int(node.max()) + 1)
+    sums = np.bincount(node, weights=above, minlength=len(total))
+    part = np.divide(np.maximum(total, 0.0), sums, out=np.zeros_like(sums), where=sums > 0)
+    return np.asarray(above * part[node], dtype=np.float64)
 
 
 def follows_placement(model: Model) -> bool:
@@ -137,6 +173,11 @@ def follows_placement(model: Model) -> bool:
         for t, a, stream, b in known
         if t in rules
     )
+
+
+def depends_on_placement(model: Model) -> bool:
+    """Whether traffic or CPU of the model are others under another placement."""
+    return any(t.cpu_law is not None for t in model.topologies) or follows_placement(model)
 
 
 def predicted(model: Model, plan: Plan) -> Model:
@@ -166,7 +207,11 @@ def flow_model(model: Model, compiled: Compiled | None = None) -> FlowModel:
     if apart is not model or compiled is None:
         compiled = compile_model(apart)
     flows, shuffled_tps = flows_of(compiled)
-    return FlowModel(compiled, flows, shuffled_tps)
+    if not has_law(compiled):
+        return FlowModel(compiled, flows, shuffled_tps)
+    places = places_mhz(compiled, compiled.current, flows.received_tps, measured_sums(compiled))
+    work = compiled.cpu_mhz - places
+    return FlowModel(compiled, flows, shuffled_tps, (*cpu_laws(flows, compiled, work), work))
 
 
 def _standby_apart(model: Model) -> Model:

@@ -66,9 +66,11 @@ class Choice(Value, frozen=True, kw_only=True):
 class Explanation(Value, frozen=True, kw_only=True):
     """Why an executor is where it is.
 
-    Its traffic (tuples/s, both directions) is `in_worker_tps`, `in_node_tps` (other workers of its host) and
-    `leaving_tps`. `second` is the cheapest other supervisor that is allowed; `better` the one that would save most, if
-    any would: with its obstacles, or none where the placement can be improved by this one move.
+    Of its `cpu_mhz`, `places_mhz` follow from its place (its part of the worker's JVM, staying awake, tuples by how far
+    they go), the rest is work that goes with it; 0 where nothing is known of that. Its traffic (tuples/s, both
+    directions) is `in_worker_tps`, `in_node_tps` (other workers of its host) and `leaving_tps`. `second` is the
+    cheapest other supervisor that is allowed; `better` the one that would save most, if any would: with its obstacles,
+    or none where the placement can be improved by this one move.
     """
 
     topology: str
@@ -79,6 +81,7 @@ class Explanation(Value, frozen=True, kw_only=True):
     host: str
     port: int
     cpu_mhz: float
+    places_mhz: float
     in_worker_tps: float
     in_node_tps: float
     leaving_tps: float
@@ -113,13 +116,14 @@ def explain(
         seen = compile_model(predicted(flow.compiled.model, compiled.plan_of(placement)))
     state = state_of(seen, placement, flow)
     step = max(1, CHUNK // max(compiled.slots, compiled.nodes, 1))
+    places = np.zeros(compiled.executors) if flow is None else flow.places_mhz(placement)
     found: list[Explanation] = []
     for lo in range(0, len(chosen), step):
-        found.extend(_explained(state, chosen[lo : lo + step], neighbours))
+        found.extend(_explained(state, chosen[lo : lo + step], neighbours, places))
     return found
 
 
-def _explained(s: State, es: Ints, limit: int) -> list[Explanation]:
+def _explained(s: State, es: Ints, limit: int, places: Floats) -> list[Explanation]:
     c = s.compiled
     rows = np.arange(len(es))
     degree = np.diff(c.xadj)[es]
@@ -152,6 +156,7 @@ def _explained(s: State, es: Ints, limit: int) -> list[Explanation]:
                 host=s.hosts[int(s.node[e])],
                 port=int(c.slot_port[s.slot[e]]),
                 cpu_mhz=float(c.cpu_mhz[e]),
+                places_mhz=float(min(places[e], c.cpu_mhz[e])),
                 in_worker_tps=float(in_worker[r]),
                 in_node_tps=float(max(in_host[r] - in_worker[r], 0.0)),
                 leaving_tps=float(max(total[r] - in_host[r], 0.0)),

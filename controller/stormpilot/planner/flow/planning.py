@@ -18,13 +18,13 @@ import msgspec
 import numpy as np
 
 from stormpilot.model.compiled import Compiled, Ints
-from stormpilot.model.flow import arrays
 from stormpilot.model.flow.model import FlowModel, flow_model, follows_placement
 from stormpilot.model.subset import only
-from stormpilot.model.values import Edge, Infeasible, Model, Plan
-from stormpilot.model.violations import violations
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import TOLERANCE, violations
 from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.flow.matched import matched
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
@@ -49,9 +49,8 @@ PROBE = 50  # a run has so many times the tries that tell how fast the search is
 AFFORDED = 0.9  # of the tries that the clock leaves: what they are for is to end cold
 PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
+TIGHTER = 1.05  # times what a node lacks by the CPU of places, which the search does not see, its limit is lowered
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
-DENSE = 20_000  # pairs of one flow: beyond, each source gets `SOME` targets that stand for all
-SOME = 12
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
@@ -228,12 +227,17 @@ class _Planning:
             each = int(given * (1 - LAST) / len(heads))
             best, was_cut = self._improved(best, heads[i * wave : (i + 1) * wave], each, budget, end_s)
             cut = cut or was_cut
+        best = self._tightened(best) or best
         if heads:
             last = [best] * (self.threads if timed else 1)
             best, was_cut = self._improved(best, last, int(given * LAST / len(last)), budget)
             cut = cut or was_cut
         for _ in range(MORE_RUNS if tries else 0):
-            if cut or self.left_s() <= 0 or best.violation <= NO_VIOLATION or not self._refused(best):
+            if cut or self.left_s() <= 0:
+                break
+            tighter = self._tightened(best)
+            best = tighter or best
+            if best.violation <= NO_VIOLATION or (tighter is None and not self._refused(best)):
                 break
             best, cut = self._improved(best, [best], tries, Budget(self.left_s, tries))
         return best, cut or (timed and self.left_s() <= 0)
@@ -254,6 +258,23 @@ class _Planning:
         candidates = [_Candidate(f.layout, f.violation, f.cost) for f in found]
         return min([best, *candidates], key=lambda x: x.key), any(f.cut for f in found)
 
+    def _tightened(self, best: _Candidate) -> _Candidate | None:
+        """The candidate judged anew by lower limits of nodes that lack CPU by its places; None: none does.
+
+        The search takes the CPU of places as it is now. What a placement changes of it is corrected here, between two
+        searches: that costs nothing in the tries.
+        """
+        if self.flow.work is None:
+            return None
+        load = self.flow.predict(to_slots(self.frame, best.layout)).node_load_mhz
+        limit = self.compiled.node_limit_mhz
+        lacks = np.maximum(load - limit, 0.0)
+        if not (lacks > TOLERANCE * limit).any():
+            return None
+        rules = self.search.rules
+        self.search.rules = rules._replace(limit_mhz=np.maximum(rules.limit_mhz - TIGHTER * lacks, 0.0))
+        return self._judged(best.layout)
+
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
         return bool(violations(self.compiled.model, self._as_plan(candidate, []), exact_workers=self.exact_workers))
@@ -270,7 +291,7 @@ class _Planning:
         """What the planner on pairs answers for traffic as it could be."""
         kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
-        plan = self.on_pairs(_matched(self.flow), own_s)
+        plan = self.on_pairs(matched(self.flow), own_s)
         if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
             return []
         return [self._candidate(self.compiled.slots_of(plan))]
@@ -322,71 +343,3 @@ class _Planning:
         return msgspec.structs.replace(
             self.plan, topologies=c.plan_of(placement).topologies, metrics=metrics(c, placement), notes=notes
         )
-
-
-def _matched(flow: FlowModel) -> Model:
-    """The model with traffic as it could be: every source of a shuffle beside a target of its own.
-
-    Targets get even shares, source by source: an executor's shuffled output goes to the one or two targets whose turn
-    it is. So a planner on pairs sees chains that it can keep together instead of everybody talking to everybody. What
-    follows is spread evenly over the executors of components that count as alike, their CPU too.
-    """
-    c, f = flow.compiled, flow.flows
-    cpu = c.cpu_mhz.copy()
-    edges: list[tuple[int, int, float]] = []
-    for k in range(len(c.component_names)):
-        own = f.members[f.first_member[k] : f.first_member[k + 1]]
-        if f.cpu_rule[k] == arrays.FOLLOWS:
-            cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())
-        for g in range(int(f.first_group[k]), int(f.first_group[k + 1])):
-            edges += _matched_group(flow, g, k)
-    ids = [t.id for t in c.model.topologies]
-    traffic = [
-        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=tps)
-        for a, b, tps in edges
-    ]
-    topologies = []
-    for i, t in enumerate(c.model.topologies):
-        lo, hi = int(c.first_executor[i]), int(c.first_executor[i + 1])
-        mhz = {int(c.start[e]): float(cpu[e]) for e in range(lo, hi)}
-        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
-        topologies.append(msgspec.structs.replace(t, executors=executors))
-    return msgspec.structs.replace(c.model, topologies=topologies, traffic=traffic)
-
-
-def _matched_group(flow: FlowModel, g: int, target: int) -> list[tuple[int, int, float]]:
-    f = flow.flows
-    if f.group_rule[g] == arrays.KEYED:
-        lo, hi = int(f.first_edge[g]), int(f.first_edge[g + 1])
-        return list(
-            zip(f.edge_from[lo:hi].tolist(), f.edge_to[lo:hi].tolist(), f.edge_tps[lo:hi].tolist(), strict=True)
-        )
-    source = int(f.group_source[g])
-    sources = f.members[f.first_member[source] : f.first_member[source + 1]]
-    targets = f.members[f.first_member[target] : f.first_member[target + 1]]
-    sent = f.out_tps[f.group_out[g] : f.group_out[g] + len(sources)]
-    if f.alike[source]:
-        sent = np.full(len(sources), float(sent.sum()) / len(sources))
-    if f.group_rule[g] in (arrays.EVEN, arrays.POOLED):
-        weight = f.weight[f.group_weight[g] : f.group_weight[g] + len(targets)]
-        some = np.flatnonzero(weight > 0)
-        edges = []
-        for i, (a, tps) in enumerate(zip(sources.tolist(), sent.tolist(), strict=True)):
-            of = some
-            if len(sources) * len(some) > DENSE:
-                of = some[(i + np.arange(SOME) * len(some) // SOME) % len(some)]
-            part = tps / float(weight[of].sum())
-            edges += [(a, int(targets[j]), float(part * weight[j])) for j in of if tps > 0]
-        return edges
-    share = float(sent.sum()) / len(targets)
-    pieces = []
-    at = 0.0
-    for a, tps in zip(sources.tolist(), sent.tolist(), strict=True):
-        left = tps
-        while left > 1e-9 * share:
-            j = min(int(at / share + 1e-9), len(targets) - 1)
-            part = left if j == len(targets) - 1 else min(left, (j + 1) * share - at)
-            pieces.append((a, int(targets[j]), part))
-            at += part
-            left -= part
-    return pieces

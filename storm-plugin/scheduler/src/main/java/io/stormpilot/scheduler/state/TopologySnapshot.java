@@ -39,6 +39,7 @@ public record TopologySnapshot(
   private static final Set<String> KEYS_THAT_MATTER =
       Set.of(
           Config.TOPOLOGY_ACKER_EXECUTORS,
+          Config.TOPOLOGY_BOLT_WAIT_PROGRESSIVE_LEVEL2_COUNT,
           Config.TOPOLOGY_DISABLE_LOADAWARE_MESSAGING,
           Config.TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_SIZE,
           Config.TOPOLOGY_LOCALITYAWARE_HIGHER_BOUND,

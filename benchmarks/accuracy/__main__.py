@@ -1,0 +1,232 @@
+"""Placements on isolated nodes: CPU of every node predicted before each, measured after it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from benchmarks.accuracy import table, windows
+from benchmarks.accuracy.cases import SETS, WORKERS, Case
+from benchmarks.accuracy.constants import constants
+from benchmarks.accuracy.placements import ROUNDS
+from benchmarks.accuracy.windows import Measured, Windows
+from benchmarks.flow.jobs import Placer, until
+from benchmarks.hook.__main__ import cpu_name
+from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.local.build import hook_jar
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
+from stormpilot.model.values import Model, Plan
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BENCH = REPOSITORY / "build" / "bench" / "accuracy"
+RESULTS = REPOSITORY / "docs" / "results"
+CLUSTER = "bench-accuracy"
+NODES = 4
+NODE = NodeSpec(cores=1.0, mbit=100.0)
+NODE_CPU_RATIO = 0.5
+"""Of a topology's CPU, what planners may put on one node: else all of it would be in one worker."""
+PATIENCE_S = 120.0
+
+console = Console(stderr=True, highlight=False)
+STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    """One line, with the time since the start."""
+    console.print(f"[dim]{time.monotonic() - STARTED:5.0f} s[/]  {text}", soft_wrap=True)
+
+
+def main() -> int:
+    """Measure the sets asked for, and judge both models on all that was measured; 0 where the goal is reached."""
+    parser = argparse.ArgumentParser(prog="make bench-accuracy", description=__doc__)
+    parser.add_argument("--settle-s", type=float, default=25.0, help="seconds without a gap before a window")
+    parser.add_argument("--window-s", type=float, default=30.0, help="length of a measured window")
+    parser.add_argument("--seed", type=int, default=1, help="of the placements")
+    parser.add_argument("--set", dest="sets", action="append", choices=sorted(SETS), help="topologies side by side")
+    parser.add_argument("--within-s", type=float, default=840.0, help="of a set: no placement is begun after it")
+    parser.add_argument("--more", action="store_true", help="go on after the placements that were measured before")
+    parser.add_argument("--report", action="store_true", help="measure nothing: judge what is there")
+    parser.add_argument("--publish", action="store_true", help="write docs/results/accuracy.md too")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    BENCH.mkdir(parents=True, exist_ok=True)
+    chosen = arguments.sets or sorted(SETS)
+    kept: list[Measured] = []
+    for name in chosen:
+        file = BENCH / f"{name}.msgpack"
+        measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
+        if not arguments.report:
+            run(name, SETS[name], measured, arguments)
+        kept += measured
+    found = table.rows(kept)
+    write(found, kept, arguments)
+    table.show(found, Console(width=160))
+    return 0 if table.reached(found) else 1
+
+
+def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Namespace) -> None:
+    """`build/bench/accuracy.json`, and the page where asked for."""
+    result: dict[str, Any] = {
+        "benchmark": "accuracy",
+        "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
+        "parameters": {
+            "settle_s": arguments.settle_s,
+            "window_s": arguments.window_s,
+            "seed": arguments.seed,
+            "nodes": NODES,
+            "cores": NODE.cores,
+            "mbit": NODE.mbit,
+        },
+        "summary": table.summary(found),
+        "constants": constants(kept),
+        "rows": table.as_json(found),
+    }
+    file = BENCH.parent / "accuracy.json"
+    file.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.publish:
+        shutil.copyfile(file, RESULTS / "accuracy.json")
+        (RESULTS / "accuracy.md").write_text("\n".join(page(found, result)) + "\n")
+
+
+def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
+    """`docs/results/accuracy.md`."""
+    p, c = result["parameters"], result["constants"]
+    units = {"worker": "cores", "asleep": "cores", "awake": "cores", "transfer": "cores"}
+
+    def amount(name: str, value: float) -> str:
+        return f"{value:.4f} cores" if name in units else f"{1e6 * value:.0f} us"
+
+    return [
+        "# CPU of nodes: predicted and measured",
+        "",
+        f"`make bench-accuracy`, Storm 2.8.3 on one machine with {result['machine']['cores']} cores, {p['nodes']} "
+        f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; {p['settle_s']:.0f} s without a gap "
+        f"before each window of {p['window_s']:.0f} s, seed {p['seed']}. Every placement is predicted from the window "
+        "before it, by the model without places (an executor's CPU goes with it) and by the one with places "
+        "([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows before. Measured is "
+        "what the kernel counted for the workers' JVMs and their child processes on a node, not what was reported. "
+        f"[JSON](accuracy.json).",
+        "",
+        table.sentence(found) + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}.",
+        "",
+        *table.markdown(found),
+        "",
+        "`rate`: tuples/s then, against the window that the prediction was made from.",
+        "",
+        "## Constants",
+        "",
+        f"What a topology's own windows do not tell is drawn to constants. They fit {c['workers_windows']} windows of "
+        f"workers that were measured in their JVM best as in the last column"
+        + ("." if c["error_ratio"] is None else f", with an error of {c['error_ratio']:.0%} of a worker's CPU."),
+        "",
+        "| constant | in use | fitted here |",
+        "|---|---:|---:|",
+        *(f"| {n} | {amount(n, c['in_use'][n])} | {amount(n, c['fitted'][n])} |" for n in c["in_use"]),
+    ]
+
+
+def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], arguments: argparse.Namespace) -> None:
+    """Run topologies side by side on isolated nodes, through the placements; windows are kept as they are measured."""
+    began = time.monotonic()
+    cluster: LocalCluster | None = None
+    watch: Windows | None = None
+    placer: Placer | None = None
+    try:
+        spec = ClusterSpec(
+            name=CLUSTER,
+            supervisors=NODES,
+            slots=WORKERS * len(cases),
+            isolate=True,
+            nodes=(NODE,) * NODES,
+            memory_mb=8192,
+            extlib=(hook_jar(ClusterSpec()),),
+            conf=PATIENT,
+        )
+        cluster = LocalCluster.up(spec, lambda _: None)
+        say(f"{NODES} isolated nodes are up, {NODE.cores} cores and {NODE.mbit:.0f} Mbit/s each")
+        ids = [case.submit(cluster, BENCH) for case in cases]
+        watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)))
+        until("topologies report", lambda: _missing(watch, ids, 5.0), PATIENCE_S)
+        placer = Placer(cluster)
+        done = {m.placement for m in measured}
+        for place in (p for p in ROUNDS if p.__name__ not in done):
+            if time.monotonic() - began > arguments.within_s:
+                say(f"{place.__name__} and what follows is left out: {arguments.within_s:.0f} s are over")
+                break
+            plans = {t: place(_part(watch.model(t, 10.0), i), arguments.seed + i) for i, t in enumerate(ids)}
+            _apply(watch, placer, plans)
+            try:
+                until("topologies are steady", lambda: _missing(watch, ids, arguments.settle_s), PATIENCE_S)
+            except UnreachableError as e:
+                say(f"{place.__name__} is left out: {e}")
+                continue
+            found = watch.measure(place.__name__, arguments.window_s)
+            measured += found
+            windows.write(BENCH / f"{set_name}.msgpack", measured)
+            told = ", ".join(f"{m.name} {sum(m.node_cores().values()):.2f} cores" for m in found)
+            say(f"{place.__name__}: {told}")
+    finally:
+        if watch is not None:
+            watch.close()
+        if placer is not None:
+            placer.close()
+        if cluster is not None:
+            cluster.down()
+
+
+def _part(model: Model, number: int) -> Model:
+    """The model with the slots of this topology alone, and as much CPU on each node as `NODE_CPU_RATIO` says."""
+    executors = [e.cpu_mhz for t in model.topologies for e in t.executors]
+    limit = max(NODE_CPU_RATIO * sum(executors), *executors)
+    supervisors = [
+        msgspec.structs.replace(
+            s, slots=sorted(s.slots)[number * WORKERS : (number + 1) * WORKERS], cpu_limit_mhz=limit
+        )
+        for s in model.supervisors
+    ]
+    return msgspec.structs.replace(model, supervisors=supervisors)
+
+
+def _apply(watch: Windows, placer: Placer, plans: dict[str, Plan]) -> None:
+    plan_ids = placer.publish(plans)
+
+    def missing() -> str | None:
+        for t, plan_id in plan_ids.items():
+            status = watch.seen.statuses.get(t) if watch.seen else None
+            if status is None or status.plan_id != plan_id or status.state != "applied":
+                return f"{t}: {'no answer' if status is None else f'{status.state} {status.code} {status.text}'}"
+        return None
+
+    until("placements are applied", missing, PATIENCE_S)
+
+
+def _missing(watch: Windows, ids: list[str], window_s: float) -> str | None:
+    for t in ids:
+        ready = watch.readiness(t, window_s)
+        if not ready.ready:
+            return f"{watch.names[t]}: {ready.text}"
+    return None
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except StormpilotError as e:
+        console.print(f"[bold red]bench-accuracy:[/] {e}", soft_wrap=True)
+        code = e.exit_code
+    except KeyboardInterrupt:
+        code = 130
+    sys.stdout.flush()
+    sys.exit(code)

@@ -1,0 +1,150 @@
+"""Measured windows: what topologies reported, where they ran, and the CPU that the kernel counted meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.accuracy.processes import WorkerCpu, used, worker_cpu
+from stormpilot.config import LoadSection
+from stormpilot.errors import UnreachableError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.readiness import Readiness
+from stormpilot.model.values import Model
+from stormpilot.observe.build import ModelWithReadiness, build
+from stormpilot.observe.cpu_law import Evidence
+from stormpilot.observe.load import LoadHistory
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.task_rates import TaskRates
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
+
+PERIOD_S = 1.0
+LONGEST_S = 120.0
+LIMIT_RATIO = 0.8
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A window of one topology under one placement; `workers` in cores, all that is needed to judge a model on it."""
+
+    name: str
+    placement: str
+    window_s: float
+    cluster: ClusterSnapshot
+    snapshot: TopologySnapshot
+    rates: dict[int, TaskRates]
+    workers: list[WorkerCpu]
+
+    def node_cores(self) -> dict[str, float]:
+        """Cores that its workers and their children used, by supervisor."""
+        total: dict[str, float] = {}
+        for w in self.workers:
+            total[w.supervisor] = total.get(w.supervisor, 0.0) + w.jvm_s + w.children_s
+        return total
+
+    def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
+        """The planning model of this window."""
+        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection(), evidence).model
+
+
+class Windows:
+    """Reads the reports of topologies every second, until closed."""
+
+    def __init__(self, cluster: LocalCluster, names: Mapping[str, str]) -> None:
+        """`names` by topology id."""
+        self.cluster, self.names = cluster, dict(names)
+        self.seen: StoreSnapshot | None = None
+        self._history = LoadHistory(LONGEST_S)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._zookeeper = ZooKeeper(cluster.zookeeper_hosts)
+        self._zookeeper.start()
+        self._zookeeper.wait_connected(10.0)
+        self._reader = Reader(self._zookeeper, Paths())
+        self._thread = threading.Thread(target=self._run, name="accuracy-windows", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the reading."""
+        self._stop.set()
+        self._thread.join(10.0)
+        self._zookeeper.stop()
+
+    def readiness(self, topology_id: str, window_s: float) -> Readiness:
+        """Whether every task has reported over the last so many seconds."""
+        try:
+            return self._build(topology_id, _now_ms() - int(window_s * 1000), window_s).readiness[topology_id]
+        except UnreachableError as e:
+            return Readiness(ready=False, text=str(e))
+
+    def model(self, topology_id: str, window_s: float) -> Model:
+        """The model of the last so many seconds, complete or not."""
+        return self._build(topology_id, _now_ms() - int(window_s * 1000), window_s).model
+
+    def measure(self, placement: str, window_s: float) -> list[Measured]:
+        """Measure all topologies for so many seconds."""
+        from_ms, before = _now_ms(), worker_cpu(self.cluster)
+        time.sleep(window_s)
+        to_ms, after = _now_ms(), worker_cpu(self.cluster)
+        workers = used(before, after, (to_ms - from_ms) / 1000)
+        found = []
+        for topology_id, name in self.names.items():
+            cluster, snapshot, rates = self._state(topology_id, from_ms)
+            own = [w for w in workers if w.topology_id == topology_id]
+            found.append(Measured(name, placement, window_s, cluster, snapshot, rates, own))
+        return found
+
+    def _state(self, topology_id: str, since_ms: int) -> tuple[ClusterSnapshot, TopologySnapshot, dict[int, TaskRates]]:
+        with self._lock:
+            seen, rates = self.seen, self._history.rates(topology_id, since_ms, _now_ms())
+        if seen is None or seen.cluster is None or topology_id not in seen.topologies:
+            raise UnreachableError("the scheduler in Nimbus has not written its snapshots yet")
+        return seen.cluster, seen.topologies[topology_id], rates
+
+    def _build(self, topology_id: str, since_ms: int, window_s: float) -> ModelWithReadiness:
+        return _built(*self._state(topology_id, since_ms), window_s, LoadSection())
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            with contextlib.suppress(UnreachableError):  # the next reading counts what was missed
+                seen = self._reader.read()
+                reports, _ = self._reader.read_loads(list(self.names))
+                with self._lock:
+                    self._history.take(reports, _now_ms())
+                    self.seen = seen
+            due = max(due + PERIOD_S, time.monotonic())
+            self._stop.wait(due - time.monotonic())
+
+
+def _built(
+    cluster: ClusterSnapshot,
+    snapshot: TopologySnapshot,
+    rates: dict[int, TaskRates],
+    window_s: float,
+    load: LoadSection,
+    evidence: Evidence | None = None,
+) -> ModelWithReadiness:
+    known = {} if evidence is None else {snapshot.id: evidence}
+    load = msgspec.structs.replace(load, window_s=max(5.0, window_s))
+    return build(cluster, {snapshot.id: snapshot}, {snapshot.id: rates}, load, LIMIT_RATIO, _now_ms(), evidence=known)
+
+
+def write(file: Path, windows: Sequence[Measured]) -> None:
+    """Keep windows, so that a model can be judged on them again."""
+    file.write_bytes(msgspec.msgpack.encode(list(windows)))
+
+
+def read(file: Path) -> list[Measured]:
+    """Windows that were kept."""
+    return msgspec.msgpack.decode(file.read_bytes(), type=list[Measured])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,86 @@
+"""CPU that follows from places: of every worker, of threads that stay awake, and of tuples by how far they go.
+
+    parts = places_mhz(compiled, placement, received, sums)     # MHz, E
+
+`sums` as in `Scratch.sums`. What is of a worker is shared out equally over its executors, what a tuple costs over its
+two ends: the sum over a node is what counts. Why so: docs/decisions/0018-cpu-by-places.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Compiled, Floats, Ints
+from stormpilot.model.flow.arrays import (
+    ENDS,
+    FAR_RECEIVED,
+    FAR_SENT,
+    IN_WORKER,
+    NODE_RECEIVED,
+    NODE_SENT,
+)
+
+
+def has_law(compiled: Compiled) -> bool:
+    """Whether the CPU of any topology follows its places."""
+    return any(t.cpu_law is not None for t in compiled.model.topologies)
+
+
+def awake(tps: Floats, awake_s: Floats) -> Floats:
+    """The part of the time that a thread is awake to which so many tuples/s come, at random."""
+    return 1.0 - np.exp(-tps * awake_s)
+
+
+def measured_sums(compiled: Compiled) -> Floats:
+    """Tuples/s of every executor by how far the other end is now, from the measured pairs; E x ENDS."""
+    c = compiled
+    sums = np.zeros((c.executors, ENDS))
+    a, b = c.sent_from, c.sent_to
+    both = (c.current[a] != NOWHERE) & (c.current[b] != NOWHERE)
+    a, b, tps = a[both], b[both], c.sent_tps[both]
+    place_a, place_b = c.current[a], c.current[b]
+    host_a, host_b = c.node_host[c.slot_node[place_a]], c.node_host[c.slot_node[place_b]]
+    here, near = place_a == place_b, (place_a != place_b) & (host_a == host_b)
+    far = host_a != host_b
+    for chosen, ends, column in (
+        (here, a, IN_WORKER),
+        (here, b, IN_WORKER),
+        (near, a, NODE_SENT),
+        (near, b, NODE_RECEIVED),
+        (far, a, FAR_SENT),
+        (far, b, FAR_RECEIVED),
+    ):
+        sums[:, column] += np.bincount(ends[chosen], weights=tps[chosen], minlength=c.executors)
+    return sums
+
+
+def places_mhz(compiled: Compiled, placement: Ints, received: Floats, sums: Floats) -> Floats:
+    """MHz of every executor that follow from its place; 0 where it has none, or nothing is known of its topology."""
+    c = compiled
+    laws = [t.cpu_law for t in c.model.topologies]
+
+    def each(name: str) -> Floats:
+        values = np.array([0.0 if law is None else getattr(law, name) for law in laws], dtype=np.float64)
+        return values[c.topology] if len(values) else np.zeros(c.executors)
+
+    placed = placement != NOWHERE
+    at = np.where(placed, placement, 0)
+    size = np.bincount(at[placed], minlength=max(c.slots, 1)).astype(np.float64)
+    sent = sums[:, NODE_SENT] + sums[:, FAR_SENT]
+    leaving = np.bincount(at[placed], weights=sent[placed], minlength=max(c.slots, 1)).astype(np.float64)
+    share = np.where(placed, 1.0 / np.maximum(size[at], 1.0), 0.0)
+    awake_s = each("awake_s")
+    mhz = each("worker_mhz") * share
+    mhz += each("transfer_mhz") * share * awake(leaving[at], awake_s)
+    mhz += each("awake_mhz") * awake(np.where(_waits(c), received, 0.0), awake_s)
+    mhz += each("in_worker_mhz") / 2 * sums[:, IN_WORKER]
+    mhz += each("in_node_mhz") / 2 * (sums[:, NODE_SENT] + sums[:, NODE_RECEIVED])
+    mhz += each("far_mhz") / 2 * (sums[:, FAR_SENT] + sums[:, FAR_RECEIVED])
+    return np.where(placed, mhz, 0.0)
+
+
+def _waits(compiled: Compiled) -> np.ndarray:
+    """Executors that wait for tuples; spouts sleep between two calls whatever comes."""
+    kinds = [{x.id: x.kind for x in t.components} for t in compiled.model.topologies]
+    waits = np.array([kinds[t].get(name) != "spout" for t, name in compiled.component_names], dtype=np.bool_)
+    return waits[compiled.component] if len(waits) else np.zeros(compiled.executors, dtype=np.bool_)

@@ -1,0 +1,66 @@
+"""The benchmark of accuracy: predictions of one window are held against what the kernel counted in the next."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from benchmarks.accuracy import table, windows
+from benchmarks.accuracy.constants import constants
+from benchmarks.accuracy.processes import WorkerCpu
+from benchmarks.accuracy.windows import Measured
+from doubles.snapshots import COMPONENT_OF, cluster, everywhere, topology
+from stormpilot.observe.task_rates import TaskRates
+
+WORKER, EXECUTOR = 0.05, 0.03
+APART = {("a", 6700): (1, 2, 5, 6), ("b", 6700): (3, 4)}
+TOGETHER = {("a", 6701): (1, 2, 3, 4, 5, 6)}
+
+
+def rates(task: int, cores: float, shared: float) -> TaskRates:
+    return TaskRates(
+        task=task,
+        component=COMPONENT_OF[task],
+        host="",
+        mhz=1000.0,
+        covered_s=60.0,
+        age_s=1.0,
+        cpu_cores=cores,
+        in_jvm=True,
+        shared_cores=shared,
+        received_tps={(1, "default"): 50.0} if task in (2, 3) else {},
+    )
+
+
+def window(name: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> Measured:
+    """What would be measured if a worker took 0.05 of a core and each executor 0.03, whatever flows."""
+    workers = [WorkerCpu(s, "t", p, 1, WORKER + EXECUTOR * len(tasks), 0.0, 0.0) for (s, p), tasks in slots.items()]
+    seen = {t: rates(t, EXECUTOR, WORKER / len(tasks)) for tasks in slots.values() for t in tasks}
+    return Measured("t", name, 60.0, cluster("a", "b"), topology(everywhere(slots)), seen, workers)
+
+
+def test_merged_workers_are_predicted_without_what_vanished() -> None:
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    (row,) = table.rows([apart, together])
+    assert (row.node, row.workers, row.executors) == ("a", 1, 6)
+    assert row.measured == pytest.approx(0.23)
+    assert row.before == pytest.approx(0.28)  # the sum before
+    assert abs(row.after - row.measured) < abs(row.before - row.measured) / 2
+
+
+def test_windows_of_another_run_are_compared_by_the_order_of_ports() -> None:
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    other = msgspec.structs.replace(
+        together,
+        cluster=cluster("a", "b", ports=[7700, 7701, 7702, 7703]),
+        snapshot=topology(everywhere({("a", 7701): (1, 2, 3, 4, 5, 6)})),
+    )
+    assert table.rows([apart, other]) == table.rows([apart, together])
+
+
+def test_kept_windows_are_read_as_they_were(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    kept = [window("apart", APART), window("together", TOGETHER)]
+    windows.write(tmp_path / "kept.msgpack", kept)
+    assert table.rows(windows.read(tmp_path / "kept.msgpack")) == table.rows(kept)
+    assert constants(kept)["workers_windows"] == 3
+    assert table.summary(table.rows(kept))["nodes"] == 1
