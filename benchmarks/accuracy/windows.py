@@ -50,7 +50,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
         """The planning model of this window."""
-        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection(), evidence).model
+        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection(cpu_by_place=True), evidence).model
 
 
 class Windows:
@@ -108,7 +108,7 @@ class Windows:
         return seen.cluster, seen.topologies[topology_id], rates
 
     def _build(self, topology_id: str, since_ms: int, window_s: float) -> ModelWithReadiness:
-        return _built(*self._state(topology_id, since_ms), window_s, LoadSection())
+        return _built(*self._state(topology_id, since_ms), window_s, LoadSection(cpu_by_place=True))
 
     def _run(self) -> None:
         due = time.monotonic()

@@ -146,7 +146,7 @@ class LoadSection(Section, frozen=True, kw_only=True):
             description="whether CPU of a worker's JVM, and of tuples by how far they go, follows the placement; "
             "false: the CPU of an executor goes with it",
         ),
-    ] = True
+    ] = False
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stormpilot.decide.predict import Traffic
 from stormpilot.model.carried import carried
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.flow.model import flow_model, follows_placement
+from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import latency_ms
 from stormpilot.model.values import Model, Plan
 
@@ -44,7 +44,7 @@ def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Colle
     c = compile_model(model)
     placement, cpu_mhz, sent = c.slots_of(plan), c.cpu_mhz, None
     whole = not (c.current == NOWHERE).any()
-    if traffic == "flow" and follows_placement(model):
+    if traffic == "flow" and depends_on_placement(model):
         flow = flow_model(model, c)
         then = flow.predict(placement).cpu_mhz
         cpu_mhz = c.cpu_mhz + then - flow.predict(c.current).cpu_mhz if whole else then

@@ -10,7 +10,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.model.carried import Carried, carried, source_tps
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import current_plan, evaluate
-from stormpilot.model.flow.model import flow_model, follows_placement
+from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
 
@@ -85,7 +85,7 @@ def _rates(model: Model, plan: Plan | None) -> dict[str, Carried]:
         return {}
     c = compile_model(model)
     placement, cpu_mhz = c.slots_of(plan), c.cpu_mhz
-    if follows_placement(model) and not (placement == c.current).all():
+    if depends_on_placement(model) and not (placement == c.current).all():
         flow = flow_model(model, c)
         cpu_mhz = flow.predict(placement).cpu_mhz
     return {t.id: carried(c, placement, number, cpu_mhz) for number, t in enumerate(model.topologies)}

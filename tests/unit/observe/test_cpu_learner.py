@@ -33,7 +33,7 @@ def rates(*, in_jvm: bool = True) -> dict[int, TaskRates]:
 def taken(learner: CpuLearner, now_s: int, since_s: int = 0, *, in_jvm: bool = True) -> int:
     """How many workers' windows are known after a look."""
     own = {SNAPSHOT.id: rates(in_jvm=in_jvm)}
-    model = build(cluster("a", "b"), {SNAPSHOT.id: SNAPSHOT}, own, LoadSection(), 0.8, T0_MS).model
+    model = build(cluster("a", "b"), {SNAPSHOT.id: SNAPSHOT}, own, LoadSection(cpu_by_place=True), 0.8, T0_MS).model
     since_ms = {SNAPSHOT.id: T0_MS + since_s * 1000}
     learner.take(model, {SNAPSHOT.id: SNAPSHOT}, own, since_ms, 60.0, T0_MS + now_s * 1000)
     known = learner.evidence.get(SNAPSHOT.id)
