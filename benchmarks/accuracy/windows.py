@@ -50,7 +50,8 @@ class Measured(msgspec.Struct, frozen=True):
 
     def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
         """The planning model of this window."""
-        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load or LoadSection(cpu_by_place=True), evidence).model
+        load = load or LoadSection(cpu_by_place=True)
+        return _built(self.cluster, self.snapshot, self.rates, self.window_s, load, evidence).model
 
 
 class Windows:

@@ -261,8 +261,8 @@ def _network(found: dict[str, Any]) -> list[str]:
             f"{count:,} random topologies of 6 to 14 executors on 2 to 4 nodes in two racks, no cluster: Storm's own "
             "classes place them, `best` in at most half a second for the network metric of Storm's resource aware "
             f"scheduler, and `exact` proves the optimum ({proved:,} of {count:,} proved within 20 s each). `placed`: "
-            "all executors placed within every limit; means and deciles are over those alone, shares against the optimum "
-            "of the same topologies."
+            "all executors placed within every limit; means and deciles are over those alone, shares against the "
+            "optimum of the same topologies."
         ),
         _table(NETWORK_HEAD, network_rows(found)),
         "![distribution of the network metric](headlines-connections.svg)",
