@@ -158,7 +158,7 @@ def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], argume
         say(f"{NODES} isolated nodes are up, {NODE.cores} cores and {NODE.mbit:.0f} Mbit/s each")
         ids = [case.submit(cluster, BENCH) for case in cases]
         watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)))
-        until("topologies report", lambda: _missing(watch, ids, 5.0), PATIENCE_S)
+        until("topologies report", lambda: _missing(watch, ids, 10.0), PATIENCE_S)
         placer = Placer(cluster)
         done = {m.placement for m in measured}
         for place in (p for p in ROUNDS if p.__name__ not in done):

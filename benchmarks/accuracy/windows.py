@@ -26,7 +26,7 @@ from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 PERIOD_S = 1.0
-LONGEST_S = 120.0
+LONGEST_S = 40.0  # a history keeps twelve readings of it: more, and the short windows had none
 LIMIT_RATIO = 0.8
 
 

@@ -257,7 +257,7 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
 
 
 def _addresses(
-    given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None
+    given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None = None
 ) -> list[Address]:
     """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one."""
     if given:

@@ -56,7 +56,8 @@ public final class ConfiguredRacks extends AbstractDNSToSwitchMapping {
           RACKS + ": expected a map from host to rack, found " + value);
     }
     Map<String, String> racks = new HashMap<>();
-    ((Map<?, ?>) value).forEach((host, rack) -> racks.put(String.valueOf(host), String.valueOf(rack)));
+    ((Map<?, ?>) value)
+        .forEach((host, rack) -> racks.put(String.valueOf(host), String.valueOf(rack)));
     return racks;
   }
 

@@ -38,10 +38,11 @@ record Worker(
         memoryMb());
   }
 
+  @SuppressWarnings("deprecation") // its new name, getTotalMemorySize, came with Java 14
   private static Double memoryMb() {
     return ManagementFactory.getOperatingSystemMXBean()
             instanceof com.sun.management.OperatingSystemMXBean system
-        ? Math.round(system.getTotalMemorySize() / 104857.6) / 10.0
+        ? Math.round(system.getTotalPhysicalMemorySize() / 104857.6) / 10.0
         : null;
   }
 
