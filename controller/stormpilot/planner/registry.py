@@ -81,6 +81,10 @@ class Planner:
         return answer
 
     def _plan(self, compiled: Compiled, params: Any, rng: np.random.Generator, left_s: LeftS) -> Plan | Infeasible:
+        if compiled.executors and not len(compiled.slot_node):
+            text = "no supervisor has a slot" if compiled.nodes else "there is no supervisor"
+            waiting = [compiled.name(e) for e in range(compiled.executors)]
+            return Infeasible(constraint="slots", text=text, executors=waiting, proved=True)
         frame = frame_of(compiled)
         answer = self.place(frame, params, rng, left_s)
         if isinstance(answer, Infeasible):

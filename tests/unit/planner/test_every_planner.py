@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,6 +51,18 @@ def test_a_plan_keeps_every_hard_constraint_and_metrics_are_its_own(name):
             assert answer.text
 
     check()
+
+
+@each_planner
+@pytest.mark.parametrize("slots", [None, []], ids=["no supervisor", "no slot"])
+def test_a_cluster_without_a_slot_has_no_plan_and_the_text_says_so(name, slots):
+    """All supervisors are lost, or other topologies hold every slot."""
+    whole = two_chains()
+    supervisors = [] if slots is None else [msgspec.structs.replace(s, slots=slots) for s in whole.supervisors]
+    answer = plan(msgspec.structs.replace(whole, supervisors=supervisors), name)
+    assert isinstance(answer, Infeasible)
+    assert (answer.constraint, answer.proved, len(answer.executors)) == ("slots", True, 6)
+    assert answer.text == ("there is no supervisor" if slots is None else "no supervisor has a slot")
 
 
 @each_planner
