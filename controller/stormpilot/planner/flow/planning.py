@@ -51,6 +51,7 @@ PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TIGHTER = 1.05  # times what a node lacks by the CPU of places, which the search does not see, its limit is lowered
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
+OVERLOADED_RATIO = 1.0005  # of the CPU that may be filled; less is rounding
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
@@ -85,7 +86,11 @@ def on_flows(
             return plan
     c = flow.compiled
     predicted = flow.predict(c.slots_of(plan)).metrics()
-    return msgspec.structs.replace(plan, metrics=plan.metrics | {PREFIX + k: v for k, v in predicted.items()})
+    notes = list(plan.notes)
+    if predicted["max_load_ratio"] > OVERLOADED_RATIO:
+        notes.append(f"by its flows a node needs {predicted['max_load_ratio']:.1%} of the CPU that may be filled")
+    metrics = plan.metrics | {PREFIX + k: v for k, v in predicted.items()}
+    return msgspec.structs.replace(plan, metrics=metrics, notes=notes)
 
 
 def _large(executors: int) -> bool:

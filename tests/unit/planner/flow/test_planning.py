@@ -71,14 +71,19 @@ def test_planner_of_a_paper_plans_as_published_and_is_judged_by_both() -> None:
     assert both.metrics["flow_inter_node_tps"] == pytest.approx(judged(model, plain))
 
 
-def test_two_sources_do_not_share_a_target_that_can_serve_one() -> None:
-    """Each spout's tuples need 0.6 of a core: one bolt beside both of them would be full."""
+def two_sources() -> Model:
+    """Two spouts shuffle to two bolts, each of which needs 0.6 of a core for the tuples of one."""
     t = topology(
         "t", {"spout": 2, "bolt": 2}, streams=[("spout", "bolt")], workers=2, cpu_mhz={"spout": 1.0, "bolt": 600.0}
     )
     rates = {(s, b): 15.0 for s in (1, 2) for b in (3, 4)}
     nodes = [msgspec.structs.replace(supervisor(n, mhz=1000.0), cores=1.0) for n in ("n1", "n2")]
-    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", rates))
+    return Model(supervisors=nodes, topologies=[t], traffic=traffic("t", rates))
+
+
+def test_two_sources_do_not_share_a_target_that_can_serve_one() -> None:
+    """Each spout's tuples need 0.6 of a core: one bolt beside both of them would be full."""
+    model = two_sources()
     plan = compute(model, "best", QUICK, traffic="flow")
     assert isinstance(plan, Plan)
     flow = flow_model(model)
@@ -86,6 +91,16 @@ def test_two_sources_do_not_share_a_target_that_can_serve_one() -> None:
     assert (p.full_mhz, p.overload_mhz) == (0, 0)
     assert p.inter_node_tps == pytest.approx(0)
     assert p.received_tps.tolist()[2:] == pytest.approx([30, 30])
+
+
+def test_plan_that_overloads_a_node_by_its_flows_says_so() -> None:
+    """`rsm` puts both spouts beside one bolt, which then gets the tuples of both; as measured nothing is overloaded."""
+    plan, sound = (compute(two_sources(), name, {}, traffic="flow") for name in ("rsm", "online"))
+    assert isinstance(plan, Plan)
+    assert isinstance(sound, Plan)
+    assert plan.metrics["max_load_ratio"] <= 1 < plan.metrics["flow_max_load_ratio"]
+    assert plan.notes[-1] == "by its flows a node needs 100.2% of the CPU that may be filled"
+    assert not any("by its flows" in note for note in sound.notes)
 
 
 def test_present_placement_stays_when_it_is_as_good() -> None:
