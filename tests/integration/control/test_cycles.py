@@ -26,6 +26,7 @@ from stormpilot.messages.core import (
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
 from stormpilot.operate.plans import moved, published_plan
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
@@ -92,7 +93,7 @@ def test_advice_is_written_beside_and_nothing_is_published(
     assert shim.client.get_children(shim.paths.plan()) == []
     proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
     assert proposal.plan.topology_id == ID
-    with connected(Place(shared_zookeeper.hosts, shim.paths, None)) as connection:
+    with connected(Place(shared_zookeeper.hosts, shim.paths, Login())) as connection:
         shown = published_plan(connection, shim.paths, "flights")
         assert shown.proposal
         assert len(moved(shown)) == proposal.moved_executors

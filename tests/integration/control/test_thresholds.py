@@ -99,7 +99,7 @@ def test_mined_threshold_is_taken_up_overridden_frozen_and_given_back(
     shown = json.loads(run("thresholds", "show", "flights", "-f", "json"))["thresholds"]
     assert [(t["value"], t["source"]) for t in shown if t["name"] == R] == [(0.95, "mined")]
     said = " ".join(run("thresholds", "show", "flights", "--all").split())
-    assert "replay recommends partition: cost 0.6 instead of 0.9 on days held out; not used: history.use_rec" in said
+    assert "replay recommends partition: cost 0.6 instead of 0.9 on days held out (-40% to -20%); not used: " in said
     assert "its evidence: 144 steps" in said
     run("thresholds", "set", "flights", R, "0.9", "--yes", "--dry-run")
     run("thresholds", "freeze", "flights")
