@@ -138,6 +138,15 @@ def test_forty_executors_a_host_that_nobody_declared_are_planned_and_applied(und
         assert known[supervisor].cores == pytest.approx(cores, abs=0.5)
         assert known[supervisor].memory_from == "measured"
 
+    # What a repair goes by: only what somebody declared is never exceeded.
+    assert plan.room is not None
+    assert sum(count for count, _, _ in plan.room.executors) == len(scene.placed())
+    rooms = {supervisor: room for room in plan.room.supervisors for supervisor in room.supervisors}
+    assert rooms.keys() == known.keys()
+    assert 0 < rooms[DECLARING].cpu_mhz < rooms[DECLARING].cpu_most_mhz
+    assert {supervisor for supervisor, room in rooms.items() if room.cpu_most_mhz} == {DECLARING}
+    assert not any(room.memory_most_mb for room in rooms.values())
+
     def measured() -> bool:
         now = view(scene, scene.topology_id)
         return now is not None and now.memory.endswith(f"MB measured of {len(scene.placed())} executors")

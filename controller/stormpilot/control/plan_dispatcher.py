@@ -26,6 +26,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
+from stormpilot.publish.room import plan_rooms
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Delete, Step
 
@@ -150,6 +151,8 @@ class PlanDispatcher:
         """The plans of one plan set, by topology id; a proposal gets an id of its own."""
         observation = situation.observation
         plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
+        capacities = {c.supervisor: c for c in situation.readiness.capacities}
+        rooms = plan_rooms(situation.model, ids, situation.snapshot.plans.keys(), capacities)
         entries = {}
         for t in ids:
             based_on = BasedOn(
@@ -159,7 +162,9 @@ class PlanDispatcher:
             )
             origin = verdict.origins.get(t, PlanOrigin())
             plan_id = (None if proposal else origin.plan_id) or f"p-{self.new_id()}"
-            message = plan_message(verdict.plans[t], verdict.plan, decisions[t], plan_set, plan_id, based_on)
+            message = plan_message(
+                verdict.plans[t], verdict.plan, decisions[t], plan_set, plan_id, based_on, rooms.get(t)
+            )
             entry = history_entry(message, decisions[t], self.name)
             entries[t] = msgspec.structs.replace(entry, approved_by=origin.approver)
         return entries

@@ -184,11 +184,38 @@ class Expected(Part, frozen=True, kw_only=True):
     after: dict[str, float] = {}
 
 
+class SupervisorRoom(Part, frozen=True, kw_only=True):
+    """CPU and memory of some supervisors, without what topologies without a plan take there.
+
+    A repair fills them up to `cpu_mhz` and `memory_mb`, and where nobody has that room up to `cpu_most_mhz` and
+    `memory_most_mb`. 0 limits nothing.
+    """
+
+    supervisors: list[str]
+    cpu_mhz: int = 0
+    cpu_most_mhz: int = 0
+    memory_mb: int = 0
+    memory_most_mb: int = 0
+
+
+class PlanRoom(Part, frozen=True, kw_only=True):
+    """What a repair by the plug-in must know of CPU and memory.
+
+    `executors`, in the order of their start tasks: how many of them take how many MHz and MB each. With `cpu_reserved`
+    what is declared as CPU (Storm's points) is a reservation too. `signature` is empty where plans are not signed.
+    """
+
+    executors: list[tuple[int, int, int]] = []
+    supervisors: list[SupervisorRoom] = []
+    cpu_reserved: bool = False
+    signature: str = ""
+
+
 class PlanMessage(Message, frozen=True, kw_only=True):
     """`plans/<topology-id>`: written by compare-and-set. Plans of one decision carry the same `planSet`.
 
     `reason` is the decision as a sentence, `reasonCode` its code (`stormpilot.decide.reasons`). `signature` is empty
-    where plans are not signed (`signing.py`).
+    where plans are not signed (`signing.py`). `room` is None in plans of earlier versions.
     """
 
     plan_id: str
@@ -205,6 +232,7 @@ class PlanMessage(Message, frozen=True, kw_only=True):
     expected: Expected = msgspec.field(default_factory=Expected)
     plan_set_topologies: list[str] = []
     workers: list[Worker]
+    room: PlanRoom | None = None
     checksum: str
     signature: str = ""
 

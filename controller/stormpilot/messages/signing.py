@@ -25,14 +25,39 @@ def signed_text(plan: PlanMessage) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def signed_room(plan: PlanMessage) -> str:
+    r"""The lines that are signed of what a plan says of CPU and memory, each ended by \n; empty where it says nothing.
+
+    A signature of its own: a plug-in that does not know of it accepts the plan.
+    """
+    room = plan.room
+    if room is None:
+        return ""
+    lines = ["stormpilot-plan-room-1", plan.checksum, str(int(room.cpu_reserved))]
+    lines += [f"{count} {cpu_mhz} {memory_mb}" for count, cpu_mhz, memory_mb in room.executors]
+    for s in room.supervisors:
+        amounts = (s.cpu_mhz, s.cpu_most_mhz, s.memory_mb, s.memory_most_mb)
+        lines += [f"supervisors {len(s.supervisors)} {' '.join(map(str, amounts))}", *s.supervisors]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def signature(plan: PlanMessage, key: bytes) -> str:
     """HMAC-SHA256 of the plan in lower-case hex."""
-    return hmac.new(key, signed_text(plan).encode(), hashlib.sha256).hexdigest()
+    return _hmac(signed_text(plan), key)
 
 
 def signed(plan: PlanMessage, key: bytes | None) -> PlanMessage:
-    """The plan with its signature; without a key as it is."""
-    return plan if key is None else msgspec.structs.replace(plan, signature=signature(plan, key))
+    """The plan with its signature, and that of its room; without a key as it is."""
+    if key is None:
+        return plan
+    room = plan.room
+    if room is not None:
+        room = msgspec.structs.replace(room, signature=_hmac(signed_room(plan), key))
+    return msgspec.structs.replace(plan, signature=signature(plan, key), room=room)
+
+
+def _hmac(text: str, key: bytes) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def key_of_file(data: bytes, where: str) -> bytes:

@@ -14,6 +14,7 @@ from stormpilot.messages.core import (
     Expected,
     HistoryEntry,
     PlanMessage,
+    PlanRoom,
     plan_checksum,
 )
 from stormpilot.model.values import Plan, TopologyPlan
@@ -31,7 +32,13 @@ class PlanSet:
 
 
 def plan_message(
-    placement: TopologyPlan, plan: Plan, decision: Decision, plan_set: PlanSet, plan_id: str, based_on: BasedOn
+    placement: TopologyPlan,
+    plan: Plan,
+    decision: Decision,
+    plan_set: PlanSet,
+    plan_id: str,
+    based_on: BasedOn,
+    room: PlanRoom | None = None,
 ) -> PlanMessage:
     """The message of one topology; `plan` is where planner, parameters and seed come from."""
     before, after = _expected(decision, 0), _expected(decision, 1)
@@ -50,6 +57,7 @@ def plan_message(
         expected=Expected(before=before, after=after),
         plan_set_topologies=sorted(plan_set.topologies),
         workers=placement.workers,
+        room=room,
         checksum=plan_checksum(placement.id, plan_id, plan_set.id, plan_set.epoch, placement.workers),
     )
 

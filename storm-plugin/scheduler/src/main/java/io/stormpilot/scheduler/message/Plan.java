@@ -20,6 +20,7 @@ import org.apache.storm.scheduler.WorkerSlot;
  * @param epoch of the controller that wrote it; a lower one than the newest seen is rejected
  * @param members topologies of the plan set, this one included
  * @param executors every executor of the plan
+ * @param room what executors take and supervisors have of CPU and memory
  */
 public record Plan(
     String planId,
@@ -30,6 +31,7 @@ public record Plan(
     Set<String> members,
     List<PlannedWorker> workers,
     Set<ExecutorDetails> executors,
+    PlanRoom room,
     String checksum) {
 
   /** Same key = same plan: an identifier that is used again with other content is another plan. */

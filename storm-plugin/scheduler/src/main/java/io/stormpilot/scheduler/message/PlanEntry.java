@@ -22,8 +22,14 @@ import io.stormpilot.scheduler.message.Payload.MessageException;
  *       once, in the order of their code points
  * </ol>
  *
- * {@code tests/contract/vectors/signature.json} has examples. All other fields are for people and
- * are not signed.
+ * The field {@code room} has a {@code signature} of its own, over {@code stormpilot-plan-room-1},
+ * {@code checksum}, {@code cpuReserved} as 1 or 0, a line {@code count MHz MB} for each member of
+ * {@code executors}, and for each of {@code supervisors} a line {@code supervisors}, their number,
+ * {@code cpuMhz}, {@code cpuMostMhz}, {@code memoryMb} and {@code memoryMostMb}, and then one line
+ * for each id.
+ *
+ * <p>{@code tests/contract/vectors/signature.json} has examples. All other fields are for people
+ * and are not signed.
  */
 public record PlanEntry(String planId, String planSet, Plan plan, Rejection rejection) {
 

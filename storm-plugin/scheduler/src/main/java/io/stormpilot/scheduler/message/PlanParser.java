@@ -30,6 +30,7 @@ final class PlanParser {
   private final Map<String, Long> integers = new LinkedHashMap<>();
   private Map<WorkerSlot, List<ExecutorDetails>> placement;
   private Set<String> members = Set.of();
+  private PlanRoomParser room;
 
   PlanParser(String expectedTopologyId, PlanKeys keys, int maxExecutors) {
     this.expectedTopologyId = expectedTopologyId;
@@ -54,7 +55,7 @@ final class PlanParser {
     return plan();
   }
 
-  private interface Field {
+  interface Field {
     void read(String name) throws IOException, MessageException;
   }
 
@@ -96,6 +97,14 @@ final class PlanParser {
             case "epoch", "createdAtMs" -> integers.put(name, readInteger(in, name));
             case "planSetTopologies" -> members = readMembers(in, name);
             case "workers" -> placement = readPlacement(in, name);
+            case "room" -> {
+              room = null;
+              if (in.peek() == JsonToken.NULL) {
+                in.nextNull();
+              } else {
+                room = PlanRoomParser.read(in, name);
+              }
+            }
             default -> in.skipValue();
           }
         });
@@ -140,8 +149,13 @@ final class PlanParser {
             Collections.unmodifiableSet(all),
             workers,
             Collections.unmodifiableSet(executors),
+            room == null ? PlanRoom.NONE : room.room(executors),
             checksum);
-    checkSignature(plan);
+    checkSignature(
+        "it", texts.get("signature"), plan.signedText(texts.getOrDefault("reasonCode", "")));
+    if (room != null) {
+      checkSignature("its room", room.signature(), room.signedText(checksum));
+    }
     return plan;
   }
 
@@ -160,16 +174,15 @@ final class PlanParser {
     return List.copyOf(workers);
   }
 
-  private void checkSignature(Plan plan) throws MessageException {
-    String signature = texts.get("signature");
-    if (!keys.accept(signature, plan.signedText(texts.getOrDefault("reasonCode", "")))) {
+  private void checkSignature(String what, String signature, String text) throws MessageException {
+    if (!keys.accept(signature, text)) {
       throw new MessageException(
           Reason.SIGNATURE,
           keys.keys().isEmpty()
               ? "the key file of this plug-in cannot be used"
-              : signature == null
-                  ? "it has no signature, and this plug-in has a key"
-                  : "its signature is by none of the keys of this plug-in");
+              : signature == null || signature.isEmpty()
+                  ? what + " has no signature, and this plug-in has a key"
+                  : what + " is signed by none of the keys of this plug-in");
     }
   }
 
@@ -304,7 +317,7 @@ final class PlanParser {
         });
   }
 
-  private static void object(JsonReader in, String otherwise, Field field)
+  static void object(JsonReader in, String otherwise, Field field)
       throws IOException, MessageException {
     if (in.peek() != JsonToken.BEGIN_OBJECT) {
       throw malformed(otherwise);
@@ -317,8 +330,7 @@ final class PlanParser {
   }
 
   /** The members of a list; the names that they are read with are {@code [0]}, {@code [1]}... */
-  private static void list(JsonReader in, String where, Field member)
-      throws IOException, MessageException {
+  static void list(JsonReader in, String where, Field member) throws IOException, MessageException {
     if (in.peek() != JsonToken.BEGIN_ARRAY) {
       throw malformed("field " + where + " is not a list");
     }
@@ -329,7 +341,7 @@ final class PlanParser {
     in.endArray();
   }
 
-  private static String readId(JsonReader in, String where) throws IOException, MessageException {
+  static String readId(JsonReader in, String where) throws IOException, MessageException {
     if (in.peek() != JsonToken.STRING) {
       throw malformed("field " + where + " is not text");
     }
@@ -350,7 +362,7 @@ final class PlanParser {
     return Fields.integer(in.nextString(), where);
   }
 
-  private static int readInt32(JsonReader in, String where) throws IOException, MessageException {
+  static int readInt32(JsonReader in, String where) throws IOException, MessageException {
     long value = readInteger(in, where);
     if (value != (int) value) {
       throw malformed("field " + where + " is out of range: " + value);

@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import io.stormpilot.scheduler.round.RoomLeft.Fit;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayDeque;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -36,8 +38,11 @@ import org.apache.storm.scheduler.WorkerSlot;
  *
  * <p>Of supervisors with the same room for CPU, favored ones come first and unfavored ones last.
  *
- * <p>Where there are rules on who shares a worker or a supervisor, a lost worker that finds no
- * place is divided, down to single executors; who finds none waits.
+ * <p>By the numbers of the plans for CPU and memory, supervisors that have room for the worker come
+ * first, then the one with the most room. No supervisor gets more than it must ever have.
+ *
+ * <p>Where there are such limits, or rules on who shares a worker or a supervisor, a lost worker
+ * that finds no place is divided, down to single executors; who finds none waits.
  */
 public final class Repair {
 
@@ -47,6 +52,11 @@ public final class Repair {
   private final ToDoubleFunction<ExecutorDetails> declaredCpu;
   private final Function<ExecutorDetails, String> requiredSite;
   private final SharingRules rules;
+  private final RoomLeft room;
+  private final Map<String, Double> cpuTaken = new HashMap<>();
+  private final Set<String> entered = new HashSet<>();
+  private final Set<String> crowded = new TreeSet<>();
+  private boolean full;
   private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
   private final Map<String, List<Set<ExecutorDetails>>> coming = new HashMap<>();
 
@@ -56,8 +66,15 @@ public final class Repair {
    * @param change null when no executor could be placed
    * @param homeless executors for which there is no place at all
    * @param joinedLiving workers that have to restart because lost executors joined them
+   * @param crowded supervisors that have more than planning fills, for nobody had room
+   * @param refusal why some found no room for their CPU and memory; empty where none did
    */
-  public record Outcome(Change change, Set<ExecutorDetails> homeless, int joinedLiving) {}
+  public record Outcome(
+      Change change,
+      Set<ExecutorDetails> homeless,
+      int joinedLiving,
+      Set<String> crowded,
+      String refusal) {}
 
   /**
    * Make one for a topology and round.
@@ -68,20 +85,23 @@ public final class Repair {
    * @param declaredCpu declared CPU of an executor, same unit
    * @param requiredSite the site where an executor has to run, or null
    * @param rules on who shares a worker or a supervisor, or null
+   * @param room CPU and memory that are left, by the numbers of the plans
    */
-  public Repair(
+  Repair(
       Slots slots,
       Set<String> silent,
       ToDoubleFunction<String> freeCpu,
       ToDoubleFunction<ExecutorDetails> declaredCpu,
       Function<ExecutorDetails, String> requiredSite,
-      SharingRules rules) {
+      SharingRules rules,
+      RoomLeft room) {
     this.slots = slots;
     this.silent = silent;
     this.freeCpu = freeCpu;
     this.declaredCpu = declaredCpu;
     this.requiredSite = requiredSite;
     this.rules = rules;
+    this.room = room;
   }
 
   /**
@@ -105,19 +125,17 @@ public final class Repair {
             (slot, executors) ->
                 there.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors));
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
-    Map<String, Double> cpuTaken = new HashMap<>();
     List<Group> left = new ArrayList<>();
     Deque<Group> pending = new ArrayDeque<>(groups(lost, before, newWorkers));
     while (!pending.isEmpty()) {
       Group group = pending.poll();
-      WorkerSlot slot = chooseSlot(group, cpuTaken);
+      WorkerSlot slot = chooseSlot(group);
       Set<ExecutorDetails> free = slot == null ? free(group) : Set.of();
       if (slot != null) {
         slots.take(slot, topologyId);
-        cpuTaken.merge(slot.getNodeId(), cpu(group.executors()), Double::sum);
         comes(slot, group);
         started.put(slot, group.executors());
-      } else if (free.isEmpty() && rules != null && group.executors().size() > 1) {
+      } else if (free.isEmpty() && (rules != null || full) && group.executors().size() > 1) {
         pending.addAll(halves(group));
       } else if (free.isEmpty()) {
         left.add(group);
@@ -132,6 +150,15 @@ public final class Repair {
   }
 
   private void comes(WorkerSlot slot, Group group) {
+    String supervisor = slot.getNodeId();
+    if (room.fit(supervisor, group.executors()) == Fit.OVER) {
+      crowded.add(supervisor);
+    }
+    if (!supervisor.equals(group.supervisor())) {
+      entered.add(supervisor);
+    }
+    room.take(supervisor, group.executors());
+    cpuTaken.merge(supervisor, cpu(group.executors()), Double::sum);
     coming.computeIfAbsent(slot.getNodeId(), id -> new ArrayList<>()).add(group.executors());
   }
 
@@ -176,7 +203,10 @@ public final class Repair {
     living.keySet().removeIf(slot -> !slots.isVisible(slot));
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
     Set<ExecutorDetails> homeless = new HashSet<>();
-    for (Group group : left) {
+    Deque<Group> pending = new ArrayDeque<>(left);
+    while (!pending.isEmpty()) {
+      Group group = pending.poll();
+      full = false;
       WorkerSlot host = smallest(started, group);
       if (host != null) {
         started.put(host, together(started.get(host), group));
@@ -184,6 +214,10 @@ public final class Repair {
         continue;
       }
       host = smallest(living, group);
+      if (host == null && full && group.executors().size() > 1) {
+        pending.addAll(halves(group));
+        continue;
+      }
       if (host == null) {
         homeless.addAll(group.executors());
         continue;
@@ -196,7 +230,8 @@ public final class Repair {
     all.putAll(restarted);
     List<WorkerSlot> freed = List.copyOf(restarted.keySet());
     Change change = all.isEmpty() ? null : new Change(topologyId, freed, all);
-    return new Outcome(change, homeless, freed.size());
+    String refusal = homeless.isEmpty() ? "" : room.refusal();
+    return new Outcome(change, homeless, freed.size(), crowded, refusal);
   }
 
   private static Set<ExecutorDetails> together(Set<ExecutorDetails> there, Group group) {
@@ -210,9 +245,12 @@ public final class Repair {
         .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
         .filter(w -> mayHold(w.getKey().getNodeId(), group.executors(), w.getValue()))
         .filter(worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
+        .filter(w -> fit(w.getKey().getNodeId(), group) != Fit.NEVER)
         .min(
-            Comparator.comparingInt(
-                    (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) -> w.getValue().size())
+            Comparator.comparing(
+                    (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) ->
+                        fit(w.getKey().getNodeId(), group))
+                .thenComparingInt(w -> w.getValue().size())
                 .thenComparing(w -> w.getKey().getId()))
         .map(Map.Entry::getKey)
         .orElse(null);
@@ -289,20 +327,41 @@ public final class Repair {
     return executors.stream().mapToInt(ExecutorDetails::getStartTask).min().orElse(0);
   }
 
-  private WorkerSlot chooseSlot(Group group, Map<String, Double> cpuTaken) {
+  /** How a group fits on a supervisor; remembers that there was one with too little room. */
+  private Fit fit(String supervisor, Group group) {
+    Fit fit = room.fit(supervisor, group.executors());
+    if (fit != Fit.NEVER && room.isCpuReserved()) {
+      double need = cpu(group.executors());
+      double left = leftCpu(supervisor);
+      if (need > left + 1e-6) {
+        room.refuse(supervisor, Math.round(need) + " of " + Math.round(left) + " points of CPU");
+        fit = Fit.NEVER;
+      }
+    }
+    full |= fit == Fit.NEVER;
+    return fit;
+  }
+
+  private double leftCpu(String supervisor) {
+    return freeCpu.applyAsDouble(supervisor) - cpuTaken.getOrDefault(supervisor, 0.0);
+  }
+
+  private WorkerSlot chooseSlot(Group group) {
+    full = false;
     boolean stays = group.supervisor() != null && !silent.contains(group.supervisor());
     if (rules != null && !rules.mayShareWorker(group.executors())) {
       return null;
     }
+    double need = cpu(group.executors());
     if (stays
         && slots.isOfSite(group.supervisor(), group.site())
-        && mayHold(group.supervisor(), group.executors(), Set.of())) {
+        && mayHold(group.supervisor(), group.executors(), Set.of())
+        && (!entered.contains(group.supervisor()) || fit(group.supervisor(), group) != Fit.NEVER)) {
       List<WorkerSlot> own = slots.available(group.supervisor());
       if (!own.isEmpty()) {
         return own.get(0);
       }
     }
-    double need = cpu(group.executors());
     String best = null;
     Room bestRoom = null;
     for (SupervisorDetails supervisor : slots.supervisors()) {
@@ -313,9 +372,16 @@ public final class Repair {
           || !mayHold(id, group.executors(), Set.of())) {
         continue;
       }
-      double cpu = freeCpu.applyAsDouble(id) - cpuTaken.getOrDefault(id, 0.0);
+      Fit fit = fit(id, group);
+      if (fit == Fit.NEVER) {
+        continue;
+      }
+      double spare = fit == Fit.WITHIN ? 0 : room.spareRatio(id, group.executors());
+      double cpu = leftCpu(id);
       int wish = rules == null ? 0 : rules.wishFor(supervisor.getHost());
-      Room room = new Room(!silent.contains(id), cpu >= need, wish, free, cpu, id);
+      Room room =
+          new Room(
+              !silent.contains(id), fit == Fit.WITHIN, spare, cpu >= need, wish, free, cpu, id);
       if (bestRoom == null || room.compareTo(bestRoom) > 0) {
         best = id;
         bestRoom = room;
@@ -328,12 +394,27 @@ public final class Repair {
     return executors.stream().mapToDouble(declaredCpu).sum();
   }
 
+  /**
+   * Room of a supervisor.
+   *
+   * @param within what planning fills is not exceeded
+   * @param spareRatio 0 where it is not, else below 0
+   */
   private record Room(
-      boolean heard, boolean cpuSuffices, int wish, int freeSlots, double freeCpu, String id)
+      boolean heard,
+      boolean within,
+      double spareRatio,
+      boolean cpuSuffices,
+      int wish,
+      int freeSlots,
+      double freeCpu,
+      String id)
       implements Comparable<Room> {
     @Override
     public int compareTo(Room other) {
       return Comparator.comparing(Room::heard)
+          .thenComparing(Room::within)
+          .thenComparingDouble(Room::spareRatio)
           .thenComparing(Room::cpuSuffices)
           .thenComparingInt(Room::wish)
           .thenComparingInt(Room::freeSlots)

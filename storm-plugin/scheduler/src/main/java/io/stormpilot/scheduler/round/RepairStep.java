@@ -27,6 +27,7 @@ final class RepairStep {
 
   private static final Logger LOG = LoggerFactory.getLogger(RepairStep.class);
 
+  private final Collection<TopologyContext> topologies;
   private final Slots slots;
   private final Cluster cluster;
   private final boolean justLeads;
@@ -46,6 +47,7 @@ final class RepairStep {
       Cluster cluster,
       boolean justLeads,
       boolean resourceAware) {
+    this.topologies = topologies;
     this.slots = slots;
     this.cluster = cluster;
     this.justLeads = justLeads;
@@ -106,7 +108,8 @@ final class RepairStep {
         id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
         e -> orZero(topology.details().getTotalCpuReqTask(e)),
         topology.sites()::required,
-        resourceAware ? SharingRules.of(topology.details(), this::available) : null);
+        resourceAware ? SharingRules.of(topology.details(), this::available) : null,
+        RoomLeft.of(topology, topologies, cluster));
   }
 
   /** What a supervisor has left; Storm leaves out what executors share on a supervisor. */
@@ -150,15 +153,19 @@ final class RepairStep {
           lost.size() - outcome.homeless().size(),
           outcome.homeless().size());
     }
-    m.waits(outcome.homeless().isEmpty() ? null : noSlot(topology.sites(), outcome.homeless()));
+    m.waits(outcome.homeless().isEmpty() ? null : noSlot(topology.sites(), outcome));
   }
 
-  private Rejection noSlot(Sites sites, Set<ExecutorDetails> homeless) {
+  private Rejection noSlot(Sites sites, Repair.Outcome outcome) {
+    Set<ExecutorDetails> homeless = outcome.homeless();
     String waiting = sites.waiting(homeless);
     if (!waiting.isEmpty()) {
       return new Rejection(Reason.NO_SLOT_IN_SITE, waiting);
     }
     String slot = resourceAware ? "slot with room by the topology's own rules" : "free slot";
+    if (!outcome.refusal().isEmpty()) {
+      slot = "slot with room for their CPU and memory: " + outcome.refusal();
+    }
     return new Rejection(Reason.NO_FREE_SLOT, homeless.size() + " executors have no " + slot);
   }
 
@@ -194,10 +201,13 @@ final class RepairStep {
     TopologyMemory m = topology.memory();
     Placement after = Placement.of(cluster.getAssignmentById(topology.id()));
     if (!outcome.homeless().isEmpty()) {
-      m.broke(noSlot(topology.sites(), outcome.homeless()));
+      m.broke(noSlot(topology.sites(), outcome));
     } else if (m.inForce() == null || !after.follows(m.inForce())) {
       String joined =
           outcome.joinedLiving() == 0 ? "" : "; no slot was free, so they joined running workers";
+      if (!outcome.crowded().isEmpty()) {
+        joined += "; above what planning fills: " + String.join(", ", outcome.crowded());
+      }
       String text = lost + " executors were lost with their worker and placed anew" + joined;
       m.broke(new Rejection(Reason.SUPERVISOR_LOST, text));
     }

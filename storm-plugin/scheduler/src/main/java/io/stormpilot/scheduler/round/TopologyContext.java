@@ -43,14 +43,19 @@ record TopologyContext(
     return details.getId();
   }
 
+  /** The plan in ZooKeeper, or null where there is none that can be read. */
+  Plan plan() {
+    return entry == null ? null : entry.plan();
+  }
+
   /** A plan that is in ZooKeeper, can be read, and has not been decided upon; else null. */
   Plan candidate() {
-    if (entry == null || entry.plan() == null) {
+    if (plan() == null) {
       return null;
     }
-    String key = entry.plan().key();
+    String key = plan().key();
     boolean decided =
         memory.isInForce(key) || memory.isSetAside(key) || memory.isRejectedForGood(key);
-    return decided ? null : entry.plan();
+    return decided ? null : plan();
   }
 }

@@ -90,6 +90,30 @@ class PlanEntryTest {
   }
 
   @Test
+  void readsWhatItSaysOfCpuAndMemoryAndRejectsWhatIsNotOfItsExecutors() {
+    PlanRoom room = PlanEntry.read(ID, Contract.bytes("plan.json")).plan().room();
+    PlanRoom.Amount first = new PlanRoom.Amount(350, 128);
+    assertEquals(
+        Map.of(
+            new ExecutorDetails(1, 2), first,
+            new ExecutorDetails(3, 4), first,
+            new ExecutorDetails(5, 5), new PlanRoom.Amount(20, 64)),
+        room.takes());
+    PlanRoom.Supervisor has =
+        new PlanRoom.Supervisor(new PlanRoom.Amount(7600, 4096), new PlanRoom.Amount(8000, 0));
+    assertEquals(Map.of("sup-a", has, "sup-b", has), room.supervisors());
+
+    for (String wrong : List.of("[[2,350,128]]", "[[3,350]]", "[[3,-1,0]]", "[[0,1,1],[3,1,1]]")) {
+      JsonObject plan = example();
+      plan.getAsJsonObject("room").add("executors", JsonParser.parseString(wrong));
+      assertRejected(Reason.MALFORMED, "room", read(plan));
+    }
+    JsonObject earlier = example();
+    earlier.add("room", JsonNull.INSTANCE);
+    assertEquals(PlanRoom.NONE, read(earlier).plan().room());
+  }
+
+  @Test
   void ignoresFieldsThatItDoesNotKnow() {
     JsonObject plan = example();
     plan.addProperty("later", "something");

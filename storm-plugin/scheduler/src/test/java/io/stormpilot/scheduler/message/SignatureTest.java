@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import com.google.gson.JsonPrimitive;
 import io.stormpilot.Contract;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -51,6 +52,30 @@ class SignatureTest {
       vectors++;
     }
     assertTrue(vectors >= 3);
+  }
+
+  @Test
+  void whatAPlanSaysOfCpuAndMemoryHasASignatureOfItsOwn() {
+    int vectors = 0;
+    for (JsonElement element : Contract.json("vectors/signature.json").getAsJsonArray("rooms")) {
+      JsonObject vector = element.getAsJsonObject();
+      JsonObject plan = vector.getAsJsonObject("plan");
+      String key = vector.get("key").getAsString();
+      PlanEntry entry = read(plan, keys(key));
+      assertNull(entry.rejection(), () -> entry.rejection().text());
+      JsonObject room = plan.getAsJsonObject("room");
+      assertEquals(
+          room.get("signature").getAsString(),
+          PlanKeys.sign(key.getBytes(StandardCharsets.UTF_8), vector.get("text").getAsString()));
+      room.getAsJsonArray("executors").get(0).getAsJsonArray().set(1, new JsonPrimitive(7));
+      assertNotSigned("its room is signed by none of the keys", read(plan, keys(key)));
+      room.remove("signature");
+      assertNotSigned("its room has no signature", read(plan, keys(key)));
+      plan.remove("room");
+      assertNull(read(plan, keys(key)).rejection(), "as an earlier controller writes it");
+      vectors++;
+    }
+    assertTrue(vectors >= 2);
   }
 
   private static JsonObject signed() {

@@ -27,7 +27,13 @@ class RepairTest {
     Map<WorkerSlot, Set<ExecutorDetails>> workers = new HashMap<>();
     before.forEach((slot, tasks) -> workers.put(Story.slot(slot), Story.executors(tasks)));
     return new Repair(
-            slots, Set.of(), id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0, sites::get, null)
+            slots,
+            Set.of(),
+            id -> freeCpu.getOrDefault(id, 400.0),
+            e -> 10.0,
+            sites::get,
+            null,
+            RoomLeft.UNLIMITED)
         .place(
             "t",
             Story.executors(lost),

@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.PlanRoom;
 import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PilotConfig;
@@ -233,7 +234,23 @@ public final class Story {
     Set<String> withSelf = new LinkedHashSet<>(members);
     withSelf.add(topology);
     String checksum = Plan.checksum(topology, planId, planSet, epoch, placement);
-    return new Plan(planId, planSet, topology, epoch, now, withSelf, planned, all, checksum);
+    return new Plan(
+        planId, planSet, topology, epoch, now, withSelf, planned, all, PlanRoom.NONE, checksum);
+  }
+
+  /** The plan with what it says of CPU and memory. */
+  public static Plan with(Plan plan, PlanRoom room) {
+    return new Plan(
+        plan.planId(),
+        plan.planSet(),
+        plan.topologyId(),
+        plan.epoch(),
+        plan.createdAtMs(),
+        plan.members(),
+        plan.workers(),
+        plan.executors(),
+        room,
+        plan.checksum());
   }
 
   /** The controller writes a plan. */
