@@ -166,6 +166,13 @@ def test_condensed_days_are_kept_where_asked_for_or_not_at_all(hour: Path, tmp_p
         assert isinstance(run(*wrong).exception, UsageError)
 
 
+@pytest.mark.parametrize("option", ["--output", "--sizing"])
+def test_files_are_written_on_this_machine_alone(command: Command, hour: Path, option: str) -> None:
+    """It would be a folder `hdfs:` here, of which nobody knows."""
+    with pytest.raises(UsageError, match=f"{option} hdfs:/out/mined.json: expected a place on this machine"):
+        command("--log", str(hour), option, "hdfs://out/mined.json")
+
+
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
     with pytest.raises(NothingFoundError, match=r"no windows of made1 since 2030-01-01"):
         command("--log", str(hour), "made1", "--since", "2030-01-01")
