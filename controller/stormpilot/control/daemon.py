@@ -186,7 +186,7 @@ class Daemon:
         if others:
             if once:
                 raise RefusedError(f"another controller leads: {others[0]}")
-            log.info("standing by", leader=others[0])
+            log.info("standby", leader=others[0])
             self.service.standing_by(others[0])
         try:
             if self._stopping.is_set() or not lock.acquire():

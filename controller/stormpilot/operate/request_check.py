@@ -22,7 +22,7 @@ CPU_LIMIT_RATIO = 1.0
 
 def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: HistoryEntry) -> None:
     """`RefusedError` with the reason for which the leading controller would refuse the plan of `entry`."""
-    observation = Observer(Reader(operator.zookeeper, operator.paths), LoadSection(), CPU_LIMIT_RATIO).look(
+    observation = Observer(Reader(operator.zookeeper, operator.paths), LoadSection(), CPU_LIMIT_RATIO).observe(
         operator.now_ms
     )
     seen, name = observation.seen, snapshot.name

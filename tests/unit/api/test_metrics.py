@@ -222,7 +222,7 @@ def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
     seen = looked(HOLD)
     snapshots = {ID: topology(PLACE), "flights-2-1763790000": topology(PLACE, id="flights-2-1763790000")}
     observation = Observation(T0_MS, StoreSnapshot(cluster=cluster("a"), topologies=snapshots), None, {}, {})
-    scraped.cycle(CompletedCycle(seen.account, observation, seen.state, 0.2))
+    scraped.cycle(CompletedCycle(seen.report, observation, seen.state, 0.2))
     assert scraped.value("executors", topology="flights") == 6
 
 
