@@ -27,9 +27,9 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
 from stormpilot.instrument.latency import BOUNDS_MS
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import (
     ComponentPart,
-    ControllerState,
     ExecutorPart,
     HistoryEntry,
     Message,

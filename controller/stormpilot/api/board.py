@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation

@@ -26,7 +26,8 @@ import stormpilot
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import TopologySnapshot, TopologyView
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import TopologySnapshot
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"

@@ -15,7 +15,7 @@ from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, zookeeper_login
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
 from stormpilot.observe.observer import Observation
 from stormpilot.zookeeper.client import ZooKeeper

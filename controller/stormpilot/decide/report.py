@@ -12,7 +12,8 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
-from stormpilot.messages.core import ChosenThreshold, HistoryEntry, Restart, TopologyView
+from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, TopologyPlan

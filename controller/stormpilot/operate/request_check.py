@@ -10,7 +10,8 @@ from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import HistoryEntry, TopologySnapshot, TopologyView
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot

@@ -19,7 +19,8 @@ from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import StatusChange
-from stormpilot.messages.core import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import HistoryEntry, StatusMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.observe.observer import Observation

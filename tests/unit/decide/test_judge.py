@@ -14,7 +14,7 @@ from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
