@@ -125,7 +125,7 @@ class Daemon:
         The log says what changed, or what is wrong and that the old one stays.
         """
         if self._read is None:
-            log.warning("this controller cannot read its configuration anew: restart it")
+            log.warning("this controller cannot reload its configuration: restart it")
             return
         try:
             loaded = self._read()
@@ -262,7 +262,7 @@ class Daemon:
     def _connection_changed(self) -> None:
         if self._zookeeper.connected and self._disconnect_logged:
             self._disconnect_logged = False
-            log.info("ZooKeeper is back", hosts=self._zookeeper.hosts)
+            log.info("ZooKeeper connection restored", hosts=self._zookeeper.hosts)
         self._wake.set()
 
     def _connected(self) -> bool:

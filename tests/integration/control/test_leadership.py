@@ -271,7 +271,7 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     until(lambda: controller.said("waiting for ZooKeeper"), "it to say that ZooKeeper is away")
     assert controller.running
     zookeeper.start()
-    until(lambda: controller.said("ZooKeeper is back"), "it to say that ZooKeeper is back")
+    until(lambda: controller.said("ZooKeeper connection restored"), "it to say that ZooKeeper is back")
     cycles = len(controller.said("no change"))
     until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
     assert len(shim.applied) == 1
