@@ -19,7 +19,7 @@ HOT_RUN = 1_500  # tries per executor of a hot run, at least
 HOT, WARM, COLD = (0.45, 1.0), (0.3, 0.2), (0.25, 0.05)  # parts of a round, and first temperatures
 FOCUSED = 0.4  # part of a round for focused runs, where there are any
 MOST_HOT = 8
-FRESH = 0.2  # first temperature where nothing may melt of what was never searched
+FRESH = 0.1  # first temperature where nothing may melt of what was never searched
 GENTLE = ((600, 0.1), (200, 0.02), (0, 0.002))  # tries per executor of a run: first temperature where nothing may melt
 
 
