@@ -43,7 +43,8 @@ def cycle_of(
     outbox = Outbox()
     planners = PlannerClient(current, compute)
     records = AuditRecords(publisher, name, new_id)
-    requests = RequestHandler(publisher, records)
+    evictions = EvictionProposer(planners, publisher)
+    requests = RequestHandler(publisher, records, evictions)
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
     otd = OtdLoop(current)
@@ -60,7 +61,7 @@ def cycle_of(
             rollouts.propose,
             DrainProposer(planners).propose,
             RollbackProposer(tracker).propose,
-            EvictionProposer(planners, publisher).propose,
+            evictions.propose,
             improvements.propose,
         ),
         dispatcher=PlanDispatcher(publisher, records, rollouts, name, new_id, clock_ms),

@@ -61,6 +61,15 @@ class EvictionProposer:
                 return self._given_up(situation.topologies[t], found, situation)
         return None
 
+    def stands(self, topology_id: str, text: str, situation: Situation) -> bool:
+        """Whether a plan that is proposed to be given up would be given up now, for the same reason."""
+        if not situation.config.decide.evict or not resource_aware(situation.fallback) or self._other_order(situation):
+            return False
+        found = self._first(situation)
+        if found is None or topology_id not in (*found.planned, found.topology.id):
+            return False
+        return text.endswith(_text(situation.topologies[topology_id], found))
+
     def _other_order(self, situation: Situation) -> bool:
         """Whether storm.yaml names another order than the one that is known here."""
         cluster = situation.snapshot.cluster

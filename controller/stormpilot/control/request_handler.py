@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stormpilot.control.audit_records import AuditRecords
+from stormpilot.control.evictions import EvictionProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.approval import still_waiting
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.origin import AnsweredRequest
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.decide.requests import answer
+from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import ConflictError, Step
 
@@ -27,6 +28,7 @@ class RequestHandler:
 
     publisher: Publisher
     records: AuditRecords
+    evictions: EvictionProposer
 
     def answered(self, situation: Situation) -> Situation:
         """The situation with the open requests and their answers; those that are refused or done are closed."""
@@ -70,6 +72,11 @@ class RequestHandler:
             config.planner.traffic,
             situation.coming_slots(topology_id),
         )
+        entry = None if request is None else request.entry
+        gives_up = outcome.plan is not None and entry is not None and entry.gives_up
+        if entry is not None and gives_up and not self.evictions.stands(topology_id, entry.text, situation):
+            why = f"{entry.plan.plan_id} was proposed to make room, which nobody waits for like that any more"
+            outcome = RequestOutcome(done=True, result=f"refused: {why}", drop_proposal=True)
         return AnsweredRequest(request, outcome)
 
     def _waiting(self, situation: Situation) -> dict[str, Decision]:

@@ -105,6 +105,7 @@ def _executors(model: Model, topology: Topology, rates: Rates, edge_rows: list[R
         }
         if own:
             queues = [r.queue for r in own if r.queue is not None]
+            memory_mb = [r.memory_mb for r in own if r.memory_mb is not None]
             row |= {
                 "python_cpu_cores": sum(r.cpu_cores for r in own),
                 "covered_s": min(r.covered_s for r in own),
@@ -115,6 +116,7 @@ def _executors(model: Model, topology: Topology, rates: Rates, edge_rows: list[R
                 "failed_tps": sum(r.failed_tps for r in own),
                 "queue": sum(queues) if queues else None,
                 "sent_tps": sent_tps[e.start],
+                "measured_memory_mb": sum(memory_mb) if len(memory_mb) == e.end - e.start + 1 else None,
             }
         rows.append(row)
     return rows

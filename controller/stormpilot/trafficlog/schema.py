@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-VERSION = 3
+VERSION = 4
 """2 adds what the miners need: places and components in `edges`, `windows`, `outcomes`, ports, the plan itself.
 3 adds what a plan costs, also where it is only proposed: restarted workers, tuples held up, all tuples of the time."""
 VERSION_KEY = b"stormpilot.schema"
@@ -65,6 +65,8 @@ TABLES: dict[str, pa.Schema] = {
             # since 2
             ("sent_tps", pa.float64()),  # tuples sent, one to two executors counts twice; without those to ackers
             ("core_mhz", pa.float64()),  # MHz of one core of its node
+            # since 4
+            ("measured_memory_mb", pa.float64()),  # resident set, also where memory is declared
         ]
     ),
     # one row per window and live supervisor

@@ -49,6 +49,7 @@ def test_hours_of_an_executor_have_means_and_the_noise_around_their_line(table: 
 
 def test_workers_count_threads_and_are_left_out_when_a_part_was_not_measured(table: Table) -> None:
     rows = [executor(1, queue=3), executor(1, executor=8, queue=4), executor(1, component="sink", received_tps=7.0)]
+    rows[-1] |= {"measured_memory_mb": 90.0, "memory_mb": 512.0}
     rows += [executor(1, port=6701, component="spout", received_tps=0.0, emitted_tps=33.0)]
     rows += [executor(1, port=6702, component="spout", received_tps=None, emitted_tps=0.0, sent_tps=44.0)]
     rows += [executor(2), executor(2, executor=8, measured=False)]
@@ -56,4 +57,5 @@ def test_workers_count_threads_and_are_left_out_when_a_part_was_not_measured(tab
     assert set(found) == {(6700, "count", 1), (6700, "sink", 1), (6701, "spout", 1), (6702, "spout", 1)}
     two = found[6700, "count", 1]
     assert (two.threads, two.rate_tps, two.cpu_mhz, two.memory_mb, two.queue) == (2, 20.0, 40.0, 128.0, 7)
+    assert found[6700, "sink", 1].memory_mb == 90.0, "measured, though more is declared"
     assert (found[6701, "spout", 1].rate_tps, found[6702, "spout", 1].rate_tps) == (33.0, 44.0)

@@ -143,6 +143,45 @@ def test_it_waits_for_approval_and_an_operator_gives_it() -> None:
     assert "gave up p-" in record.result
 
 
+def test_a_proposal_is_void_once_nobody_waits_for_that_room() -> None:
+    w = world(EVICT % "true")
+    _, humble = full(w)
+    proud = submit(w, "proud", 1)
+    w.tell(100)
+    assert w.decision(humble).reason == "APPROVAL_NEEDED"
+    w.kill(proud)
+    w.tell(10)
+    approve(w, humble)
+    w.tell(10)
+    assert w.plan(humble) is not None
+    assert "which nobody waits for" in audit(w)[-1].result
+    assert proposal(w, humble) is None
+
+
+def test_a_proposal_for_one_topology_is_void_for_another() -> None:
+    w = world(EVICT % "true")
+    fair, humble = full(w)
+    proud = submit(w, "proud", 1)
+    w.tell(100)
+    first = proposal(w, humble)
+    w.kill(proud)
+    submit(w, "prouder", 2)
+    w.tell(10)
+    approve(w, humble)
+    w.tell(10)
+    assert w.plan(humble) is not None
+    assert "which nobody waits for" in audit(w)[-1].result
+    w.tell(100)
+    second = proposal(w, humble)
+    assert first is not None
+    assert second is not None
+    assert "prouder comes before it" in second.text
+    approve(w, humble)
+    w.tell(10)
+    assert w.plan(humble) is None
+    assert w.plan(fair) is not None
+
+
 def test_in_mode_advise_it_is_a_proposal_alone() -> None:
     w = world()
     _, humble = full(w)

@@ -24,16 +24,21 @@ SPREAD = everywhere({("a", 6700): (1, 2), ("a", 6701): (5,), ("b", 6700): (3, 4,
 
 
 def rows(
-    tmp_path: Path, place: Place = SPREAD, tasks: tuple[int, ...] = (1, 2, 3, 4)
+    tmp_path: Path,
+    place: Place = SPREAD,
+    tasks: tuple[int, ...] = (1, 2, 3, 4),
+    memory_mb: float | None = None,
+    config: dict[str, Any] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of a window of 40 s, by table."""
     snapshot, seen, load = topology(place), cluster("a", "b"), LoadSection(window_s=60)
+    snapshot = msgspec.structs.replace(snapshot, config=snapshot.config | (config or {}))
     history = LoadHistory(60)
     for at_s in (60, 100):
         r = report(at_s, tasks=tasks)
         counted = [
             msgspec.structs.replace(t, latency_ms=[(10.0, 0), (11.0, at_s), (12.1, 9 * at_s)]) if t.task == 1 else t
-            for t in r.tasks
+            for t in (msgspec.structs.replace(t, memory_mb=memory_mb) for t in r.tasks)
         ]
         history.take([msgspec.structs.replace(r, tasks=counted)], T0_MS + at_s * 1000)
     now_ms = T0_MS + 100_000
@@ -105,3 +110,11 @@ def test_sent_tuples_are_those_to_other_executors_but_ackers(tmp_path: Path) -> 
     assert executors[1]["sent_tps"] == pytest.approx(100.0)
     assert executors[2]["sent_tps"] == pytest.approx(50.0)
     assert executors[4]["sent_tps"] == 0
+
+
+def test_memory_is_told_as_it_was_measured_also_where_it_is_declared(tmp_path: Path) -> None:
+    declared = {"topology.component.resources.onheap.memory.mb": 128.0}
+    for n, (config, counts) in enumerate([({}, 77.0), (declared, 128.0)]):
+        found = rows(tmp_path / str(n), memory_mb=77.0, config=config)["executors"]
+        assert {(e["memory_mb"], e["measured_memory_mb"]) for e in found if e["executor"] < 5} == {(counts, 77.0)}
+    assert {e["measured_memory_mb"] for e in rows(tmp_path / "silent")["executors"]} == {None}

@@ -88,7 +88,8 @@ def worker_windows(executors: DataFrame) -> DataFrame:
     """What each component did in each worker by window, from `executors`; only workers that were measured whole.
 
     Columns: topology_name, topology_id, supervisor, port, component, window_to, threads, rate_tps (received; of spouts:
-    emitted, without ids sent), cpu_mhz, memory_mb, queue (null: not known), rows, first, last.
+    emitted, without ids sent), cpu_mhz, memory_mb (measured; declared where it was not), queue (null: not known),
+    rows, first, last.
     """
     worker = ["topology_name", "topology_id", "supervisor", "port", "component", "window_to"]
     return (
@@ -98,7 +99,7 @@ def worker_windows(executors: DataFrame) -> DataFrame:
             fn.count(fn.lit(1)).cast("int").alias("threads"),
             fn.sum(rate()).alias("rate_tps"),
             fn.sum("cpu_mhz").alias("cpu_mhz"),
-            fn.sum("memory_mb").alias("memory_mb"),
+            fn.sum(fn.coalesce("measured_memory_mb", "memory_mb")).alias("memory_mb"),
             fn.sum("queue").alias("queue"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.min("window_from").alias("first"),
