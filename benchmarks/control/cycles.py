@@ -153,7 +153,7 @@ class Controller:
             self._observer.newly_changed(self._store.now_ms)
             read_s += time.process_time() - began_s
         times_s = [time.process_time()]
-        observation = self._observer.look(self._store.now_ms)
+        observation = self._observer.observe(self._store.now_ms)
         times_s.append(time.process_time())
         decided = self._cycle.run(observation)
         times_s.append(time.process_time())

@@ -130,7 +130,7 @@ def _soak(r: dict[str, Any]) -> list[Table]:
         ("controllers frozen or killed", sum("leader" in e["event"] for e in r["events"])),
         ("processes that led", len(r["leaders"])),
         ("plans", ", ".join(f"{reason} {n}" for reason, n in sorted(r["moves_by_reason"].items())) or "none"),
-        ("plans by choice", r["chosen_moves"]),
+        ("voluntary plans", r["chosen_moves"]),
         ("least time between two of them", "-" if (s := r["least_s_between_chosen_moves"]) is None else f"{s} s"),
         ("errors in the controllers' logs", len(r["log_errors"])),
     ]

@@ -19,6 +19,11 @@ BY_HAND = "## About this run"
 Row = dict[str, Any]
 
 
+def key(row: Row) -> tuple[Any, ...]:
+    """What tells rows apart: one that is measured again replaces the old one."""
+    return tuple(row.get(k) for k in KEY)
+
+
 def machine() -> dict[str, Any]:
     """What it ran on."""
     memory = next(
@@ -263,22 +268,28 @@ def _replay(rows: list[Row]) -> list[str]:
         "## Replay", "",
         f"7 days in {r['steps']} steps of {r['step_s'] / 60:g} min, {len(own)} topologies, {r['planners']} planners, "
         f"{r['settings']} settings each, {r['budget_s']:g} s for each plan: "
-        f"{r['seconds']:.0f} s on the clock, {r['cpu_s']:,.0f} s of CPU, {r['peak_mb']:,.0f} MB; the last day is held "
-        "out. Cost: mean distance of a tuple, with penalties for overload and restarts "
-        "([how](../history-replay.md)).", "",
+        f"{r['seconds']:.0f} s on the clock, {r['cpu_s']:,.0f} s of CPU, {r['peak_mb']:,.0f} MB; {r['held_out_days']} "
+        "days are held out. Cost: mean distance of a tuple, with penalties for overload and restarts. *Best*: of all "
+        "settings on the days before; it is recommended if its gain on the days held out is above the model's error "
+        "in 90% of draws of days ([how](../concepts/replay.md)).", "",
         "| topology | recommended | cost: as it was | default | recommended "
-        "| held out: as it was | default | recommended |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
+        "| held out: as it was | default | recommended | gain of the best, held out | model's error |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|---:|",
     ]  # fmt: skip
     for r in sorted(own, key=lambda r: str(r["size"])):
         name = _setting(r["setting"])
         costs = [f"{r['scores'][n][i]:.3f}" for i in (0, 1) for n in ("as_it_was", "default", "recommended")]
-        lines.append(f"| {r['size']} | {name} | {' | '.join(costs)} |")
+        g = r["gain"]
+        gain, off = "-", "-"
+        if g is not None:
+            gain, off = f"{g['ratio']:+.1%}", f"{g['yardstickRatio']:.1%}"
+            gain += f" ({g['low']:+.1%} to {g['high']:+.1%})" if g["low"] is not None else ""
+        lines.append(f"| {r['size']} | {name} | {' | '.join(costs)} | {gain} | {off} |")
     better = sum(not r["kept_default"] for r in own)
     return [
         *lines,
         "",
-        f"The recommendation beats the default on the held-out day for {better} of {len(own)} topologies.",
+        f"A setting other than the default is recommended for {better} of {len(own)} topologies.",
     ]
 
 
@@ -293,7 +304,7 @@ def _forecast(rows: list[Row]) -> list[str]:
         f"(`iterations={r['iterations']}`) for what was measured in the step before, and for the most that the profile "
         "foretells until the end of the step that comes, or of the 24 hours that come. Profiles were mined of the 15 "
         "days before (`trafficlog mine --until`), so the whole week is held out. Network cost: the mean distance of a "
-        "tuple; cost has penalties for overload and restarts on top ([how](../history-replay.md)).", "",
+        "tuple; cost has penalties for overload and restarts on top ([how](../concepts/replay.md)).", "",
         "| topology | profile off by | planned for | network cost | overload min | tuples on full nodes | moves "
         "| restart s | cost |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",

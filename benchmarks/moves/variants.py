@@ -19,7 +19,8 @@ from benchmarks.moves.measured import Move
 from stormpilot import operate
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.messages.core import ControllerState, StatusMessage, TopologySnapshot
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import StatusMessage, TopologySnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.rollouts import Rollout, workers_of
 from stormpilot.nimbus import Nimbus

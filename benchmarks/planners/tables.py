@@ -240,7 +240,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Table], str]], ...] = (
     (
         "How much is left",
         "Tuples/s between nodes that no plan can be below, proved by semidefinite programming "
-        "(`planner/semidefinite.py`), beside `best` and the cheapest of the three kinds of Mt-KaHyPar plus hill "
+        "(`planner/bounds/semidefinite.py`), beside `best` and the cheapest of the three kinds of Mt-KaHyPar plus hill "
         "climbing. `saved` is what `best` takes from the climber, `at most` what any planner could. The true optimum "
         "lies between bound and `best`.",
         what_is_left,

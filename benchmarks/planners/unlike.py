@@ -32,11 +32,12 @@ from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import no_limits
 from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.repair import completed
-from stormpilot.planner.search.annealing import Annealer, Found
+from stormpilot.planner.search.annealing import LARGEST_TABLE, Annealer, Found
 from stormpilot.planner.search.parallel import at_once, cores
 
 KNOWN = "best known"
 SPEED = "tries_per_s"
+TABLES, SCANNING = "tables of connections", "neighbours scanned at each try"
 MEDIUM = (
     Unlike(executors=250, topologies=4, slots=(6,)),
     Unlike(executors=500, topologies=4, slots=(4,), sites=2),
@@ -139,27 +140,28 @@ def anytime(bench: Bench) -> None:
 
 
 def speed(bench: Bench) -> None:
-    """Tries per second of one run on one core, hot to cold, per size."""
+    """Tries per second of one run on one core, hot to cold, per size: with tables of connections, and scanning."""
     sizes = MEDIUM[:2] if bench.quick else (*MEDIUM, LARGE)
     for instance in (bench.instances.unlike(p, 0) for p in sizes):
-        row = Row(part="speed", instance=instance.name, contestant="annealing", kind="ours", shared=True)
-        if bench.store.has(row):
-            continue
         frame = frame_of(compile_model(instance.model))
         c = frame.compiled
         limits = no_limits(c)
         objective = objective_of(c, "inter_node")
         start = present_layout(frame, limits.exact_workers) or completed(frame, divided(frame, objective, 0), limits)
-        annealer = Annealer(frame, objective, limits)
-        for tries in (1000, TRIES * c.executors):  # the first loads what is compiled
-            begin = time.process_time()
-            found = annealer.search(start, np.random.default_rng(1), tries, lambda: float("inf"))
-            took_s = time.process_time() - begin
-        row.executors, row.nodes, row.pairs = c.executors, c.nodes, len(instance.model.traffic)
-        row.metrics = {SPEED: found.tries / took_s}
-        row.plan_s = took_s
-        bench.store.add([row])
-        bench.console.print(f"speed {instance.name}: {found.tries / took_s / 1e6:.2f} million tries/s")
+        for name, entries in ((TABLES, LARGEST_TABLE), (SCANNING, 0)):
+            row = Row(part="speed", instance=instance.name, contestant=name, kind="ours", shared=True)
+            if bench.store.has(row):
+                continue
+            annealer = Annealer(frame, objective, limits, largest_table=entries)
+            for tries in (1000, TRIES * c.executors):  # the first loads what is compiled
+                begin = time.process_time()
+                found = annealer.search(start, np.random.default_rng(1), tries, lambda: float("inf"))
+                took_s = time.process_time() - begin
+            row.executors, row.nodes, row.pairs = c.executors, c.nodes, len(instance.model.traffic)
+            row.metrics = {SPEED: found.tries / took_s, COST: found.cost}
+            row.plan_s = took_s
+            bench.store.add([row])
+            bench.console.print(f"speed {instance.name}, {name}: {found.tries / took_s / 1e6:.2f} million tries/s")
 
 
 def replan(bench: Bench) -> None:

@@ -145,8 +145,16 @@ def links(ways: dict[tuple[str, int], int], link: Link) -> Iterator[None]:
                 await stack.enter_async_context(await asyncio.start_server(_taken(to_port, link, throttle), host, port))
             ready.set()
             await stop.wait()
+        connections = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="links", daemon=True)
+    def run() -> None:
+        with contextlib.closing(loop):
+            loop.run_until_complete(serve())
+
+    thread = threading.Thread(target=run, name="links", daemon=True)
     thread.start()
     if not ready.wait(10.0):
         raise UnreachableError("the link to the storage service was not set up")

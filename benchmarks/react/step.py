@@ -20,7 +20,7 @@ from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 from stormpilot.submit import submit_topology
 
 PROJECT = Path(__file__).with_name("step")

@@ -98,8 +98,8 @@ class PlannerProcess:
                 connection.send_bytes(msgspec.msgpack.encode(request))
                 began_s = time.monotonic()
                 if not self._answered(connection, wait_s):
-                    self._end()
                     took_s = time.monotonic() - began_s
+                    self._end()
                     raise PlannerLostError(f"no answer {took_s:.0f} s after it began: its process was ended")
                 answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Response)
             except (EOFError, OSError) as e:

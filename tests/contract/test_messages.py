@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from stormpilot.errors import UsageError
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import (
     GZIP_ABOVE_BYTES,
     MAX_BYTES,
     ClusterSnapshot,
-    ControllerState,
     HistoryEntry,
     Message,
     ModeSetting,

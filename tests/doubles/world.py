@@ -27,9 +27,9 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
 from stormpilot.instrument.latency import BOUNDS_MS
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import (
     ComponentPart,
-    ControllerState,
     ExecutorPart,
     HistoryEntry,
     Message,
@@ -177,7 +177,7 @@ class World:
         """Let time pass; every ten seconds a step of otd follows the cycle."""
         for _ in range(int(seconds / 10)):
             self.tell(10)
-            self.steps.append(self.cycle.step(self.cycle.observer.look(self.now_ms)))
+            self.steps.append(self.cycle.step(self.cycle.observer.observe(self.now_ms)))
 
     def place(self, topology_id: str, slots: Slots, state: str = "", code: str = "OK") -> None:
         """Executors run elsewhere from now on; `state` is what the plug-in says of the published plan then."""
@@ -223,10 +223,10 @@ class World:
         said: list[str] = []
         for _ in range(int(seconds / self.tick_s)):
             self.pass_time(self.tick_s)
-            observation = self.cycle.observer.look(self.now_ms)
+            observation = self.cycle.observer.observe(self.now_ms)
             if self.cycle.rollout_runner.wanted(observation):
                 self.cycle.advance_rollouts(observation)
-                observation = self.cycle.observer.look(self.now_ms)
+                observation = self.cycle.observer.observe(self.now_ms)
             changed = self.cycle.observer.newly_changed(self.now_ms)
             if changed or self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
                 report = self.cycle.run(observation)
@@ -244,7 +244,7 @@ class World:
 
     def situation(self) -> Situation:
         """What a cycle would begin with now."""
-        observation = self.cycle.observer.look(self.now_ms)
+        observation = self.cycle.observer.observe(self.now_ms)
         assert observation.belief is not None
         return self.cycle.begin(observation, observation.belief)[0]
 

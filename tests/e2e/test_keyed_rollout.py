@@ -69,7 +69,7 @@ class Counting(RollingScene):
         )
         operate.rollback(self.operator(), self.topology_id, steps)
 
-    def migrated(self, after_ms: int) -> int:
+    def rolled(self, after_ms: int) -> int:
         """Wait for the end of the rollout that began after this time; when it began."""
 
         def over() -> bool:
@@ -107,7 +107,7 @@ def test_plans_by_rolling_moves_lose_no_count(counting: Counting) -> None:
             counting.place(a0=[], a1=FIRST, a2=SECOND)
         else:
             counting.back()
-        begun_ms = counting.migrated(begun_ms)
+        begun_ms = counting.rolled(begun_ms)
         now, before = counting.nodes_of("split", "count"), nodes
         nodes = now
         assert all(now[e] != before[e] for e in before), "every executor that can be routed is on another node"

@@ -17,7 +17,8 @@ import pytest
 from benchmarks.control.live import lose_host
 from scene import MISSED_SOON, PATHS, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.core import HistoryEntry, TopologyView
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]

@@ -16,7 +16,7 @@ import pytest
 from java_topologies import java_jar, submit_java
 from scene import PATHS, STORMPILOT, Scene, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
-from stormpilot.messages.core import CapacityPart, TopologyView
+from stormpilot.messages.controller_state import CapacityPart, TopologyView
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 

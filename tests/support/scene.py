@@ -23,14 +23,8 @@ from kazoo.exceptions import KazooException, NoNodeError
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.core import (
-    ClusterSnapshot,
-    ControllerState,
-    PlanMessage,
-    StatusMessage,
-    TopologySnapshot,
-    decode,
-)
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot, PlanMessage, StatusMessage, TopologySnapshot, decode
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus

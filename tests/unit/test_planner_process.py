@@ -101,7 +101,7 @@ def test_each_planner_may_take_its_time_once() -> None:
     try:
         assert isinstance(ask(process, "default", left_s=0.0), Plan)
         assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible)
-        with pytest.raises(PlannerLostError, match="no answer 0 s"):
+        with pytest.raises(PlannerLostError, match=r"no answer \d+ s after it began"):
             ask(process, "is slow", left_s=0.0)
     finally:
         process.close()

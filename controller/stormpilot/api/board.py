@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
@@ -23,15 +23,15 @@ Part = Literal["starting", "standby", "leading", "stopping"]
 class CompletedCycle:
     """One cycle, when it is over; `moves` is what became of the last move of each topology."""
 
-    account: CycleReport
+    report: CycleReport
     observation: Observation
     state: ControllerState | None
     took_s: float
     moves: Mapping[str, MoveState] = field(init=False)
 
     def __post_init__(self) -> None:
-        # the account's goes on to change in the cycles to come
-        object.__setattr__(self, "moves", dict(self.account.followed))
+        # what the report refers to goes on to change in the cycles to come
+        object.__setattr__(self, "moves", dict(self.report.followed))
 
     @property
     def model(self) -> Model | None:

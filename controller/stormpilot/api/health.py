@@ -26,7 +26,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alive(board: ProcessStatus, config: Config) -> Health:
-    """Whether the thread that runs the cycles has been seen lately; one that stands by waits without a sign of life."""
+    """Whether the thread that runs the cycles has been seen lately; a standby waits without a sign of life."""
     silent_s = board.clock_s() - board.beat_s
     limit_s = stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s + CALLS_S
     if board.part == "leading" and silent_s > limit_s:
@@ -35,7 +35,7 @@ def alive(board: ProcessStatus, config: Config) -> Health:
 
 
 def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> Health:
-    """Whether ZooKeeper is connected, and we lead with a fresh cycle or stand by behind a leader with a fresh one.
+    """Whether ZooKeeper is connected, and we lead with a fresh cycle or are standby of a leader with a fresh one.
 
     `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
     """
@@ -50,9 +50,9 @@ def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> 
         return _health(board, fresh, f"leading; the last cycle was {age_s:.0f} s ago")
     if board.part == "standby":
         if leaders_age_s is None:
-            return _health(board, False, f"standing by for {board.leader}, which has written nothing yet")
+            return _health(board, False, f"standby for {board.leader}, which has written nothing yet")
         fresh = leaders_age_s <= limit_s + GROUPS * config.planner.budget_s
-        return _health(board, fresh, f"standing by for {board.leader}, whose last cycle was {leaders_age_s:.0f} s ago")
+        return _health(board, fresh, f"standby for {board.leader}, whose last cycle was {leaders_age_s:.0f} s ago")
     return _health(board, False, board.part)
 
 

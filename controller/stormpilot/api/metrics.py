@@ -26,7 +26,8 @@ import stormpilot
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import TopologySnapshot, TopologyView
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import TopologySnapshot
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -60,9 +61,7 @@ class Metrics:
             r, "plan_answers", "What the scheduler plug-in said to plans, when it changed.", "topology", "state", "code"
         )
         self.events = _counter(r, "events", "What moves did when measured afterwards, and alerts.", "topology", "kind")
-        self.rollouts = _counter(
-            r, "rollouts_ended", "Plans carried out step by step, by how that ended.", "topology", "outcome"
-        )
+        self.rollouts = _counter(r, "rollouts_ended", "Rollouts that ended, by outcome.", "topology", "outcome")
         self.requests = _counter(r, "api_requests", "HTTP requests answered.", "method", "route", "status")
         self.duration = Histogram(
             "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
@@ -73,22 +72,22 @@ class Metrics:
 
     def cycle_done(self, looked: CompletedCycle) -> None:
         """Count a cycle."""
-        account = looked.account
+        report = looked.report
         self.duration.observe(looked.took_s)
-        for d in account.decisions.values():
+        for d in report.decisions.values():
             self.decisions.labels(d.action, d.reason.value).inc()
             if d.action == "skip":
                 self.refusals.labels(d.reason.value).inc()
-        self.published_plans(account)
-        for event in account.events:
+        self.published_plans(report)
+        for event in report.events:
             self.events.labels(event.topology, event.kind.value).inc()
-        self._answers(account)
+        self._answers(report)
         self._rollouts(looked)
 
-    def published_plans(self, account: CycleReport) -> None:
+    def published_plans(self, report: CycleReport) -> None:
         """Count the plans that were published."""
-        for topology_id, entry in account.plans.items():
-            name = account.names[topology_id]
+        for topology_id, entry in report.plans.items():
+            name = report.names[topology_id]
             self.published.labels(name, entry.plan.planner).inc()
             self.moved.labels(name).inc(entry.moved_executors)
 
@@ -96,8 +95,8 @@ class Metrics:
         """The answer to a scrape."""
         return generate_latest(self.registry)
 
-    def _answers(self, account: CycleReport) -> None:
-        for change in account.status_changes:
+    def _answers(self, report: CycleReport) -> None:
+        for change in report.status_changes:
             if change.status.plan_id is not None:
                 self.answers.labels(change.topology, change.status.state, change.status.code).inc()
 
@@ -220,7 +219,7 @@ class _OnScrape(Collector):
         yield _gauge("inter_node_tuples_per_second", f"{text}.", labels, tps)
         yield _gauge("inter_node_ratio", f"{text}: the part of all tuples.", labels, share)
         yield from self._rollouts(last, now_ms)
-        moves = {last.account.names.get(t, t): m for t, m in sorted(last.moves.items()) if m.before}
+        moves = {last.report.names.get(t, t): m for t, m in sorted(last.moves.items()) if m.before}
         yield per(
             "gain_predicted_ratio",
             "By what part of itself the last move was to lower what it is judged by (inter-node share or load).",
@@ -233,7 +232,7 @@ class _OnScrape(Collector):
         )
 
     def _rollouts(self, last: CompletedCycle, now_ms: int) -> Iterator[Metric]:
-        """How far plans are that are carried out step by step; topologies without one are not listed."""
+        """How far rollouts are; topologies without one are not listed."""
         seen = last.observation.seen
         running = {
             seen.topologies[t].name: kept.message
@@ -242,7 +241,7 @@ class _OnScrape(Collector):
         }
         labels = ["topology"]
         steps = {(t,): float(len(m.steps)) for t, m in running.items()}
-        yield _gauge("rollout_steps", "Steps of the plan that is being carried out step by step.", labels, steps)
+        yield _gauge("rollout_steps", "Steps of the running rollout.", labels, steps)
         done = {(t,): float(m.step) for t, m in running.items()}
         yield _gauge("rollout_steps_done", "How many of them are done.", labels, done)
         ages_s = {(t, m.phase): (now_ms - m.since_ms) / 1000 for t, m in running.items()}

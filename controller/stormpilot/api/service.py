@@ -15,7 +15,7 @@ from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, zookeeper_login
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
 from stormpilot.observe.observer import Observation
 from stormpilot.zookeeper.client import ZooKeeper
@@ -115,7 +115,7 @@ class Service:
     def stop(self) -> None:
         """End within seconds."""
         self.board.part = "stopping"
-        self._tell("controller_down", f"controller {self.board.name} stops; what runs goes on as it is")
+        self._tell("controller_down", f"controller {self.board.name} stops; running workers are unaffected")
         for part in (self._server, self._webhook, self._zookeeper):
             if part is not None:
                 part.stop()
@@ -149,27 +149,27 @@ class Service:
     @_guarded
     def cycle_done(
         self,
-        account: CycleReport,
+        report: CycleReport,
         observation: Observation,
         state: ControllerState | None,
         took_ms: float,
     ) -> None:
         """A cycle is over; `state` is what was written of it."""
-        looked = CompletedCycle(account, observation, state, took_ms / 1000)
+        looked = CompletedCycle(report, observation, state, took_ms / 1000)
         self.board.cycle_done(looked)
         if self._metrics is not None:
             self._metrics.cycle_done(looked)
         if self._webhook is not None:
-            for event in self._watch.look(account):
+            for event in self._watch.observe(report):
                 self._webhook.offer(event)
 
     @_guarded
-    def step_done(self, account: CycleReport) -> None:
+    def step_done(self, report: CycleReport) -> None:
         """Something was moved between two cycles."""
         if self._metrics is not None:
-            self._metrics.published_plans(account)
+            self._metrics.published_plans(report)
         if self._webhook is not None:
-            for event in self._watch.published(account):
+            for event in self._watch.published(report):
                 self._webhook.offer(event)
 
     @_guarded

@@ -118,7 +118,7 @@ class TokenFile:
                 self._stamp = stamp
                 try:
                     self._tokens = read_tokens(self._path)
-                    log.info("tokens were read anew", file=str(self._path), tokens=len(self._tokens))
+                    log.info("tokens reloaded", file=str(self._path), tokens=len(self._tokens))
                 except UsageError as e:
                     log.error("the tokens stay as they were", why=e)
             return self._tokens

@@ -15,6 +15,7 @@ import typer
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text, rate_text
 from stormpilot.cli.files import ModelOption, compiled_model, left_out, write
+from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
@@ -129,6 +130,7 @@ def compare(
     compiled = compiled_model(model)
     flow = flow_of(compiled, traffic)
     by: Traffic = "measured" if flow is None else "flow"
+    note_compiling()
     _warm_up(names, by)
     runs, proofs = [], []
     for name in names:

@@ -13,6 +13,7 @@ import typer
 import stormpilot
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
+from stormpilot.cli.machine_code import forget, note_compiling
 from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
 from stormpilot.cli.traffic import FORESEEN, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
@@ -85,6 +86,7 @@ def compute(
     if exact_workers:
         params |= _exact_workers(planner_named(planner))
     compiled = compiled_model(model)
+    note_compiling()
     besides_s = started - stormpilot.STARTED_S + CHECKED_S + CHECKED_EXECUTOR_S * compiled.executors
     deadline = math.inf if budget is None else started + budget - min(besides_s, MOST_BESIDES * budget)
     follows = follows_placement(compiled.model)
@@ -148,7 +150,7 @@ def planners(
     if compile:
         from stormpilot.planner.search.warm import TINY
 
-        _forget_compiled()
+        forget()
         for each in PLANNERS.values():
             exact = [{"exact_workers": True}] if "exact_workers" in each.params.__dataclass_fields__ else []
             for given in ({}, *exact):  # what fills all workers has a search of its own inside the nodes
@@ -166,17 +168,6 @@ def planners(
         say(f"{p.name}: {p.summary} [{p.source}]")
         for o in options_of(p.params):
             _say_option(o)
-
-
-def _forget_compiled() -> None:
-    """A cached function does not notice that one it calls in another file has changed."""
-    import stormpilot.model
-    import stormpilot.planner
-
-    for package in (stormpilot.model, stormpilot.planner):
-        for folder in package.__path__:
-            for cached in Path(folder).rglob("__pycache__/*.nb[ci]"):
-                cached.unlink(missing_ok=True)
 
 
 def _say_option(o: Option) -> None:

@@ -1,4 +1,4 @@
-"""`stormpilot doctor`: what is wrong with a live installation, and how to mend it."""
+"""`stormpilot doctor`: what is wrong with a live installation, and how to fix it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from stormpilot.cli.commands import ENTRIES, GROUPS, PANELS, VERB, Entry
+from stormpilot.cli.commands import ENTRIES, VERB
+from stormpilot.cli.panels import GROUPS, PANELS, Entry
 
 
 class LazyCommand(TyperCommand):

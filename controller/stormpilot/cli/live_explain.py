@@ -12,7 +12,8 @@ from stormpilot.cli.output import print_table, say
 from stormpilot.cli.what_if import measured_model
 
 if TYPE_CHECKING:
-    from stormpilot.messages.core import PlanMessage, TopologySnapshot, TopologyView
+    from stormpilot.messages.controller_state import TopologyView
+    from stormpilot.messages.core import PlanMessage, TopologySnapshot
     from stormpilot.operate.explanation import Explained
     from stormpilot.planner.explain.explain import Explanation
 

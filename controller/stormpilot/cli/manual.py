@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import stormpilot
-from stormpilot.cli.commands import ENTRIES, GROUPS, PANELS, Entry
+from stormpilot.cli.commands import ENTRIES
 from stormpilot.cli.lazy import LazyCommand
+from stormpilot.cli.panels import GROUPS, PANELS, Entry
 
 HEAD = """\
 .TH STORMPILOT 1 "" "stormpilot {version}" "User Commands"

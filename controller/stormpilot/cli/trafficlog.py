@@ -122,7 +122,7 @@ def _traffic_log(
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(help="Spark's master: local[N], spark://HOST:PORT, yarn, k8s://HOST:PORT. [default: local[*]]"),
+        typer.Option(help="Spark's master: local[N], spark://, sc:// or k8s://HOST:PORT, yarn. [default: local[*]]"),
     ] = None,
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Times = tuple[datetime | None, datetime | None]
 MOST_ROWS = 60  # of a topology's table
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 class Keep(NamedTuple):
@@ -70,6 +72,9 @@ def mine(
     source.path  # noqa: B018 (a missing log is refused first)
     now = datetime.now(UTC)
     times = parse_time("--since", since, now), parse_time("--until", source.until, now)
+    for option, path in (("--output", output), ("--sizing", sizing)):
+        if path is not None and _ADDRESS.match(str(path)):
+            raise UsageError(f"{option} {path}: expected a place on this machine; --publish brings numbers elsewhere")
     if output is not None:
         files.make_folder(output.parent, "--output")
     if sizing is not None:

@@ -12,6 +12,7 @@ from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, read_mined, traffic_log_command
 from stormpilot.errors import UsageError
+from stormpilot.history.spark import CONNECT
 
 if TYPE_CHECKING:
     from stormpilot.history.replay.choose import Tried, Verdict
@@ -113,6 +114,8 @@ def replay(
         rules=rules,
         weights=Weights(overload=overload_weight, restart=restart_weight),
     )
+    if source.master is not None and source.master.startswith(CONNECT):
+        raise UsageError(f"--master {source.master}: replay runs planners in executors, which Spark Connect cannot")
     if output is not None:
         files.make_folder(output, "--output")
     with source.spark() as spark, progress("replaying") as shown:

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from stormpilot.cli.live import Live, connected, live_command, user
+from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
@@ -77,6 +78,8 @@ def what_if(
     if changes == Changes():
         raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
     read = _live(live, measure) if model == LIVE else read_model(Path(model))
+
+    note_compiling()
 
     def plan_one(m: Model) -> Any:
         deadline = time.monotonic() + budget

@@ -125,7 +125,7 @@ class Daemon:
         The log says what changed, or what is wrong and that the old one stays.
         """
         if self._read is None:
-            log.warning("this controller cannot read its configuration anew: restart it")
+            log.warning("this controller cannot reload its configuration: restart it")
             return
         try:
             loaded = self._read()
@@ -186,7 +186,7 @@ class Daemon:
         if others:
             if once:
                 raise RefusedError(f"another controller leads: {others[0]}")
-            log.info("standing by", leader=others[0])
+            log.info("standby", leader=others[0])
             self.service.standing_by(others[0])
         try:
             if self._stopping.is_set() or not lock.acquire():
@@ -262,7 +262,7 @@ class Daemon:
     def _connection_changed(self) -> None:
         if self._zookeeper.connected and self._disconnect_logged:
             self._disconnect_logged = False
-            log.info("ZooKeeper is back", hosts=self._zookeeper.hosts)
+            log.info("ZooKeeper connection restored", hosts=self._zookeeper.hosts)
         self._wake.set()
 
     def _connected(self) -> bool:

@@ -36,7 +36,7 @@ States = Mapping[str, TopologyState]
 
 @dataclass(frozen=True)
 class _Planned:
-    """A plan or the reason why there is none; what it was made on, and what plans by choice may fill of that.
+    """A plan or the reason why there is none; what it was made on, and what voluntary plans may fill of that.
 
     `growth`: how many times as fast topologies with held sources may run, by topology id.
     """
@@ -193,7 +193,7 @@ def _pressing(group: States, situation: Situation) -> bool:
 
 
 def _with_room(model: Model, config: Config, choice: Choice | None) -> Model:
-    """The model with the room that plans by choice may fill; the same where that is all of B(n)."""
+    """The model with the room that voluntary plans may fill; the same where that is all of B(n)."""
     if choice is None:
         return with_headroom(model, config.decide.fill_ratio)
     return with_headroom(choice.limited(model), choice.rules.get("fill_ratio", config.decide.fill_ratio))

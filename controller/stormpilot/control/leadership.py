@@ -209,7 +209,7 @@ class Leadership:
         return self.cycle.rollout_runner.wanted(self._observation)
 
     def _observe(self) -> Observation:
-        self._observation = observation = self.cycle.observer.look(self.now_ms())
+        self._observation = observation = self.cycle.observer.observe(self.now_ms())
         return observation
 
     def _failed(self, event: str, error: Exception) -> None:
@@ -245,7 +245,7 @@ class Leadership:
         deadline_s = time.monotonic() + load.settle_s + load.window_s + load.max_report_age_s
         announced = False
         while not self.stopping.is_set() and time.monotonic() < deadline_s:
-            readiness = self.cycle.observer.look(self.now_ms()).belief
+            readiness = self.cycle.observer.observe(self.now_ms()).belief
             if readiness is None or all(r.ready or not r.instrumented for r in readiness.readiness.values()):
                 return
             if not announced:

@@ -13,7 +13,8 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
 from stormpilot.decide.restarts import KEPT_RESTARTS
-from stormpilot.messages.core import EffectPart, Restart
+from stormpilot.messages.controller_state import Restart
+from stormpilot.messages.core import EffectPart
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.load import own_load_ratio

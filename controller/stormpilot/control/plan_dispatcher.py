@@ -108,8 +108,8 @@ class PlanDispatcher:
                 left.append(t)
                 continue
             decision = outcome.decisions[t]
-            if decision.manner is None or decision.manner.how != way.manner.how:
-                decision = replace(decision, manner=way.manner)
+            if decision.strategy is None or decision.strategy.how != way.strategy.how:
+                decision = replace(decision, strategy=way.strategy)
                 outcome = _decided(decision, outcome)
             if (refusal := unwanted(decision)) is not None:
                 outcome = _decided(refusal, outcome)
@@ -120,7 +120,7 @@ class PlanDispatcher:
                     outcome = self._begin_rollout(t, way, verdict, situation, outcome)
                 except UsageError as e:
                     restart = MoveStrategy("restart", f"its steps cannot be written: {e}")
-                    outcome = _decided(replace(decision, manner=restart), outcome)
+                    outcome = _decided(replace(decision, strategy=restart), outcome)
                     left.append(t)
         return left, outcome
 

@@ -69,8 +69,8 @@ class PlanEvaluator:
         if not any(_moves(d) for d in second.decisions.values()) or (acts and second_net <= net):
             return first
         decisions = {
-            t: replace(d, manner=replace(d.manner, text=f"{d.manner.text}; {_left(why[t])}", fixed=why[t]))
-            if t in why and d.manner is not None
+            t: replace(d, strategy=replace(d.strategy, text=f"{d.strategy.text}; {_left(why[t])}", fixed=why[t]))
+            if t in why and d.strategy is not None
             else d
             for t, d in second.decisions.items()
         }
@@ -79,7 +79,7 @@ class PlanEvaluator:
     def _judged(self, task: PlanningTask, plan: Plan) -> tuple[Verdict, float]:
         """The verdict on a plan, and how many tuples it wins."""
         ways = self.ways({tp.id: tp for tp in plan.topologies})
-        criteria = replace(task.criteria, strategies={t: w.manner for t, w in ways.items()})
+        criteria = replace(task.criteria, strategies={t: w.strategy for t, w in ways.items()})
         verdict = judge(task.model, task.states, plan, self.situation.memory, criteria)
         moving = [d for d in verdict.decisions.values() if _moves(d)]
         return verdict, sum(_net(d, self.situation.config.decide.payback_s) for d in moving)
@@ -102,24 +102,24 @@ class PlanEvaluator:
         return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
 
     def _wanted(self, verdict: Verdict) -> Verdict:
-        """The verdict without plans by choice that need restarts, where those are not wanted."""
+        """The verdict without voluntary plans that need restarts, where those are not wanted."""
         refused = {t: no for t, d in verdict.decisions.items() if (no := unwanted(d)) is not None}
         plans = {t: p for t, p in verdict.plans.items() if t not in refused}
         return replace(verdict, decisions={**verdict.decisions, **refused}, plans=plans) if refused else verdict
 
 
 def unwanted(decision: Decision) -> Decision | None:
-    """The decision not to, where a plan by choice needs restarts and those are not wanted; None: it may be."""
-    manner = decision.manner
-    if manner is None or not manner.forbidden or decision.reason.row.may_restart or not _moves(decision):
+    """The decision not to, where a voluntary plan needs restarts and those are not wanted; None: it may be."""
+    strategy = decision.strategy
+    if strategy is None or not strategy.forbidden or decision.reason.row.may_restart or not _moves(decision):
         return None
-    text = f"{decision.text}; {manner.text}, and decide.move_strategy is rolling"
+    text = f"{decision.text}; {strategy.text}, and decide.move_strategy is rolling"
     return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)
 
 
 def _restarts(decision: Decision) -> bool:
     """Whether the plan needs restarts because workers of it cannot be emptied."""
-    return bool(decision.moved_executors and decision.manner and decision.manner.fixed)
+    return bool(decision.moved_executors and decision.strategy and decision.strategy.fixed)
 
 
 def _moves(decision: Decision) -> bool:

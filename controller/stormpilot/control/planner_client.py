@@ -96,7 +96,7 @@ class PlannerClient:
     def plan_with_room(
         self, roomy: Model, whole: Model, *, first: bool, choice: Choice | None = None
     ) -> tuple[Plan | tuple[Reason, str], Model]:
-        """A plan within the room for plans by choice or, where there is none, with all of B(n); and its model.
+        """A plan within the room for voluntary plans or, where there is none, with all of B(n); and its model.
 
         What lost its place is placed with every worker that runs kept as it is, if that can be. Where a recommended
         planner finds no plan it is made as configured.

@@ -13,7 +13,8 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
-from stormpilot.messages.core import ControllerState, encode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import encode
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 from stormpilot.operate.status import FAILED

@@ -37,7 +37,7 @@ def plans_on_their_way(
 def with_reservations(model: Model, plans: Mapping[str, Sequence[TopologyPlan]]) -> Model:
     """The model in which these topologies run where they run, and what they will get is nobody else's.
 
-    A slot that somebody holds now stays in the model: a plan that wants it is refused by the plug-in.
+    A slot that somebody holds now stays in the model: a plan that wants it is rejected by the plug-in.
     """
     wanted: defaultdict[str, set[int]] = defaultdict(set)
     more_mhz: defaultdict[str, float] = defaultdict(float)

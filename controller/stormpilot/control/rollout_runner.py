@@ -202,7 +202,7 @@ class RolloutRunner:
         try:
             yield
         except ConflictError as e:
-            log.debug("somebody else was faster, look again", path=e.path)
+            log.debug("concurrent update; trying again", path=e.path)
         except (UnreachableError, DeposedError):
             raise
         except Exception as e:

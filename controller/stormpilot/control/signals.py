@@ -14,6 +14,8 @@ log = structlog.get_logger(__name__)
 
 LOOK_S = 0.25
 """How often is looked for signals."""
+END_S = 5.0
+"""How long it may take to end, first by itself, then without ZooKeeper."""
 
 
 def run(daemon: Daemon, *, once: bool = False) -> None:
@@ -49,10 +51,10 @@ def run(daemon: Daemon, *, once: bool = False) -> None:
         if asked:
             log.info("stopping")
             daemon.stop()
-            thread.join(5)
+            thread.join(END_S)
             if thread.is_alive():
                 daemon.cut()
-                thread.join(5)
+                thread.join(END_S)
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)

@@ -15,7 +15,7 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
 from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import Outcome
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan, TopologyPlan

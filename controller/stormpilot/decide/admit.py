@@ -228,7 +228,7 @@ def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
-    """PLAN_MOVING while the last plan is applied; PLAN_REJECTED when it was refused or cannot be read."""
+    """PLAN_MOVING while the last plan is applied; PLAN_REJECTED when it was rejected or cannot be read."""
     plan, status, t = subject.plan, subject.status, subject.topology
     cool_down_ms = int(config.cool_down_s * 1000)
     if subject.plan_problem is not None:
@@ -249,7 +249,7 @@ def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> De
     elif status.state == "rejected":
         again_ms = plan.created_at_ms + int(config.rejected_retry_s * 1000)
         if now_ms < again_ms:
-            text = f"plan {plan.plan_id} was refused ({status.code}: {status.text}); another is made later"
+            text = f"plan {plan.plan_id} was rejected ({status.code}: {status.text}); another is made later"
             return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
     return None
 

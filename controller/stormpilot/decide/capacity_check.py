@@ -63,7 +63,7 @@ def _wants_headroom(
     room_mhz: Mapping[str, float],
     now_mhz: Mapping[str, float],
 ) -> Decision | None:
-    """The first plan by choice that fills a node further than such plans may, and further than it is filled now."""
+    """The first voluntary plan that fills a node further than such plans may, and further than it is filled now."""
     over = {s: mhz for s, mhz in room_mhz.items() if then_mhz.get(s, 0.0) > max(mhz, now_mhz.get(s, 0.0)) * (1 + 1e-9)}
     for t in sorted(moving):
         nodes = sorted({w.supervisor for w in moving[t].workers} & set(over))
@@ -71,7 +71,7 @@ def _wants_headroom(
             first = nodes[0]
             text = (
                 f"{decisions[t].reason} may fill {first} to {over[first]:.0f} MHz, not to {then_mhz[first]:.0f}: "
-                "decide.fill_ratio keeps the rest of B(n) free of plans by choice"
+                "decide.fill_ratio keeps the rest of B(n) free of voluntary plans"
             )
             tps = decisions[t].inter_node_tps
             return Decision(t, "skip", Reason.HEADROOM, text, then_mhz[first], over[first], inter_node_tps=tps)

@@ -9,7 +9,7 @@ from stormpilot.model.closed_loop import Sources
 
 LEAST_RISE = 0.1
 """A rate that rose by less than this part did not rise."""
-NOT_WON = (Outcome.WORSE, Outcome.REFUSED, Outcome.OVERTAKEN)
+NOT_WON = (Outcome.WORSE, Outcome.REJECTED, Outcome.OVERTAKEN)
 """After these a topology does not run as its last move wanted it."""
 
 

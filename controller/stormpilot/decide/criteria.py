@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Traffic
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model
 

@@ -44,7 +44,7 @@ class Outcome(enum.StrEnum):
     HELPED = "HELPED"
     NO_GAIN = "NO_GAIN"
     WORSE = "WORSE"
-    REFUSED = "REFUSED"
+    REJECTED = "REJECTED"
     DISTURBED = "DISTURBED"
     OVERTAKEN = "OVERTAKEN"
     TOO_LATE = "TOO_LATE"
@@ -146,7 +146,7 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
         return state, []
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
-        outcome = Outcome.REFUSED if status.state == "rejected" else Outcome.DISTURBED
+        outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
         return _end(state, facts, outcome, f"{status.state}: {status.code}: {status.text}")
     if state.phase == "moving" and status is not None and status.state == "applied":
         state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms)
@@ -234,7 +234,7 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
     if state.phase == "rollback":  # it was judged: that stays
         return msgspec.structs.replace(state, phase="none", former=[]), []
     ended = msgspec.structs.replace(state, phase="none", verdict=outcome.value, text=text, former=[])
-    judged = state.metric is not None and outcome is not Outcome.REFUSED  # a refusal is told as one
+    judged = state.metric is not None and outcome is not Outcome.REJECTED  # a rejection is told as one
     return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
 
 

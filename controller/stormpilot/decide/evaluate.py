@@ -9,7 +9,7 @@
   grows with the number of plans that moved the topology within the hour.
 - NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
 
-Ours, for topologies that hold their own sources (model/closed_loop.py): a plan by choice has to fit at the rate that
+Ours, for topologies that hold their own sources (model/closed_loop.py): a voluntary plan has to fit at the rate that
 they may reach, moves are judged by throughput, and an overload that our own gain made is not relieved at its expense.
 """
 
@@ -146,10 +146,10 @@ class _Case:
         came_mhz = {s: own_mhz[s] * (1 - before_tps / now_tps) for s in relieved}
         if any(load_mhz[s] - came_mhz[s] >= limit_mhz[s] for s in relieved):
             return None  # it would be overloaded at the rate before the move too
-        manner, more_tps = self._manner(), self.new_tps - (self.now_tps or 0.0)
-        if manner.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
+        strategy, more_tps = self._strategy(), self.new_tps - (self.now_tps or 0.0)
+        if strategy.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
             return None
-        how = "restarts workers" if manner.how == "restart" else f"sends {more_tps:.0f} tuples/s more between nodes"
+        how = "restarts workers" if strategy.how == "restart" else f"sends {more_tps:.0f} tuples/s more between nodes"
         text = (
             f"{', '.join(relieved)} overloaded because the last move made the topology faster ({before_tps:.0f} -> "
             f"{now_tps:.0f} tuples/s); the plan that relieves it {how}, so what runs is kept"
@@ -186,7 +186,7 @@ class _Case:
         restarts waits for N cycles only, or until the gain is beyond the noise.
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
-        rolling = self._manner().how == "rolling"
+        rolling = self._strategy().how == "rolling"
         spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
         memory = self.memory.hit(t, now_ms, spacing_s, self._evidence() if rolling else 0.0)
         if rolling and memory.hits[t].evidence >= ENOUGH:
@@ -255,12 +255,12 @@ class _Case:
         return self._skip(Reason.GAIN_BELOW_COST, f"{self._falls()}: {weighed.text}", weighed.saved, weighed.held_up)
 
     def _trade_off(self) -> TradeOff:
-        config, manner = self.own.decide, self._manner()
+        config, chosen = self.own.decide, self._strategy()
         spent, now_ms = self.criteria.spent.get(self.topology.id, ()), self.criteria.now_ms
         plans = plans_within_the_hour(spent, now_ms, config.cool_down_s)
         saved_tps = (self.now_tps or 0.0) - self.new_tps
-        by = f"{manner.steps} steps without restarts ({manner.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
-        if manner.how != "rolling":
+        by = f"{chosen.steps} steps without restarts ({chosen.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
+        if chosen.how != "rolling":
             by = f"restarts ({self._restart().text}) of {self._restarted_workers()} workers"
         return TradeOff(saved_tps, expected_s(config.payback_s, plans), sum(self._held_up()), by)
 
@@ -304,7 +304,7 @@ class _Case:
             moved_executors=self.moved,
             inter_node_tps=tps,
             promise=promise,
-            manner=self.criteria.strategies.get(self.topology.id),
+            strategy=self.criteria.strategies.get(self.topology.id),
             held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
             restarted_workers=self._restarted_workers(),
             trade_off=self._trade_off().text if self.moved and self.now_tps is not None else "",
@@ -334,7 +334,7 @@ class _Case:
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)
 
-    def _manner(self) -> MoveStrategy:
+    def _strategy(self) -> MoveStrategy:
         return self.criteria.strategies.get(self.topology.id) or MoveStrategy("restart", "")
 
     def _restart(self) -> RestartTime:
@@ -343,13 +343,13 @@ class _Case:
 
     def _held_up(self) -> tuple[float, float]:
         """Tuples that the move holds up: by restarts, by rolling moves. One of the two is 0."""
-        manner = self._manner()
-        if manner.how == "rolling":
-            return 0.0, manner.around_tps * SWITCH_S
+        strategy = self._strategy()
+        if strategy.how == "rolling":
+            return 0.0, strategy.around_tps * SWITCH_S
         return self._held_up_tps() * self._restart().seconds, 0.0
 
     def _restarted_workers(self) -> int:
-        if not self.moved or self.subject.new or self._manner().how == "rolling":
+        if not self.moved or self.subject.new or self._strategy().how == "rolling":
             return 0
         return restarted_workers(self.topology, self.plans[self.topology.id])
 

@@ -81,7 +81,7 @@ def _gate(code: str, question: str, meaning: str, *, notify: EventKind | None = 
     return Row(code, "gate", meaning, question, notify, **properties)
 
 
-_APPLIED = "the last plan is applied, or refused for long"
+_APPLIED = "the last plan is applied, or rejected for long"
 _EVALUATED = "the last move is judged, and no back-off"
 _MEASURED = "enough is measured"
 _PLANNED = "there is a plan"
@@ -213,11 +213,11 @@ class Reason(enum.StrEnum):
         "an operator rolled it back, discarded a plan or aborted a rollout a while ago",
     )
     ROLLOUT_IN_PROGRESS = _gate(
-        "ROLLOUT_IN_PROGRESS", "no plan is being carried out step by step", "a rollout of its plan goes on"
+        "ROLLOUT_IN_PROGRESS", "no rollout of its plan is in progress", "a rollout of its plan goes on"
     )
     PLAN_MOVING = _gate("PLAN_MOVING", _APPLIED, "the last plan is being applied")
     PLAN_REJECTED = _gate(
-        "PLAN_REJECTED", _APPLIED, "the last plan was refused within `decide.rejected_retry_s`, or cannot be read"
+        "PLAN_REJECTED", _APPLIED, "the last plan was rejected within `decide.rejected_retry_s`, or cannot be read"
     )
     COOL_DOWN = _gate(
         "COOL_DOWN",
@@ -291,7 +291,7 @@ class Reason(enum.StrEnum):
     INSUFFICIENT_CPU = _gate("INSUFFICIENT_CPU", _ROOM, "topologies that stay keep CPU that the plan uses")
     HEADROOM = _gate(
         "HEADROOM",
-        "what is moved by choice leaves nodes their headroom",
+        "voluntary plans leave nodes their headroom",
         "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded",
     )
     MOVE_BUDGET = _gate("MOVE_BUDGET", "the move budget suffices", "the limits of `budget` per hour are reached")
@@ -332,7 +332,7 @@ class Decision:
 
     `until_ms` is when the reason goes away by itself, where that is known. `inter_node_tps` are those of the topology
     now and in the plan; `promise` is the expected effect of the move, where it is measured. `threshold_from` names the
-    source of the threshold, empty: the configuration. `manner` is the strategy of the move (None: not known),
+    source of the threshold, empty: the configuration. `strategy` is the strategy of the move (None: not known),
     `held_up` the tuples that the move holds up, by restarts and by rolling moves, and `restarted_workers` how many
     workers it restarts (None: not known). `trade_off` weighs the two as a sentence. `expectation` is what a plan that
     moves does to latency and to the rate that is carried.
@@ -349,7 +349,7 @@ class Decision:
     inter_node_tps: tuple[float | None, float | None] = (None, None)
     promise: Promise | None = None
     threshold_from: str = ""
-    manner: MoveStrategy | None = None
+    strategy: MoveStrategy | None = None
     held_up: tuple[float, float] = (0.0, 0.0)
     restarted_workers: int | None = None
     trade_off: str = ""

@@ -12,7 +12,8 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
-from stormpilot.messages.core import ChosenThreshold, HistoryEntry, Restart, TopologyView
+from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, TopologyPlan
@@ -129,10 +130,12 @@ class CycleReport:
                     mode_from=self.modes_from.get(topology_id, ""),
                     effect=_effect(self.followed.get(topology_id)),
                     threshold_from=decision.threshold_from,
-                    move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+                    move_strategy=""
+                    if decision.strategy is None
+                    else f"{decision.strategy.how}: {decision.strategy.text}",
                     held_up_by_restarts=round(decision.held_up[0], 1),
                     held_up_by_steps=round(decision.held_up[1], 1),
-                    not_emptied=[] if decision.manner is None else list(decision.manner.fixed[:NOT_EMPTIED]),
+                    not_emptied=[] if decision.strategy is None else list(decision.strategy.fixed[:NOT_EMPTIED]),
                     thresholds=list(self.thresholds.get(topology_id, ())),
                     recommendation=self.recommendations.get(topology_id, ""),
                     sources=self.sources.get(topology_id, ""),
@@ -154,7 +157,7 @@ class CycleReport:
             "planner": ",".join(dict.fromkeys(self.planners)),
             "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
             "moves": sum(d.moved_executors for d in chosen),
-            "move_strategy": ",".join(dict.fromkeys(d.manner.how for d in chosen if d.manner is not None)) or None,
+            "move_strategy": ",".join(dict.fromkeys(d.strategy.how for d in chosen if d.strategy is not None)) or None,
             "inter_node_tps": f"{_total(chosen, 0)}->{_total(chosen, 1)}",
             "also": ",".join(f"{self.names[d.topology_id]}:{d.reason}" for d in others) or None,
         }

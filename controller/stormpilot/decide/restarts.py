@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 
 KEPT_RESTARTS = 50
 OWN_MOVES = 3

@@ -1,7 +1,8 @@
 """A Spark session for the jobs over the traffic log.
 
 Which Spark, in this order: `spark-submit`'s, when it started us; the master that is asked for (`local[*]`, `spark://`,
-`yarn`, `k8s://`); `local[*]`. Any setting of Spark's can be given; ours are defaults below these.
+`yarn`, `k8s://`, `sc://` for Spark Connect); `local[*]`. Any setting of Spark's can be given; ours are defaults below
+these.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+CONNECT = "sc://"
 _LOG = Path(__file__).with_name("log4j2.properties")
 ALWAYS = {
     "spark.app.name": "stormpilot history",
@@ -43,6 +45,8 @@ OURS = {
     "spark.sql.files.openCostInBytes": str(256 * 1024),
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+    # for each call on a column PySpark looks for the line of Python and tells the JVM
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What holds unless Spark was started by somebody else."""
 LITTLE_BYTES = 4 * 1024 * 1024
@@ -50,16 +54,24 @@ LITTLE_BYTES = 4 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
 """Of the files behind a partition of a shuffle; what is shuffled was added up before and is smaller."""
 MOST_PARTITIONS = 2000
+UNKNOWN_CORES = 8
+"""Of a cluster that does not tell."""
 LITTLE = {
     # each exchange would become a job of its own, and each plan classes that are compiled and run once
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.autoBroadcastJoinThreshold": "1m",
+    # all of it in one task: then most joins and sums need no exchange, and a broadcast would be a job of its own
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+LITTLE_MEMORY = {"spark.buffer.pageSize": "1m"}
+"""Every sort and sum takes a page at once; Spark makes it 64 MB with our memory. What is longer gets a longer one."""
 MUCH = {"spark.sql.adaptive.enabled": "true"}
-LITTLE_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Optimised machine code would be ready when the work is done."""
+LITTLE_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xmn256m"
+"""Optimised machine code would be ready when the work is done; room for Spark's classes, or the JVM collects for each
+part of it."""
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -87,7 +99,8 @@ def start(
     """A session; `settings` win over `configuration`. What its JVM writes to stderr is shown if it does not start."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     wanted = configuration(master, settings or {}, submitted=submitted, size_bytes=size_bytes)
-    if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    remote = master if master is not None and master.startswith(CONNECT) else None
+    if not submitted and remote is None and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise UnreachableError("Spark needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME")
     if not submitted and "spark.driver.bindAddress" in wanted:
         os.environ.setdefault("SPARK_LOCAL_IP", wanted["spark.driver.bindAddress"])
@@ -100,16 +113,18 @@ def start(
             raise UnreachableError(f"PySpark is not installed ({e}): pip install 'stormpilot[history]'") from e
         if not submitted and _is_local(wanted["spark.master"]):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what replay runs in executors is installed here
-        builder = SparkSession.builder
-        for key, value in wanted.items():
-            builder = builder.config(key, value)
         try:
+            builder = SparkSession.builder if remote is None else SparkSession.builder.remote(remote)
+            for key, value in wanted.items():
+                if remote is None or key.startswith("spark.sql."):
+                    builder = builder.config(key, value)
             return builder.getOrCreate()
         except Exception as e:
             if not isinstance(e, PySparkException) and "Py4J" not in type(e).__name__:
                 raise
             where = f" with master {wanted['spark.master']}" if "spark.master" in wanted else ""
-            raise UnreachableError(f"Spark does not start{where}: {_first_line(e)}{_last_lines(said)}") from e
+            hint = "; pip install 'pyspark[connect]'" if "PACKAGE_NOT_INSTALLED" in str(e) else ""
+            raise UnreachableError(f"Spark does not start{where}: {_first_line(e)}{hint}{_last_lines(said)}") from e
 
 
 @contextmanager
@@ -136,17 +151,20 @@ def _last_lines(file: IO[bytes] | None) -> str:
 
 def fit(spark: SparkSession, size_bytes: int) -> None:
     """Fit partitions and the way of planning to a log of this size, but for what somebody set."""
-    own = spark.sparkContext.getConf()
-    for key, value in fitting(size_bytes, spark.sparkContext.defaultParallelism).items():
-        if not own.contains(key):
+    context = getattr(spark, "sparkContext", None)  # none of Spark Connect
+    cores = UNKNOWN_CORES if context is None else context.defaultParallelism
+    own = spark.conf.getAll if context is None else dict(context.getConf().getAll())
+    for key, value in fitting(size_bytes, cores).items():
+        if key not in own:
             spark.conf.set(key, value)
 
 
 def fitting(size_bytes: int, cores: int) -> dict[str, str]:
     """Settings for files of this size on so many cores."""
     partitions = min(MOST_PARTITIONS, max(cores, -(-size_bytes // PARTITION_BYTES)))
-    little = size_bytes <= LITTLE_BYTES
-    return {"spark.sql.shuffle.partitions": str(partitions)} | (LITTLE if little else MUCH)
+    if size_bytes <= LITTLE_BYTES:
+        return LITTLE
+    return {"spark.sql.shuffle.partitions": str(partitions)} | MUCH
 
 
 def configuration(
@@ -162,6 +180,7 @@ def configuration(
         if _is_local(wanted["spark.master"]):
             wanted |= LOOPBACK
             if size_bytes is not None and size_bytes <= LITTLE_BYTES and wanted["spark.master"].startswith("local"):
+                wanted |= LITTLE_MEMORY
                 wanted["spark.driver.extraJavaOptions"] += f" {LITTLE_JVM}"
     return wanted | dict(settings)
 
@@ -195,9 +214,11 @@ def _is_local(master: str) -> bool:
 
 
 def _checked(master: str) -> str:
-    if master == "yarn" or master.startswith(("local", "spark://", "k8s://")):
+    if master == "yarn" or master.startswith(("local", "spark://", "k8s://", CONNECT)):
         return master
-    raise UsageError(f"--master is {master!r}, expected local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+    raise UsageError(
+        f"--master is {master!r}, expected local[N], spark://HOST:PORT, sc://HOST:PORT, yarn or k8s://HOST:PORT"
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The counters of one task: what `TaskLoad` of `model/messages.py` carries. Cumulative and bounded.
+"""The counters of one task: what `TaskLoad` of `messages/load.py` carries. Cumulative and bounded.
 
 Several threads of a component may send (a batching thread, a user's own). There is no lock on purpose, this runs for
 every tuple: each step below is one operation of CPython, which switches threads between operations.

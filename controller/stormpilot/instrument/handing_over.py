@@ -2,7 +2,7 @@
 
 The component's main thread takes work from `work` between two tuples and hands its result back; it never waits for
 ZooKeeper. What a task saved lies in `keyed/<topology-id>/states/` until the taker has loaded it and the hand-over has
-left the table, so that a taker that restarts in between loads it again. `model/handover.py` has the other side.
+left the table, so that a taker that restarts in between loads it again. `messages/handover.py` has the other side.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 PARTITIONS_PER_TASK = 64
-"""As in `model/routes.py`."""
+"""As in `messages/routes.py`."""
 _MASK = 0xFFFFFFFF
 
 

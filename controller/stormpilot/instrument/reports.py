@@ -1,4 +1,4 @@
-"""The newest load of every task, and how it is cut into messages (`LoadReport` of `model/reports.py`).
+"""The newest load of every task, and how it is cut into messages (`LoadReport` of `messages/load.py`).
 
 Loads stay the JSON texts that the tasks sent: the collector reads only what it must to order them.
 """

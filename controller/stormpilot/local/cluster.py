@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -10,9 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
@@ -22,23 +20,11 @@ from stormpilot.local.keeper import short_path
 from stormpilot.local.ports import Reservation
 from stormpilot.local.processes import MARKER, Process
 from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.start_lock import one_start_at_a_time
 from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout
+from stormpilot.local.workers import Worker, workers_among
 from stormpilot.logins.jaas import NIMBUS_SECTION, digest_login
 from stormpilot.nimbus import Address, Nimbus
-
-_WORKER_MAIN = "org.apache.storm.daemon.worker.Worker"
-_LOG_WRITER = "org.apache.storm.LogWriter"
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A worker's JVM: `started_at` in seconds since the epoch. A restarted worker has another process id."""
-
-    supervisor: str
-    port: int
-    pid: int
-    topology_id: str
-    started_at: float
 
 
 class LocalCluster:
@@ -66,7 +52,7 @@ class LocalCluster:
         layout = Layout.of(spec.name)
         if not Path("/proc/self/environ").exists():
             raise UnreachableError("a local cluster needs Linux: its processes are found and ended by way of /proc")
-        with _one_start_at_a_time(layout), closing(Reservation()) as ports:
+        with one_start_at_a_time(layout), closing(Reservation()) as ports:
             _refuse_if_running(layout)
             build.check_jars(spec)
             if spec.isolate:
@@ -155,13 +141,7 @@ class LocalCluster:
 
     def workers(self) -> list[Worker]:
         """The workers' JVMs, by supervisor and port (read from the system, not asked of Storm)."""
-        found = []
-        for process in self.processes():
-            if _WORKER_MAIN in process.argv and _LOG_WRITER not in process.argv:
-                # Worker <topology> <supervisor> <supervisor's port> <port> <worker id>
-                topology, supervisor, _, port, _ = process.argv[process.argv.index(_WORKER_MAIN) + 1 :]
-                found.append(Worker(supervisor, int(port), process.pid, topology, process.started_at))
-        return sorted(found, key=lambda w: (w.supervisor, w.port))
+        return workers_among(self.processes())
 
     def daemon(self, name: str) -> Daemon:
         """A daemon of the cluster by its id."""
@@ -278,7 +258,7 @@ class LocalCluster:
             isolation.remove(self.description.isolation.token)
         shutil.rmtree(self.layout.data, ignore_errors=True)
         if purge:
-            with suppress(RefusedError), _one_start_at_a_time(self.layout) as lock:
+            with suppress(RefusedError), one_start_at_a_time(self.layout) as lock:
                 shutil.rmtree(self.layout.directory, ignore_errors=True)
                 lock.unlink()
 
@@ -403,21 +383,6 @@ class LocalCluster:
                 if lines:
                     return f"{(errors or lines)[-1]} (all of it: {file})"
         return f"it wrote nothing to {wanted.log}"
-
-
-@contextmanager
-def _one_start_at_a_time(layout: Layout) -> Iterator[Path]:
-    lock = layout.directory.parent / f".{layout.directory.name}.lock"
-    try:
-        layout.directory.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UsageError(f"cannot make {e.filename} ({e.strerror}); STORMPILOT_STATE names another place") from None
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RefusedError(f"local cluster {layout.directory.name} is being started by another command") from None
-        yield lock
 
 
 def _was_isolated(layout: Layout) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from stormpilot.messages.core import HistoryEntry, Message, Part, Worker
 
 Phase = Literal["ready", "draining", "moving", "returning", "ended"]
-Outcome = Literal["", "DONE", "ABORTED", "OVERTAKEN", "REFUSED", "DISTURBED", "TOO_LATE", "INTERFERED", "GAVE_UP"]
+Outcome = Literal["", "DONE", "ABORTED", "OVERTAKEN", "REJECTED", "DISTURBED", "TOO_LATE", "INTERFERED", "GAVE_UP"]
 
 
 class ProcessPart(Part, frozen=True, kw_only=True):

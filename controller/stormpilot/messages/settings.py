@@ -1,7 +1,7 @@
 """What operators write into ZooKeeper, beside pause and mode: settings, requests, and the audit of what was done.
 
 Settings outlive every process. A request is acted upon once, by the leading controller, which removes it in the
-transaction in which it does what was asked. The rules of `messages.py` hold for these messages too.
+transaction in which it does what was asked. The rules of `core.py` hold for these messages too.
 """
 
 from __future__ import annotations

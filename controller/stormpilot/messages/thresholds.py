@@ -1,7 +1,7 @@
 """What was mined from a topology's history: messages `thresholds/<topology-id>` and `profiles/<topology-id>`.
 
 Written by `stormpilot trafficlog mine` and `replay`, read by the controller, which never waits for them. The rules of
-`messages.py` hold here too. A threshold that the controller uses is named as the setting of `controller.yaml` that it
+`core.py` hold here too. A threshold that the controller uses is named as the setting of `controller.yaml` that it
 stands in for; its unit and range are that setting's.
 """
 

@@ -154,7 +154,7 @@ def with_survivors_fixed(model: Model) -> Model:
 
 
 def with_headroom(model: Model, fill_ratio: float) -> Model:
-    """The model in which plans by choice are made: every node has some of its CPU left in the end.
+    """The model in which voluntary plans are made: every node has some of its CPU left in the end.
 
     B(n) becomes `fill_ratio` of itself; where a node has more than that now, all that it has, so that nobody has to
     leave, but nobody comes. The same object for 1.

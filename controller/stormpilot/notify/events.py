@@ -56,19 +56,19 @@ class EventDetector:
     def __init__(self) -> None:
         self._lasting: dict[tuple[str, str], Event] = {}
 
-    def look(self, account: CycleReport) -> list[Event]:
+    def observe(self, report: CycleReport) -> list[Event]:
         """What is new in this cycle."""
         return [
-            *self.published(account),
-            *self._given_up(account),
-            *self._rejected(account),
-            *self._began(account),
-            *self._lasts(account),
+            *self.published(report),
+            *self._given_up(report),
+            *self._rejected(report),
+            *self._began(report),
+            *self._lasts(report),
         ]
 
-    def _began(self, account: CycleReport) -> Iterator[Event]:
+    def _began(self, report: CycleReport) -> Iterator[Event]:
         """What the cycle itself tells once."""
-        for e in account.events:
+        for e in report.events:
             if e.kind not in BEGAN:
                 continue
             kind, status = BEGAN[e.kind]
@@ -84,34 +84,34 @@ class EventDetector:
                 threshold=e.threshold,
             )
 
-    def published(self, account: CycleReport) -> Iterator[Event]:
+    def published(self, report: CycleReport) -> Iterator[Event]:
         """The plans that were published."""
-        for topology_id, entry in account.plans.items():
-            decision = account.decisions[topology_id]
+        for topology_id, entry in report.plans.items():
+            decision = report.decisions[topology_id]
             moves = f"{entry.moved_executors} executors move"
             yield msgspec.structs.replace(
-                _of(account, decision, decision.reason.row.notify or "published", "info"),
-                text=f"{account.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",
+                _of(report, decision, decision.reason.row.notify or "published", "info"),
+                text=f"{report.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",
                 plan_id=entry.plan.plan_id,
                 planner=entry.plan.planner,
                 moved_executors=entry.moved_executors,
             )
 
-    def _given_up(self, account: CycleReport) -> Iterator[Event]:
+    def _given_up(self, report: CycleReport) -> Iterator[Event]:
         """The plans that were given up."""
-        for d in account.decisions.values():
+        for d in report.decisions.values():
             if d.action == "publish" and d.reason is Reason.EVICTED:
-                yield _of(account, d, "evicted", "info")
+                yield _of(report, d, "evicted", "info")
 
-    def _rejected(self, account: CycleReport) -> Iterator[Event]:
-        for change in account.status_changes:
+    def _rejected(self, report: CycleReport) -> Iterator[Event]:
+        for change in report.status_changes:
             status = change.status
             if change.newly_rejected:
-                text = f"the scheduler plug-in refused plan {status.plan_id}: {status.code} {status.text}"
+                text = f"the scheduler plug-in rejected plan {status.plan_id}: {status.code} {status.text}"
                 yield Event(
                     event="rejected",
                     status="info",
-                    at_ms=account.at_ms,
+                    at_ms=report.at_ms,
                     text=f"{change.topology}: {text}",
                     topology=change.topology,
                     topology_id=change.topology_id,
@@ -119,13 +119,13 @@ class EventDetector:
                     plan_id=status.plan_id,
                 )
 
-    def _lasts(self, account: CycleReport) -> Iterator[Event]:
+    def _lasts(self, report: CycleReport) -> Iterator[Event]:
         now: dict[tuple[str, str], Event] = {}
-        for topology_id, decision in sorted(account.decisions.items()):
+        for topology_id, decision in sorted(report.decisions.items()):
             kind = decision.reason.row.notify
             if kind is not None and decision.reason.row.kind == "gate":
                 who = "" if kind == "mass_failure" else topology_id
-                event = _of(account, decision, kind, "firing")
+                event = _of(report, decision, kind, "firing")
                 if kind == "mass_failure":  # one thing, however many topologies it holds
                     event = msgspec.structs.replace(event, topology=None, topology_id=None, text=decision.text)
                 now.setdefault((kind, who), event)
@@ -137,7 +137,7 @@ class EventDetector:
                 yield msgspec.structs.replace(
                     event,
                     status="resolved",
-                    at_ms=account.at_ms,
+                    at_ms=report.at_ms,
                     text=f"over: {event.text}",
                     value=None,
                     threshold=None,
@@ -145,12 +145,12 @@ class EventDetector:
         self._lasting = now
 
 
-def _of(account: CycleReport, decision: Decision, kind: EventKind, status: Status) -> Event:
-    name = account.names.get(decision.topology_id, decision.topology_id)
+def _of(report: CycleReport, decision: Decision, kind: EventKind, status: Status) -> Event:
+    name = report.names.get(decision.topology_id, decision.topology_id)
     return Event(
         event=kind,
         status=status,
-        at_ms=account.at_ms,
+        at_ms=report.at_ms,
         text=f"{name}: {decision.text}",
         topology=name,
         topology_id=decision.topology_id,

@@ -17,14 +17,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from stormpilot.config import LoadSection
-from stormpilot.messages.core import (
-    CapacityPart,
-    ClusterSnapshot,
-    ComponentPart,
-    ExecutorPart,
-    SupervisorPart,
-    TopologySnapshot,
-)
+from stormpilot.messages.controller_state import CapacityPart
+from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, SupervisorPart, TopologySnapshot
 from stormpilot.messages.routes import Routes
 from stormpilot.model.bounds import MOST_INT
 from stormpilot.model.closed_loop import Sources

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stormpilot.messages.core import CapacityPart, ClusterSnapshot, SupervisorPart, TopologySnapshot
+from stormpilot.messages.controller_state import CapacityPart
+from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, TopologySnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.storm_keys import resource_aware
 

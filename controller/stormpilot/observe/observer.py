@@ -152,7 +152,7 @@ class Observer:
         self._looks_left = {t: left - (t in ready) for t, left in self._looks_left.items() if left > (t in ready)}
         return ready
 
-    def look(self, now_ms: int) -> Observation:
+    def observe(self, now_ms: int) -> Observation:
         """Read everything and build the model; `UnreachableError` when ZooKeeper is away."""
         seen = self._reader.read()
         self._topology_ids = sorted(seen.topologies)

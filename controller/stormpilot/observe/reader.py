@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from stormpilot.errors import UsageError
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import (
     ClusterSnapshot,
-    ControllerState,
     Message,
     ModeSetting,
     PlanMessage,

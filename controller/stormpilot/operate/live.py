@@ -36,13 +36,13 @@ def live_model(
     """
     load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
     observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio, config)
-    belief = observer.look(clock.now_ms()).belief
+    belief = observer.observe(clock.now_ms()).belief
     left_s = measure_s
     while left_s > 0:
         sleep(min(POLL_S, left_s))
         left_s -= POLL_S
         left(max(0.0, left_s))
-        belief = observer.look(clock.now_ms()).belief
+        belief = observer.observe(clock.now_ms()).belief
     if belief is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     return belief

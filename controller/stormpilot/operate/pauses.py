@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import ControllerState, HistoryEntry, ModeSetting, PauseSetting
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import HistoryEntry, ModeSetting, PauseSetting
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator

@@ -10,7 +10,8 @@ from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import HistoryEntry, TopologySnapshot, TopologyView
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -22,7 +23,7 @@ CPU_LIMIT_RATIO = 1.0
 
 def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: HistoryEntry) -> None:
     """`RefusedError` with the reason for which the leading controller would refuse the plan of `entry`."""
-    observation = Observer(Reader(operator.zookeeper, operator.paths), LoadSection(), CPU_LIMIT_RATIO).look(
+    observation = Observer(Reader(operator.zookeeper, operator.paths), LoadSection(), CPU_LIMIT_RATIO).observe(
         operator.now_ms
     )
     seen, name = observation.seen, snapshot.name

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import ControllerState, HistoryEntry, TopologySnapshot, encode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from stormpilot.messages.core import ControllerState, StatusMessage, TopologyView
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import StatusMessage
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key

@@ -7,7 +7,7 @@ import msgspec
 from stormpilot.config import Config
 from stormpilot.config.options import broken_range
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.settings import ALL, ThresholdSetting, name_of_setting_key, setting_key
 from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
 from stormpilot.observe.reader import Reader

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import ClusterSnapshot, ControllerState, HistoryEntry, decode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
 from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.operate.operator import Operator
 

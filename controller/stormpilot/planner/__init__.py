@@ -10,6 +10,7 @@
 - `shared_memory.py`, `wishes.py`: plans that leave room for the memory that components share, and that use favored
   nodes first
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
+  `search/focus.py`: one topology after the other;
   `search/warm.py`: compiled code is loaded before a clock counts
 - `bounds/`: how much any plan must leave, and proofs; `heuristics/`, `repair.py`: parts that methods share
 - `explain/`: why an executor is where it is

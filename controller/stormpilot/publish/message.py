@@ -73,7 +73,7 @@ def history_entry(message: PlanMessage, decision: Decision, published_by: str) -
         moved_executors=decision.moved_executors,
         published_by=published_by,
         effect=None if decision.promise is None else _effect(decision.promise),
-        move_strategy="" if decision.manner is None else f"{decision.manner.how}: {decision.manner.text}",
+        move_strategy="" if decision.strategy is None else decision.strategy.sentence,
     )
 
 

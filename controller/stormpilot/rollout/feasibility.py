@@ -24,7 +24,7 @@ SHOWN = 3
 class RolloutSteps:
     """How one topology's plan is carried out, with the steps where it is `rolling`."""
 
-    manner: MoveStrategy
+    strategy: MoveStrategy
     steps: tuple[RolloutStepPart, ...] = ()
 
 

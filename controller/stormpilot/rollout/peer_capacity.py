@@ -46,7 +46,7 @@ class Away:
 
 @dataclass(frozen=True)
 class PeerCapacity:
-    """The only topology of `model` (`model/part.py`) where it runs; a peer may use `peer_limit_ratio` of one core.
+    """The only topology of `model` (`model/subset.py`) where it runs; a peer may use `peer_limit_ratio` of one core.
 
     What a task got goes to the peers of its component in equal parts. Load-aware shuffles prefer those that are near,
     as long as these can take it.

@@ -2,7 +2,7 @@
 
     ready ──routed away──► draining ──plan published──► moving ──routed back──► ready (the next step) ... ended (DONE)
       ▲                       │                           │
-      └── paused: routed back ┘                           └─ refused, disturbed, overtaken ─► returning ─► ended
+      └── paused: routed back ┘                           └─ rejected, disturbed, overtaken ► returning ─► ended
 
 Each arrow is one transaction: the routing table, the plan and this state change together or not at all. So whoever goes
 on after a crash finds the state as it is, and a task that gets no tuples is always named in it. It ends in `ended` from
@@ -23,7 +23,7 @@ from stormpilot.messages.routes import Routes
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
 from stormpilot.rollout.routing import drains, put_aside, settled_table, touched, with_back
 
-TROUBLE: Mapping[str, Outcome] = {"rejected": "REFUSED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
+TROUBLE: Mapping[str, Outcome] = {"rejected": "REJECTED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
 """States of a plan that end a rollout."""
 HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
@@ -200,7 +200,7 @@ def _returning(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
 
 
 def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
-    """Why it cannot go on: another plan, or one of ours that was refused or disturbed."""
+    """Why it cannot go on: another plan, or one of ours that was rejected or disturbed."""
     if facts.plan_id != m.standing_plan_id:
         return "OVERTAKEN", f"plan {facts.plan_id or 'none'} was published meanwhile"
     status, ours = facts.status, (m.standing_plan_id or "").startswith(m.entry.plan.plan_id)

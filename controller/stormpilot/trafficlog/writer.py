@@ -1,7 +1,7 @@
 """The traffic log: measured windows and decisions as Parquet, for people, for replay and for Spark.
 
-Tables, columns and layout are in `history/schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
-Readers only ever see whole files (`logplace.py`); a crash loses what was not flushed yet, at most the open window. A
+Tables, columns and layout are in `schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
+Readers only ever see whole files (`place.py`); a crash loses what was not flushed yet, at most the open window. A
 disk that fails or is full costs rows, never a cycle: they are counted, and said once.
 """
 

@@ -17,7 +17,8 @@ import msgspec
 
 from stormpilot.config import Config
 from stormpilot.config.section import Section
-from stormpilot.messages.core import ChosenThreshold, TopologySnapshot
+from stormpilot.messages.controller_state import ChosenThreshold
+from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.settings import ALL, ThresholdSetting, setting_key
 from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
 from stormpilot.model.values import Model

@@ -22,15 +22,8 @@ from stormpilot.api.tokens import Role, new_token
 from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import (
-    ControllerState,
-    HistoryEntry,
-    StatusMessage,
-    TopologyView,
-    Worker,
-    encode,
-    plan_checksum,
-)
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import HistoryEntry, StatusMessage, Worker, encode, plan_checksum
 from stormpilot.observe.build import build
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Reader

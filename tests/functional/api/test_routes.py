@@ -140,7 +140,7 @@ def test_standby_serves_what_is_in_zookeeper_and_says_who_leads(api: Api) -> Non
         answer = client.get(f"{API}/model")
         assert answer.status_code == 503
         assert f"{NAME} leads; ask there" in answer.json()["detail"]
-        assert client.get("/readyz").json()["text"].startswith(f"standing by for {NAME}")
+        assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}")
 
 
 def test_config_shows_no_secret(api: Api) -> None:

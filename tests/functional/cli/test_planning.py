@@ -320,7 +320,7 @@ def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
     """What is cached of a changed function runs on in those that call it, with arrays of another form."""
     import stormpilot.model
     import stormpilot.planner
-    from stormpilot.cli.compute import _forget_compiled
+    from stormpilot.cli.machine_code import forget
 
     (tmp_path / "model" / "__pycache__").mkdir(parents=True)
     (tmp_path / "planner" / "search" / "__pycache__").mkdir(parents=True)
@@ -333,6 +333,23 @@ def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
         file.write_bytes(b"")
     monkeypatch.setattr(stormpilot.model, "__path__", [str(tmp_path / "model")])
     monkeypatch.setattr(stormpilot.planner, "__path__", [str(tmp_path / "planner")])
-    _forget_compiled()
+    forget()
     assert not any(file.exists() for file in old)
     assert source.exists()
+
+
+def test_who_plans_before_anything_is_compiled_is_told_that_it_takes_minutes(
+    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took 185 s with `--budget 3`, without a word."""
+    from stormpilot.cli import machine_code
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
+    told = "planners are compiled at their first use"
+    command = ("plan", "compute", "-m", files / "m.json", "-p", "online")
+    assert told in run(*command).err
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "cost.nbi").write_bytes(b"")
+    done = run(*command)
+    assert (done.code, done.err) == (0, "")

@@ -1,6 +1,6 @@
 """The loop does not flap: hours of rates that never stand still, real planners, what moved and how often.
 
-Rails that hold in any weather, read off the plans alone: at most one plan by choice within the cool-down; after moves
+Rails that hold in any weather, read off the plans alone: at most one voluntary plan within the cool-down; after moves
 in a row that did not help waits that double; and no gain that brings back what was left within the hour while nothing
 has changed.
 """

@@ -16,7 +16,8 @@ from doubles.snapshots import everywhere
 from stormpilot.config import Config, parse
 from stormpilot.control.daemon import Daemon
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot, decode
 from stormpilot.planner import compute
 from stormpilot.zookeeper.paths import Paths
 

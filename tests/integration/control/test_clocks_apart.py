@@ -11,7 +11,8 @@ from doubles.shim import until
 from doubles.snapshots import cluster, topology
 from stormpilot import clock, operate
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ControllerState, HistoryEntry
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.client import connect
 from stormpilot.zookeeper.paths import Paths

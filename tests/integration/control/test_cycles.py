@@ -15,14 +15,8 @@ from doubles.snapshots import cluster, everywhere, supervisor, topology
 from stormpilot.cli.live import Place, connected
 from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import (
-    ControllerState,
-    HistoryEntry,
-    ModeSetting,
-    PauseSetting,
-    PlanMessage,
-    encode,
-)
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import HistoryEntry, ModeSetting, PauseSetting, PlanMessage, encode
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
 from stormpilot.operate.plans import moved, published_plan

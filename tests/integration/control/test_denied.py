@@ -13,7 +13,8 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, ControllerState
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SPREAD, Controller, message

@@ -74,7 +74,7 @@ def test_leader_that_was_frozen_while_it_planned_cannot_publish_when_it_wakes_up
     first = spawn(hosts, marker, release)
     until(lambda: shim.client.exists(shim.paths.epoch), "the first to lead")
     second = spawn(hosts, tmp_path / "unused", free)
-    until(lambda: "standing by" in (tmp_path / "log-1").read_text(), "the second to stand by")
+    until(lambda: "standby" in (tmp_path / "log-1").read_text(), "the second to stand by")
     shim.submit(topology())
     until(marker.exists, "the first to plan")
     first.send_signal(signal.SIGSTOP)
@@ -85,7 +85,7 @@ def test_leader_that_was_frozen_while_it_planned_cannot_publish_when_it_wakes_up
 
     release.touch()
     first.send_signal(signal.SIGCONT)
-    until(lambda: (tmp_path / "log-0").read_text().count("standing by"), "the first to notice that it is over")
+    until(lambda: (tmp_path / "log-0").read_text().count("standby"), "the first to notice that it is over")
     said = (tmp_path / "log-0").read_text()
     assert "stepped down" in said or "session lost" in said
     assert "published plan" not in said

@@ -8,7 +8,7 @@ from doubles.hostile import bombs
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.observe.listing import MAX_CHILDREN
 from stormpilot.zookeeper.paths import Paths
 

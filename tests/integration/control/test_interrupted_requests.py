@@ -123,7 +123,7 @@ class Stage:
             clock_ms=lambda: NOW_MS,
             name=f"controller-{epoch.number}",
         )
-        cycle.run(cycle.observer.look(NOW_MS))
+        cycle.run(cycle.observer.observe(NOW_MS))
 
     def state(self) -> dict[str, Any]:
         """What matters of it all."""

@@ -175,7 +175,7 @@ def test_of_two_controllers_one_leads_and_the_other_takes_over_with_a_higher_epo
     first = start(config)
     until(lambda: first.said("leading"), "the first to lead")
     second = start(config)
-    until(lambda: second.said("standing by"), "the second to stand by")
+    until(lambda: second.said("standby"), "the second to stand by")
     assert len(first.said("leading")) == 1
     first.stop()
     until(lambda: len(second.said("leading")) == 2, "the second to lead")
@@ -271,7 +271,7 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     until(lambda: controller.said("waiting for ZooKeeper"), "it to say that ZooKeeper is away")
     assert controller.running
     zookeeper.start()
-    until(lambda: controller.said("ZooKeeper is back"), "it to say that ZooKeeper is back")
+    until(lambda: controller.said("ZooKeeper connection restored"), "it to say that ZooKeeper is back")
     cycles = len(controller.said("no change"))
     until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
     assert len(shim.applied) == 1

@@ -13,7 +13,8 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot, decode
 from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SETTINGS

@@ -15,7 +15,8 @@ from doubles.snapshots import cluster, everywhere, topology
 from stormpilot.cli import app
 from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, ControllerState, decode, encode
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import ClusterSnapshot, decode, encode
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.messages.thresholds import Recommendation, ThresholdEntry, Thresholds
 

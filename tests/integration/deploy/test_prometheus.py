@@ -146,7 +146,7 @@ def test_rules_and_dashboard_work_on_a_running_controller(watched: Watched) -> N
 
 
 def step_by_step(shim: ShimDouble) -> Rollout:
-    """The plan that runs, as one that is to be carried out step by step and is held before its first step."""
+    """The plan that runs, as a rollout that is held before its first step."""
     (topology_id,) = shim.client.get_children(shim.paths.plan())
     path = shim.paths.plan(topology_id)
     plan = decode(shim.client.get(path)[0], PlanMessage, path)

@@ -42,7 +42,7 @@ def doctor(*arguments: str | Path) -> tuple[int, list[dict[str, str]]]:
 
 
 def wrong(found: list[dict[str, str]]) -> dict[str, str]:
-    """check -> text of what is wrong; each says how to mend it."""
+    """check -> text of what is wrong; each says how to fix it."""
     failed = [f for f in found if f["level"] == "fail"]
     assert all(f["fix"] for f in failed)
     return {f["check"]: f["text"] for f in failed}

@@ -23,7 +23,7 @@ from stormpilot.generate.logs.spec import Spec
 from stormpilot.generate.logs.truth import TopologyTruth
 from stormpilot.history import frames
 from stormpilot.history import spark as spark_module
-from stormpilot.history.mine import on_duckdb, reading_duckdb
+from stormpilot.history.mine import job, on_duckdb, reading_duckdb
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
@@ -78,7 +78,7 @@ def test_an_hour_keeps_every_default_and_says_so(command: Command, hour: Path, t
     assert len(gains) == 2, "one for each topology"
     assert all(" 0.1 " in gain and " default " in gain and "200 needed" in gain for gain in gains)
     assert "no profile of its week: the log is shorter than one" in result.stdout
-    assert "1/6 windows:" in result.stderr and "6/6 profiles:" in result.stderr
+    assert "1/3 executors:" in result.stderr and "3/3 edges:" in result.stderr
     written = msgspec.json.decode((tmp_path / "thresholds.json").read_bytes(), type=MinedLog)
     assert [m.thresholds.topology_name for m in written.topologies] == ["made1", "made2"]
     for m in written.topologies:
@@ -166,6 +166,13 @@ def test_condensed_days_are_kept_where_asked_for_or_not_at_all(hour: Path, tmp_p
         assert isinstance(run(*wrong).exception, UsageError)
 
 
+@pytest.mark.parametrize("option", ["--output", "--sizing"])
+def test_files_are_written_on_this_machine_alone(command: Command, hour: Path, option: str) -> None:
+    """It would be a folder `hdfs:` here, of which nobody knows."""
+    with pytest.raises(UsageError, match=f"{option} hdfs:/out/mined.json: expected a place on this machine"):
+        command("--log", str(hour), option, "hdfs://out/mined.json")
+
+
 def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) -> None:
     with pytest.raises(NothingFoundError, match=r"no windows of made1 since 2030-01-01"):
         command("--log", str(hour), "made1", "--since", "2030-01-01")
@@ -182,6 +189,38 @@ def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
     assert found == open_log(spark, str(hour), only).table("nodes").count() > 0
     with pytest.raises(UsageError, match="viewfs://logs/traffic/none: there is no such folder"):
         open_log(spark, "viewfs://logs/traffic/none")
+
+
+class WithoutContext:
+    """A session as Spark Connect has it: frames, and neither a context nor a JVM."""
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("sparkContext", "_jvm", "_jsc", "_sc"):
+            raise AttributeError(name)
+        return getattr(self._spark, name)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "remote"])
+def test_mining_asks_spark_for_nothing_but_frames(spark: SparkSession, hour: Path, remote: bool) -> None:
+    """Neither the context, which Spark Connect has not, nor Python in executors, which need not have it."""
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.hours.link./traffic", hour.as_uri())  # type: ignore[union-attr]
+    path = "viewfs://hours/traffic" if remote else str(hour)
+    terms = Terms(now_ms=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark.sparkContext, "pythonExec", "/no/python")
+        log = open_log(WithoutContext(spark), path)  # type: ignore[arg-type]
+        found = job.mine(log, terms).topologies
+        limits = log.limits({"made-1": 0.7}).collect()
+    assert [(r.supervisor, r.cpu_limit_ratio) for r in limits] == [("made-1", 0.7)]
+    expected = on_duckdb.mine(str(hour), Selection(), terms).topologies
+    rows, expected_rows = (
+        [[(e.name, e.of, e.rows) for e in m.thresholds.entries] for m in f] for f in (found, expected)
+    )
+    assert rows == expected_rows and len(rows) == 2
 
 
 @pytest.mark.spark

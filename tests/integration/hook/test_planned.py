@@ -9,7 +9,7 @@ import pytest
 
 from scene import Scene, until
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.messages.core import TopologyView
+from stormpilot.messages.controller_state import TopologyView
 from stormpilot.submit.submission import prepare, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]

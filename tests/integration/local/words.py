@@ -12,7 +12,8 @@ from typing import Any
 
 from streamparse import JavaSpout, ShellBolt, Topology
 
-from stormpilot.local.cluster import LocalCluster, Worker
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.workers import Worker
 from stormpilot.nimbus import Nimbus
 from waiting import until as wait_until
 

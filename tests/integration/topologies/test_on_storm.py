@@ -16,7 +16,8 @@ from kazoo.exceptions import NoNodeError
 
 from flight_delays.progress import Progress, read_progress
 from integration.local.words import wait_until
-from stormpilot.local.cluster import LocalCluster, Worker
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.workers import Worker
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.paths import Paths

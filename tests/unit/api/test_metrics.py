@@ -19,7 +19,8 @@ from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import StatusChange
-from stormpilot.messages.core import ControllerState, HistoryEntry, StatusMessage, TopologyView
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import HistoryEntry, StatusMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.observe.observer import Observation
@@ -222,7 +223,7 @@ def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
     seen = looked(HOLD)
     snapshots = {ID: topology(PLACE), "flights-2-1763790000": topology(PLACE, id="flights-2-1763790000")}
     observation = Observation(T0_MS, StoreSnapshot(cluster=cluster("a"), topologies=snapshots), None, {}, {})
-    scraped.cycle(CompletedCycle(seen.account, observation, seen.state, 0.2))
+    scraped.cycle(CompletedCycle(seen.report, observation, seen.state, 0.2))
     assert scraped.value("executors", topology="flights") == 6
 
 

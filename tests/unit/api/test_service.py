@@ -94,7 +94,7 @@ def test_leader_says_that_it_is_up_and_down(make: Make) -> None:
     service.stop()
     assert [(e.event, e.text) for e in outbox.events] == [
         ("controller_up", "controller n1:7 leads after n2:8, epoch 4"),
-        ("controller_down", "controller n1:7 stops; what runs goes on as it is"),
+        ("controller_down", "controller n1:7 stops; running workers are unaffected"),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -41,10 +41,8 @@ def echo() -> Iterator[int]:
         thread.join(10.0)
 
 
-def test_answers_come_whole_and_not_before_the_delay(echo: int) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def test_answers_come_whole_and_not_before_the_delay(echo: int, free_port: Callable[[], int]) -> None:
+    port = free_port()
     way = {("127.0.0.1", port): echo}
     with links(way, Link(0.2, 1e6)), socket.create_connection(("127.0.0.1", port), 60.0) as client:
         begin = time.monotonic()

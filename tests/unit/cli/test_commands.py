@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from stormpilot.api.verbs import router
 from stormpilot.cli import app
-from stormpilot.cli.commands import ENTRIES, GROUPS, PANELS, Entry
+from stormpilot.cli.commands import ENTRIES
 from stormpilot.cli.lazy import LazyCommand
 from stormpilot.cli.manual import page
+from stormpilot.cli.panels import GROUPS, PANELS, Entry
 from stormpilot.operate.verbs import VERBS
 
 NAMES = [e.name for e in ENTRIES]

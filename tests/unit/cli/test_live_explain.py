@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormpilot.cli.live_explain import _decision
-from stormpilot.messages.core import TopologyView
+from stormpilot.messages.controller_state import TopologyView
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
 from stormpilot.cli import output
 from stormpilot.cli import status as command
-from stormpilot.messages.core import ControllerState, ModeSetting, StatusMessage, TopologyView
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import ModeSetting, StatusMessage
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot

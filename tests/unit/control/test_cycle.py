@@ -45,7 +45,7 @@ def test_a_proposer_is_asked_again_in_the_situation_that_its_verdict_led_to(two:
     w, first, second = two
     seen: list[list[str]] = []
     w.cycle.proposers = (skipping(Reason.PAUSED, seen), skipping(Reason.COOL_DOWN, seen))
-    report = w.cycle.run(w.cycle.observer.look(w.now_ms))
+    report = w.cycle.run(w.cycle.observer.observe(w.now_ms))
     assert seen == [[first, second], [second], [], []]
     assert {d.reason for d in report.decisions.values()} == {Reason.PAUSED}
 
@@ -57,7 +57,7 @@ def test_a_verdict_that_decides_nothing_new_ends_the_cycle_instead_of_going_on_f
     again = Verdict.without_plan({first: skip(first, Reason.PAUSED, "")}, w.cycle.memory)
     w.cycle.proposers = (lambda situation: again,)
     with pytest.raises(ValueError, match="decides nothing new"):
-        w.cycle.run(w.cycle.observer.look(w.now_ms))
+        w.cycle.run(w.cycle.observer.observe(w.now_ms))
 
 
 def test_placements_of_a_verdict_are_reserved_for_the_rest_of_the_cycle(two: tuple[World, str, str]) -> None:
@@ -84,11 +84,11 @@ def test_events_of_a_cycle_that_failed_are_in_the_next_report(two: tuple[World, 
     w.pass_time(10)
     proposers, w.cycle.proposers = w.cycle.proposers, (failing,)
     with pytest.raises(RuntimeError):
-        w.cycle.run(w.cycle.observer.look(w.now_ms))
+        w.cycle.run(w.cycle.observer.observe(w.now_ms))
     w.cycle.proposers = proposers
-    report = w.cycle.run(w.cycle.observer.look(w.now_ms))
+    report = w.cycle.run(w.cycle.observer.observe(w.now_ms))
     assert [(c.topology, c.status.state) for c in report.status_changes] == [("flights", "applied")]
-    assert w.cycle.run(w.cycle.observer.look(w.now_ms)).status_changes == []
+    assert w.cycle.run(w.cycle.observer.observe(w.now_ms)).status_changes == []
 
 
 def failing(situation: Situation) -> Verdict | None:
@@ -124,7 +124,7 @@ def away_from_b(model: Model) -> Plan:
 
 def test_a_report_and_a_situation_cannot_be_changed(two: tuple[World, str, str]) -> None:
     w, _, _ = two
-    report, situation = w.cycle.run(w.cycle.observer.look(w.now_ms)), w.situation()
+    report, situation = w.cycle.run(w.cycle.observer.observe(w.now_ms)), w.situation()
     with pytest.raises(AttributeError):
         report.at_ms = 0  # type: ignore[misc]
     with pytest.raises(AttributeError):

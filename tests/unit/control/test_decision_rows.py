@@ -8,7 +8,8 @@ from doubles.models import NOW_MS, plan_message
 from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.core import HistoryEntry, Restart
+from stormpilot.messages.controller_state import Restart
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState, Spent
 from stormpilot.trafficlog.schema import TABLES
 

@@ -52,7 +52,7 @@ def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> No
     world.tell(20)
     world.zookeeper.put(world.paths.routes(other), encode(Routes(topology_id=other, components=[NOBODY])))
     world.zookeeper.put(world.paths.rollout(other), b"{nonsense")
-    world.cycle.advance_rollouts(world.cycle.observer.look(world.now_ms))
+    world.cycle.advance_rollouts(world.cycle.observer.observe(world.now_ms))
     assert world.rollout(other) is None
 
 

@@ -41,7 +41,7 @@ def test_a_submission_of_three_thousand_executors_is_planned_and_published() -> 
         clock_ms=lambda: snapshots.T0_MS,
         name="large",
     )
-    report = cycle.run(cycle.observer.look(snapshots.T0_MS))
+    report = cycle.run(cycle.observer.observe(snapshots.T0_MS))
     assert report.decisions[topology.id].action == "publish", report.decisions[topology.id]
     (node,) = store.read([paths.plan(topology.id)])
     assert node is not None

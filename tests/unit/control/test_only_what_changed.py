@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doubles.world import Slots, World, plan_in
-from stormpilot.messages.core import ControllerState
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.last_good import LastGood
 from stormpilot.observe.load import LoadHistory

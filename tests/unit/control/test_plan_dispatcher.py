@@ -113,8 +113,8 @@ def test_a_rollout_is_written_instead_of_its_plan() -> None:
     assert rollout is not None
     assert rollout.entry == outcome.plans[t]
     assert w.plan(t) is None, "its steps publish plans"
-    assert decision.manner is not None
-    assert decision.manner.how == "rolling"
+    assert decision.strategy is not None
+    assert decision.strategy.how == "rolling"
     assert [verb for verb, _, _ in audited(w)] == ["publish"]
     w.zookeeper.put(w.paths.rollout(t), encode(rollout))
     again = w.cycle.dispatcher.publish(approved(verdict(w, t, situation, slots=together), situation), situation)

@@ -111,7 +111,7 @@ def test_what_the_decision_says_of_it() -> None:
     w, t = world()
     begun(w, t)
     published = next(a for a in w.reports if a.decisions[t].action == "publish")
-    view = published.views(w.cycle.observer.look(w.now_ms).belief.readiness, {})[0]
+    view = published.views(w.cycle.observer.observe(w.now_ms).belief.readiness, {})[0]
     assert view.move_strategy == "rolling: without restarts, in 2 steps"
     assert (view.held_up_by_restarts, view.held_up_by_steps) == (0, 100 * 0.2)
     w.tell(10)
@@ -289,7 +289,7 @@ def test_a_rollout_that_cannot_be_read_is_taken_away_and_its_tasks_get_tuples() 
     w.wanted = {}
     w.zookeeper.put(w.paths.rollout(t), b"{nonsense")
     assert not all_active(w, t)
-    w.cycle.advance_rollouts(w.cycle.observer.look(w.now_ms))
+    w.cycle.advance_rollouts(w.cycle.observer.observe(w.now_ms))
     assert w.rollout(t) is None
     table = w.routes(t)
     assert table is not None
@@ -310,7 +310,7 @@ def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
     """Two looks at the same state, one after the other: the second finds another version and does nothing."""
     w, t = world()
     begun(w, t, "ready")
-    observation = w.cycle.observer.look(w.now_ms)
+    observation = w.cycle.observer.observe(w.now_ms)
     w.cycle.advance_rollouts(observation)
     after = w.rollout(t)
     w.cycle.advance_rollouts(observation)
@@ -411,7 +411,7 @@ def test_otd_gives_tuples_to_a_task_that_stands_by_before_it_moves_one() -> None
 
 
 def state_of(w: World, t: str) -> TopologyState:
-    observation = w.cycle.observer.look(w.now_ms)
+    observation = w.cycle.observer.observe(w.now_ms)
     moves, paths = observation.seen.moves, w.paths
     return topology_states(observation, w.config.decide, w.cycle.memory, moves, paths, epoch=1)[t]
 
@@ -451,7 +451,7 @@ def test_a_switch_is_not_held_by_a_budget_of_restarts() -> None:
 def test_after_a_switch_nothing_counts_that_was_measured_before() -> None:
     w, t = otd_with_standby()
     w.step_otd(60)
-    since_ms = w.cycle.observer.look(w.now_ms).since_ms[t]
+    since_ms = w.cycle.observer.observe(w.now_ms).since_ms[t]
     table = w.routes(t)
     assert table is not None
     (entry,) = w.history(t)

@@ -79,7 +79,7 @@ def test_the_slots_of_its_target_are_reserved(rolling: tuple[World, str]) -> Non
     ("outcome", "reason"),
     [
         ("ABORTED", Reason.OPERATOR_HOLD),
-        ("REFUSED", Reason.COOL_DOWN),
+        ("REJECTED", Reason.COOL_DOWN),
         ("GAVE_UP", Reason.COOL_DOWN),
         ("DONE", None),
         ("OVERTAKEN", None),

@@ -77,7 +77,7 @@ def test_a_step_is_told_as_often_as_a_gain_has_to_be_seen() -> None:
     observer, told = w.cycle.observer, []
     for _ in range(30):
         w.pass_time(2)
-        observer.look(w.now_ms)
+        observer.observe(w.now_ms)
         told += observer.newly_changed(w.now_ms)
     assert told == [t, t]
 
@@ -87,9 +87,9 @@ def test_the_window_is_whole_again_after_a_while() -> None:
     w.wanted = {}
     w.traffic = dict(MOST_TO_FIRST)
     w.tell(20)
-    assert w.cycle.observer.look(w.now_ms).window_ratio[t] < 0.4
+    assert w.cycle.observer.observe(w.now_ms).window_ratio[t] < 0.4
     w.tell(60)
-    assert w.cycle.observer.look(w.now_ms).window_ratio[t] == 1.0
+    assert w.cycle.observer.observe(w.now_ms).window_ratio[t] == 1.0
 
 
 def test_traffic_that_follows_a_move_is_no_step() -> None:

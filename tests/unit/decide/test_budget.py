@@ -32,11 +32,11 @@ def judged(
     spent: dict[str, list[Spent]],
     memory: Memory = LASTED,
     move: MoveState | None = None,
-    manner: MoveStrategy | None = None,
+    strategy: MoveStrategy | None = None,
 ) -> Verdict:
     """Both topologies would move two executors in two workers; `move` is the last one of the first."""
     states = [subject(topology(SPREAD), move=move), subject(topology(THERE, "wordcount"))]
-    strategies = {} if manner is None else {"flights-1": manner}
+    strategies = {} if strategy is None else {"flights-1": strategy}
     terms = Criteria(CONFIG, NOW_MS, 10, budget=budget, spent=spent, strategies=strategies)
     on = model(*(s.topology for s in states))
     return judge(on, {s.topology.id: s for s in states}, plan(PAIRED, THERE_PAIRED), memory, terms)
@@ -103,7 +103,7 @@ def test_topology_that_was_moved_often_is_moved_for_what_lasts_longer(
 
 def test_plan_without_restarts_need_not_last_longer() -> None:
     spent = {"flights-1": [moved(m) for m in (50, 30, 10)]}
-    d = judged(BudgetSection(), spent, Memory(), manner=MoveStrategy("rolling", "", steps=2)).decisions["flights-1"]
+    d = judged(BudgetSection(), spent, Memory(), strategy=MoveStrategy("rolling", "", steps=2)).decisions["flights-1"]
     assert d.reason is Reason.GAIN
 
 

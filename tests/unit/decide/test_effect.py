@@ -90,7 +90,7 @@ def test_applied_plan_is_measured() -> None:
 @pytest.mark.parametrize(
     ("word", "outcome", "told"),
     [
-        ("rejected", Outcome.REFUSED, []),
+        ("rejected", Outcome.REJECTED, []),
         ("degraded", Outcome.DISTURBED, [EventKind.MOVE_NOT_JUDGED]),
         ("fallback", Outcome.DISTURBED, [EventKind.MOVE_NOT_JUDGED]),
     ],

@@ -14,7 +14,7 @@ from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
@@ -222,7 +222,7 @@ def test_overload_that_ends_is_forgotten() -> None:
 
 
 def test_plan_by_choice_that_takes_the_headroom_of_a_node_is_held_with_both_numbers() -> None:
-    """HALF puts 600 MHz on a; what plans by choice may fill of it is 500 or 600 of its 1000."""
+    """HALF puts 600 MHz on a; what voluntary plans may fill of it is 500 or 600 of its 1000."""
     held = one(judged([subject()], HALF, room_mhz={"a": 500.0, "b": 500.0}))
     assert (held.action, held.reason, held.value, held.threshold) == ("skip", Reason.HEADROOM, 600.0, 500.0)
     assert one(judged([subject()], HALF, room_mhz={"a": 600.0, "b": 500.0})).reason is Reason.GAIN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.decide.restarts import restart_time
-from stormpilot.messages.core import Restart
+from stormpilot.messages.controller_state import Restart
 
 
 def restart(downtime_s: float, topology: str = "flights") -> Restart:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stormpilot.cli.commands import ENTRIES, GROUPS, Entry
+from stormpilot.cli.commands import ENTRIES
 from stormpilot.cli.lazy import LazyCommand
+from stormpilot.cli.panels import GROUPS, Entry
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SOURCES = [

@@ -13,14 +13,8 @@ from stormpilot.doctor import Evidence, Finding, Level, examine
 from stormpilot.doctor.ensemble import Server
 from stormpilot.doctor.evidence import Access, NimbusSaid, Written
 from stormpilot.doctor.surroundings import SCHEDULER
-from stormpilot.messages.core import (
-    ControllerState,
-    PlanMessage,
-    ShimPart,
-    StatusMessage,
-    TopologyView,
-    Worker,
-)
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import PlanMessage, ShimPart, StatusMessage, Worker
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 
 NOW_MS = snapshots.T0_MS + 60_000

@@ -48,7 +48,7 @@ def test_settings_that_are_given_win() -> None:
 
 def test_partitions_follow_the_size_of_the_log_and_the_cores() -> None:
     key = "spark.sql.shuffle.partitions"
-    assert [fitting(size, 2)[key] for size in (0, PARTITION_BYTES, 10 * PARTITION_BYTES)] == ["2", "2", "10"]
+    assert [fitting(size, 2)[key] for size in (0, PARTITION_BYTES, 10 * PARTITION_BYTES)] == ["1", "2", "10"]
     assert fitting(PARTITION_BYTES, 48)[key] == "48"
     assert fitting(10**15, 48)[key] == "2000"
 
@@ -58,7 +58,9 @@ def test_little_data_is_neither_planned_adaptively_nor_compiled_for() -> None:
     assert (little["spark.sql.adaptive.enabled"], much["spark.sql.adaptive.enabled"]) == ("false", "true")
     assert "spark.sql.codegen.wholeStage" in little and "spark.sql.codegen.wholeStage" not in much
     option = "spark.driver.extraJavaOptions"
-    assert LITTLE_JVM in configuration(None, {}, submitted=False, size_bytes=LITTLE_BYTES)[option]
+    found = configuration(None, {}, submitted=False, size_bytes=LITTLE_BYTES)
+    assert LITTLE_JVM in found[option] and found["spark.buffer.pageSize"] == "1m"
+    assert "spark.buffer.pageSize" not in configuration(None, {}, submitted=False, size_bytes=LITTLE_BYTES + 1)
     for more in ({"size_bytes": LITTLE_BYTES + 1}, {"size_bytes": None}):
         assert LITTLE_JVM not in configuration(None, {}, submitted=False, **more)[option]
     assert LITTLE_JVM not in configuration("spark://127.0.0.1:7077", {}, submitted=False, size_bytes=1)[option]

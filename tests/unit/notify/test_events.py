@@ -21,7 +21,7 @@ ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
 COOL = skip(ID, Reason.COOL_DOWN, "young")
 
 
-def account(*decisions: Decision, published: bool = False, **fields: Any) -> CycleReport:
+def report(*decisions: Decision, published: bool = False, **fields: Any) -> CycleReport:
     entry = HistoryEntry(plan=plan_message(plan_id="p-1", topology_id=ID), reason="GAIN", moved_executors=3)
     return CycleReport(
         NOW_MS,
@@ -33,7 +33,7 @@ def account(*decisions: Decision, published: bool = False, **fields: Any) -> Cyc
 
 
 def told(watch: EventDetector, *decisions: Decision, **fields: Any) -> list[tuple[str, str]]:
-    return [(e.event, e.status) for e in watch.look(account(*decisions, **fields))]
+    return [(e.event, e.status) for e in watch.observe(report(*decisions, **fields))]
 
 
 def test_every_event_is_in_the_document() -> None:
@@ -46,7 +46,7 @@ def test_every_event_is_in_the_document() -> None:
 
 def test_published_plan_is_told_with_its_numbers() -> None:
     gain = Decision(ID, "publish", Reason.GAIN, "inter-node traffic falls by 60%", 0.6, 0.1, None, 3, (100.0, 40.0))
-    (event,) = EventDetector().look(account(gain, published=True))
+    (event,) = EventDetector().observe(report(gain, published=True))
     assert msgspec.to_builtins(event) == {
         "schema": 1,
         "id": "",  # given when it is sent
@@ -99,7 +99,7 @@ def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
 def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:
     watch = EventDetector()
     failures = [skip(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
-    (event,) = watch.look(account(*failures))
+    (event,) = watch.observe(report(*failures))
     assert (event.topology, event.text) == (None, "3 of 5 supervisors are gone")
     assert told(watch, failures[0]) == []
 
@@ -120,11 +120,11 @@ def rejected(plan_id: str, code: str = "PORT_UNKNOWN") -> StatusMessage:
 def test_refused_plan_is_told_once_per_plan() -> None:
     def events(status: StatusMessage, before: StatusMessage | None) -> list[Event]:
         change = StatusChange(ID, "flights", status, before)
-        return EventDetector().look(account(COOL, status_changes=[change]))
+        return EventDetector().observe(report(COOL, status_changes=[change]))
 
     (event,) = events(rejected("p-1"), None)
     assert (event.event, event.reason, event.plan_id) == ("rejected", "PORT_UNKNOWN", "p-1")
-    assert event.text == "flights: the scheduler plug-in refused plan p-1: PORT_UNKNOWN x"
+    assert event.text == "flights: the scheduler plug-in rejected plan p-1: PORT_UNKNOWN x"
     assert events(rejected("p-1", "SLOT_OCCUPIED"), rejected("p-1")) == [], "another reason is no other refusal"
     assert len(events(rejected("p-2"), rejected("p-1"))) == 1
 

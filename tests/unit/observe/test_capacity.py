@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from doubles import snapshots
-from stormpilot.messages.core import CapacityPart, ClusterSnapshot
+from stormpilot.messages.controller_state import CapacityPart
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.capacity import HostCapacity, capacities, in_words, measured, remembered
 

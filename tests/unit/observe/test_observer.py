@@ -39,7 +39,7 @@ def test_declared_cpu_binds_only_where_storms_scheduler_keeps_to_it(fallback: st
     there = msgspec.structs.replace(there, shim=msgspec.structs.replace(there.shim, fallback=f"{STORMS}.{fallback}"))
     new = topology()
     belief = (
-        Observer(Read(StoreSnapshot(cluster=there, topologies={new.id: new})), LoadSection(), 0.8).look(T0_MS).belief
+        Observer(Read(StoreSnapshot(cluster=there, topologies={new.id: new})), LoadSection(), 0.8).observe(T0_MS).belief
     )
     assert belief is not None
     needed = sum(e.cpu_mhz for t in belief.model.topologies for e in t.executors)

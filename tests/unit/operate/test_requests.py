@@ -11,17 +11,8 @@ from doubles.models import NOW_MS, plan_message
 from doubles.snapshots import cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import (
-    ControllerState,
-    HistoryEntry,
-    Message,
-    ModeSetting,
-    PauseSetting,
-    TopologyView,
-    Worker,
-    encode,
-    plan_checksum,
-)
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import HistoryEntry, Message, ModeSetting, PauseSetting, Worker, encode, plan_checksum
 from stormpilot.messages.settings import DrainSetting
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.paths import Paths

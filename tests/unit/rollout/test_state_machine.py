@@ -265,7 +265,7 @@ def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
     r = Rolling(shim="rejected")
     r.until_ended()
     everybody_gets_tuples(r)
-    assert r.rollout.outcome == "REFUSED"
+    assert r.rollout.outcome == "REJECTED"
     assert workers_of(r.workers) == workers_of(BEFORE)
 
 

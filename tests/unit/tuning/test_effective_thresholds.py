@@ -9,7 +9,7 @@ import pytest
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.config import Config, parse
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import ChosenThreshold
+from stormpilot.messages.controller_state import ChosenThreshold
 from stormpilot.messages.settings import ThresholdSetting, threshold_of_key
 from stormpilot.messages.thresholds import ThresholdEntry, Thresholds
 from stormpilot.observe.build import build

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from stormpilot.errors import NothingFoundError
@@ -14,7 +14,7 @@ from stormpilot.history.mine.days import together
 from stormpilot.history.mine.entries import Terms
 from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
 from stormpilot.history.mine.health import Health, topologies_of
-from stormpilot.history.mine.log import Log, Row
+from stormpilot.history.mine.log import Ask, Log
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
@@ -23,7 +23,7 @@ from stormpilot.history.mine.weekly_profile import forecast_error, held_out, pro
 Step = Callable[[str], AbstractContextManager[object]]
 _NAME = "topology_name"
 _KNOWN = "core_mhz IS NOT NULL"
-STEPS = ("windows", "executors", "overloads", "workers", "edges", "profiles")
+STEPS = ("executors", "workers", "edges")
 
 
 def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> MinedLog:
@@ -44,56 +44,73 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
         log.drop(frame)
         kept[:] = [k for k in kept if k is not frame]
 
-    def ask(make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> list[Row]:
-        return log.rows(log.query(make, *inputs, **how))
-
-    def by_day(make: Callable[..., DataFrame], *inputs: DataFrame, keys: Sequence[str] = ()) -> list[Row]:
-        return [*together(ask(make, *inputs, by_day=True), _NAME, *keys)]
-
     try:
-        with step("windows"):
+        with step("executors"):
             # without columns that only replay and sizing read
             windows = keep(log.keep(log.query(without_components, log.table("windows"))))
-            rows.noise = by_day(noise.noise, windows)
-            rows.knees = knee.knees(ask(knee.latency_bins, windows))
-            rows.restart_s = ask(restart_s, log.table("outcomes"))
-            in_time = topologies_of(ask(health.in_time, windows))
-        with step("executors"):
             measured = keep(log.keep(log.query(whole, windows)))
             hours = keep(log.condensed("executor_hours", ("executors", "windows"), known_executor_hours, measured))
-            rows.topologies = ask(topologies, windows, hours)
+            found = log.answers(
+                {
+                    "noise": _by_day(noise.noise, windows),
+                    "bins": Ask(knee.latency_bins, windows),
+                    "in_time": Ask(health.in_time, windows),
+                    "restart_s": Ask(restart_s, log.table("outcomes")),
+                    "topologies": Ask(topologies, windows, hours),
+                    "executor_noise": _by_day(noise.executor_noise, hours),
+                    "cpu": _by_day(cpu_lines, hours),
+                }
+            )
+            rows.topologies, rows.restart_s = found["topologies"], found["restart_s"]
             if not rows.topologies:
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
-            rows.executor_noise = by_day(noise.executor_noise, hours)
-            rows.cpu = by_day(cpu_lines, hours, keys=["component"])
-        with step("overloads"):
+            rows.noise, rows.executor_noise = (together(found[n], _NAME) for n in ("noise", "executor_noise"))
+            rows.cpu, rows.knees = together(found["cpu"], _NAME, "component"), knee.knees(found["bins"])
+            in_time = topologies_of(found["in_time"])
+        with step("workers"):
             b = limits(rows.knees, terms)
             nodes = log.query(known_nodes, log.table("nodes"))
             loads = keep(log.keep(log.query(overload.loads, nodes, log.limits(b) if b else None)))
-            rows.overload_s = ask(overload.of_topologies, loads, hours)
-        with step("workers"):
             alone = keep(log.condensed("worker_windows", ("executors",), known_worker_windows))
             workers = keep(log.keep(log.query(otd.worker_states, alone, loads)))
             drop(alone)
-            rows.performance = by_day(performance, workers, keys=["by", "component", "threads"])
-            rows.otd = by_day(otd.otd, workers, keys=["by"])
+            asked = {
+                "overload_s": Ask(overload.of_topologies, loads, hours),
+                "performance": _by_day(performance, workers),
+                "otd": _by_day(otd.otd, workers),
+            }
             if with_sizing:
-                rows.graphs = ask(surroundings.graphs, log.table("windows"))
-                rows.peaks = ask(surroundings.peaks, workers)
-                rows.machines = ask(surroundings.machines, nodes)
+                asked["graphs"] = Ask(surroundings.graphs, log.table("windows"))
+                asked["peaks"] = Ask(surroundings.peaks, workers)
+                asked["machines"] = Ask(surroundings.machines, nodes)
+            found = log.answers(asked)
+            rows.overload_s, rows.otd = found["overload_s"], together(found["otd"], _NAME, "by")
+            rows.performance = together(found["performance"], _NAME, "by", "component", "threads")
+            rows.graphs, rows.peaks, rows.machines = (found.get(n, []) for n in ("graphs", "peaks", "machines"))
             drop(workers)
         with step("edges"):
             edges = keep(log.condensed("edge_windows", ("edges",), edge_windows))
-            rows.selectivity = by_day(selectivities, edges, measured, hours, keys=EDGE[1:])
-        with step("profiles"):
-            rows.profile = ask(profile, edges)
-            rows.forecast_error = by_day(tested_forecasts, edges, keys=EDGE[1:])
+            found = log.answers(
+                {
+                    "selectivity": _by_day(selectivities, edges, measured, hours),
+                    "profile": Ask(profile, edges),
+                    "forecast_error": _by_day(tested_forecasts, edges),
+                }
+            )
+            rows.profile = found["profile"]
+            rows.selectivity, rows.forecast_error = (
+                together(found[n], _NAME, *EDGE[1:]) for n in ("selectivity", "forecast_error")
+            )
     finally:
         for frame in kept:
             log.drop(frame)
     mined, failed = findings(rows, terms)
-    found = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped), reused=log.reused)
-    return MinedLog(engine=current(), topologies=mined, failed=failed, health=found)
+    quality = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped), reused=log.reused)
+    return MinedLog(engine=current(), topologies=mined, failed=failed, health=quality)
+
+
+def _by_day(make: Callable[..., DataFrame], *inputs: DataFrame) -> Ask:
+    return Ask(make, *inputs, by_day=True)
 
 
 def _why_empty(log: Log) -> str:

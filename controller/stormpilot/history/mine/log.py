@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from stormpilot.errors import NothingFoundError, UsageError
 from stormpilot.history.frames import DataFrame
-from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
-from stormpilot.trafficlog.schema import CLUSTER_TABLES
+from stormpilot.history.mine.quality import Files, Reused, Skipped, TableHealth, files_of
+from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 TIME = {"decisions": "at", "outcomes": "at"}
 """The column that tells a row's time, where it is not `window_to`."""
@@ -44,6 +45,13 @@ class Selection:
             return True
         # an id is its topology's name with a number and a time behind it
         return any(unquote(folders.get("topology", "")).startswith(t) for t in self.topologies)
+
+
+class Ask:
+    """What is asked of a log: the few rows of what `make` makes of frames (`Log.query` says what it may rest on)."""
+
+    def __init__(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object):
+        self.make, self.inputs, self.how = make, inputs, how
 
 
 def folders_of(file: Path) -> dict[str, str]:
@@ -101,8 +109,8 @@ class Log(Protocol):
     def drop(self, frame: DataFrame) -> None:
         """Forget what was kept."""
 
-    def rows(self, frame: DataFrame) -> list[Row]:
-        """The rows of a small frame."""
+    def answers(self, asked: Mapping[str, Ask]) -> dict[str, list[Row]]:
+        """The rows of each by its name; an engine may work on several at a time."""
 
     def tables_health(self) -> list[TableHealth]:
         """What was read of each table, where files were looked at."""
@@ -126,3 +134,38 @@ def not_a_table(folder: str, inside: Sequence[str]) -> str | None:
     if not other:
         return None
     return f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other[0]}/"
+
+
+def files_in(folder: Path, path: str) -> dict[str, Files]:
+    """The files of each table of the log in a local folder, which a person knows as `path`.
+
+    Raises
+    ------
+    UsageError
+        There is nothing, or something else than a traffic log.
+    NothingFoundError
+        None of its files can be used.
+    """
+    if not folder.exists():
+        raise UsageError(f"{path}: there is no such folder")
+    if not folder.is_dir():
+        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
+    inside = _folders_in(folder)
+    found = dict[str, Files]()
+    for name in sorted({*inside} & set(TABLES)):
+        if why := not_a_table(str(folder / name), _folders_in(folder / name)):
+            raise UsageError(why)
+        found[name] = files_of(folder / name, name)
+    if not found:
+        raise UsageError(not_a_log(path, inside))
+    skipped = [s for of in found.values() for s in of.skipped]
+    if skipped and not any(of.usable for of in found.values()):
+        raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
+    return found
+
+
+def _folders_in(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    except OSError:
+        return []  # told by `files_of`

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -32,6 +32,7 @@ def progress(
 
         yield line
         return
+    context = getattr(spark, "sparkContext", None)  # none of Spark Connect
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
 
@@ -39,22 +40,22 @@ def progress(
         def shown(name: str) -> Iterator[None]:
             task = bar.add_task(f"{steps.index(name) + 1}/{len(steps)} {name}", total=None)
             ended = threading.Event()
-            watch = threading.Thread(target=_follow, args=(spark, bar, task, ended), daemon=True)
-            if spark is not None:
+            watch = threading.Thread(target=_follow, args=(context, bar, task, ended), daemon=True)
+            if context is not None:
                 watch.start()
             try:
                 yield
             finally:
                 ended.set()
-                if spark is not None:
+                if context is not None:
                     watch.join()
                 bar.update(task, total=1, completed=1)
 
         yield shown
 
 
-def _follow(spark: SparkSession, bar: Progress, task: object, ended: threading.Event) -> None:
-    tracker = spark.sparkContext.statusTracker()
+def _follow(context: Any, bar: Progress, task: object, ended: threading.Event) -> None:
+    tracker = context.statusTracker()
     while not ended.wait(PERIOD_S):
         stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
         total = sum(s.numTasks for s in stages if s is not None)

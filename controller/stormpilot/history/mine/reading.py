@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
+import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
+from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.history.frames import fn
-from stormpilot.history.mine.log import TIME, Row, Selection, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, not_a_log, not_a_table
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, tables_of
 from stormpilot.history.spark import fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
+
+AT_A_TIME = 4
+"""Queries that are asked for together."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class SparkLog:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
         files = self.files.get(name)
         if name not in self.tables or (files is not None and not files.usable):
-            return self.spark.createDataFrame([], spark_schema(name))
+            return self.spark.createDataFrame(TABLES[name].empty_table(), spark_schema(name))
         if files is not None:
             self._read[name] = sum(self.selection.may_hold(f, name) for f in files.usable)
         folder, folders = f"{self.path.rstrip('/')}/{name}", _folders_of(name)
@@ -100,13 +106,20 @@ class SparkLog:
         """Free what was kept."""
         frame.unpersist()
 
-    def rows(self, frame: DataFrame) -> list[Row]:
-        """The rows of a small frame."""
-        return [row.asDict() for row in frame.collect()]
+    def answers(self, asked: Mapping[str, Ask]) -> dict[str, list[Row]]:
+        """The rows of each by its name, several at a time: planning and the last tasks of a job leave cores idle."""
+
+        def answer(ask: Ask) -> list[Row]:
+            return [row.asDict() for row in self.query(ask.make, *ask.inputs, **ask.how).collect()]
+
+        with ThreadPoolExecutor(AT_A_TIME, "stormpilot-ask") as pool:
+            return dict(zip(asked, pool.map(answer, asked.values()), strict=True))
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""
-        return self.spark.createDataFrame(list(by_supervisor.items()), "supervisor string, cpu_limit_ratio double")
+        columns = [("supervisor", pa.string()), ("cpu_limit_ratio", pa.float64())]
+        rows = pa.table([[*by_supervisor], [*by_supervisor.values()]], schema=pa.schema(columns))
+        return self.spark.createDataFrame(rows)  # of Arrow: of Python's objects it would be made by Python in executors
 
     def _selected(self, rows: DataFrame, name: str) -> DataFrame:
         """By folder where folders tell, then by column."""
@@ -135,23 +148,15 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         The file system does not answer.
     """
     where = _located(path)
-    try:
-        folders = _folders(spark, where)
-    except PySparkException as e:
-        raise UsageError(f"{path}: {_reason(e)}") from e
-    except Py4JError as e:
-        raise UnreachableError(f"{path} cannot be read: {_reason(e)}") from e
-    if folders is None:
-        raise UsageError(f"{path}: there is no such folder")
-    found = folders & set(TABLES)
-    if not found:
-        raise UsageError(not_a_log(path, sorted(folders)))
-    for name in sorted(found):
-        _check(spark, where, name)
-    files = _looked_through(where, found)
+    files = files_in(Path(url2pathname(urlsplit(where).path)), path) if _is_local(where) else {}
+    if files:
+        tables = frozenset(files)
+        size_bytes = sum(_bytes(file) for of in files.values() for file in of.usable)
+    else:
+        tables, size_bytes = _remote(spark, where)
     skipped = tuple(s for of in files.values() for s in of.skipped)
-    fit(spark, sum(_size(spark, f"{where.rstrip('/')}/{name}") for name in found))
-    return SparkLog(spark, where, frozenset(found), selection or Selection(), skipped, files)
+    fit(spark, size_bytes)
+    return SparkLog(spark, where, tables, selection or Selection(), skipped, files)
 
 
 def _folders_of(table: str) -> list[str]:
@@ -162,16 +167,11 @@ def _address(file: Path) -> str:
     return f"file://{file}"
 
 
-def _looked_through(where: str, tables: Iterable[str]) -> dict[str, Files]:
-    """The files of the tables of a local log; none of another one."""
-    if not _is_local(where):
-        return {}
-    folder = Path(url2pathname(urlsplit(where).path))
-    files = {name: files_of(folder / name, name) for name in sorted(tables)}
-    skipped = tuple(s for found in files.values() for s in found.skipped)
-    if skipped and not any(found.usable for found in files.values()):
-        raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
-    return files
+def _bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # merged into another meanwhile
 
 
 def _is_local(where: str) -> bool:
@@ -189,45 +189,52 @@ def _located(path: str) -> str:
     return path if urlsplit(path).scheme or not local.exists() else local.resolve().as_uri()
 
 
-def _folders(spark: SparkSession, path: str) -> set[str] | None:
-    """Names of the folders in a folder; None when it is not there."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    if not files.exists(folder):
-        return None
-    if not files.getFileStatus(folder).isDirectory():
-        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
-    return {s.getPath().getName() for s in files.listStatus(folder) if s.isDirectory()}
+def _remote(spark: SparkSession, where: str) -> tuple[frozenset[str], int]:
+    """The tables of a log on any file system, and their bytes; by frames alone, which every Spark has."""
+    inside = _folders(spark, where)
+    tables = frozenset(inside.keys() & set(TABLES))
+    if not tables:
+        raise UsageError(not_a_log(where, sorted(inside)))
+    for name in sorted(tables):
+        folder = f"{where.rstrip('/')}/{name}"
+        if why := not_a_table(folder, sorted(inside[name])):
+            raise UsageError(why)
+        if inside[name]:
+            _check_columns(spark, folder, max(inside[name]), name)
+    return tables, sum(size for name in tables for size in inside[name].values())
 
 
-def _size(spark: SparkSession, path: str) -> int:
-    """Bytes of all files in a folder and below."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    return int(files.getContentSummary(folder).getLength())
-
-
-def _check(spark: SparkSession, path: str, table: str) -> None:
-    """Folders are those that we write; where no look at every file follows, one file of the table has its columns."""
-    folder = f"{path.rstrip('/')}/{table}"
-    inside = _folders(spark, folder) or set()
-    if not inside:
-        return
-    if why := not_a_table(folder, sorted(inside)):
-        raise UsageError(why)
-    if _is_local(path):
-        return
-    day = f"{folder}/{max(inside)}"
+def _folders(spark: SparkSession, where: str) -> dict[str, dict[str, int]]:
+    """By folder of a folder those in it, with the bytes of all that they hold; a folder without files is none."""
+    root = urlsplit(where).path.strip("/")
+    to_root = f"^.*?/{re.escape(root)}/" if root else "^[^:]+:(//[^/]*)?/"
+    below = fn.split(fn.regexp_replace("path", to_root, ""), "/")
+    first, second = (fn.when(fn.size(below) > n, fn.get(below, fn.lit(n - 1))) for n in (1, 2))
     try:
-        columns = set(spark.read.option("basePath", folder).parquet(day).columns)
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where)
+        asked = files.withColumns({"within": fn.regexp_like("path", fn.lit(to_root)), "first": first, "second": second})
+        rows = asked.groupBy("within", "first", "second").agg(fn.sum("length").alias("bytes")).collect()
+    except (PySparkException, Py4JError) as e:
+        if "PATH_NOT_FOUND" in str(e):
+            raise UsageError(f"{where}: there is no such folder") from e
+        raise UnreachableError(f"{where} cannot be read: {_reason(e)}") from e
+    if any(not r.within for r in rows):
+        raise UsageError(f"{where} is a file, expected the folder of a traffic log")
+    found: dict[str, dict[str, int]] = {r["first"]: {} for r in rows if r["first"] is not None}
+    for r in rows:
+        if r["second"] is not None:
+            found[r["first"]][r["second"]] = r.bytes
+    return found
+
+
+def _check_columns(spark: SparkSession, folder: str, day: str, table: str) -> None:
+    """Where no look at every file follows, those of one day have the columns of the table."""
+    try:
+        columns = set(spark.read.option("basePath", folder).parquet(f"{folder}/{day}").columns)
     except (PySparkException, Py4JError) as e:
         if "UNABLE_TO_INFER_SCHEMA" in str(e):
             return  # a day without files
-        raise UsageError(f"{day} cannot be read as Parquet: {_reason(e)}") from e
+        raise UsageError(f"{folder}/{day} cannot be read as Parquet: {_reason(e)}") from e
     key = TIME.get(table, "window_to")
     if key not in columns:
         raise UsageError(

@@ -16,12 +16,11 @@ from urllib.request import url2pathname
 import duckdb
 import pyarrow as pa
 
-from stormpilot.errors import NothingFoundError, UsageError
 from stormpilot.history.duck import Session, opened, rows
 from stormpilot.history.frames import DataFrame, next_view, recorded, sql
 from stormpilot.history.mine.kept import Kept, day_number, folder_of, whole_days
-from stormpilot.history.mine.log import TIME, Row, Selection, folders_of, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, files_of, tables_of
+from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, tables_of
 from stormpilot.history.mine.texts import FOLDER, Texts, key_of, opened_up
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
@@ -157,6 +156,10 @@ class DuckDBLog:
         """The rows of a small frame."""
         return [*rows(self._connection, f"FROM {_asked(frame).name}")]
 
+    def answers(self, asked: Mapping[str, Ask]) -> dict[str, list[Row]]:
+        """The rows of each by its name, one after the other: DuckDB uses all cores for each."""
+        return {name: self.rows(self.query(a.make, *a.inputs, **a.how)) for name, a in asked.items()}
+
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""
         table = f"limits_{next(self._numbers)}"
@@ -222,28 +225,14 @@ def open_log(
         None of its files can be used.
     """
     folder = local_folder(path)
-    if not folder.exists():
-        raise UsageError(f"{path}: there is no such folder")
-    if not folder.is_dir():
-        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
-    folders = {entry.name for entry in folder.iterdir() if entry.is_dir()}
-    tables = folders & set(TABLES)
-    if not tables:
-        raise UsageError(not_a_log(path, sorted(folders)))
-    found, skipped = dict[str, Files](), list[Skipped]()
-    for name in sorted(tables):
-        if why := not_a_table(str(folder / name), _folders_in(folder / name)):
-            raise UsageError(why)
-        found[name] = files_of(folder / name, name)
-        skipped += found[name].skipped
-    if skipped and not any(f.usable for f in found.values()):
-        raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
+    found = files_in(folder, path)
+    skipped = tuple(s for of in found.values() for s in of.skipped)
     with opened() as session:
         kept = Kept(folder_of(folder, cache)) if keep else None
         if texts is None:
             texts = Texts(kept.folder / FOLDER if kept is not None else None)
         yield DuckDBLog(
-            session, folder.as_uri(), frozenset(tables), selection or Selection(), tuple(skipped), found, kept, texts
+            session, folder.as_uri(), frozenset(found), selection or Selection(), skipped, found, kept, texts
         )
         texts.save()
         if kept is not None:
@@ -254,13 +243,6 @@ def local_folder(path: str) -> Path:
     """The folder that a path or a `file:` address names."""
     parts = urlsplit(path)
     return Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(path).expanduser().resolve()
-
-
-def _folders_in(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    except OSError:
-        return []  # told by `files_of`
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path) -> None:

@@ -1,7 +1,7 @@
 """The loops of the flow model, compiled: what every executor receives under a placement, and how far it comes.
 
-Source: algorithms.md, section 10 "Traffic follows the placement"; the arrays are in `flow_arrays.py`, shuffles in
-`flow_scope.py`.
+Source: algorithms.md, section 10 "Traffic follows the placement"; the arrays are in `arrays.py`, shuffles in
+`scope.py`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from stormpilot.planner.placement.problem import (
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import keep_nodes
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
-from stormpilot.planner.search import rounds
+from stormpilot.planner.search import focus, rounds
 from stormpilot.planner.search.annealing import (
     Annealer,
 )
@@ -133,8 +133,10 @@ class Portfolio:
         bare = replace(self.objective, restart_tps=0.0)
         self.hot = Annealer(frame, bare, self.limits) if params.restart_tps == 0 else self.annealer
         self.movable = int((~frame.compiled.fixed).sum())
+        self.focus = focus.Focus(frame, bare, self.hot)
         self.budget = Budget(left_s, None, END_S * frame.compiled.executors, by_clock=self.movable > SMALL)
         self.best: Layout | None = None
+        self.fresh = False  # whether the best is a partition that nobody searched on from
         self.least_bad: Layout | None = None
         self.cost = math.inf
         self.violation = math.inf
@@ -166,6 +168,7 @@ class Portfolio:
             for layout in candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=self.budget.left_s):
                 self._consider(relabel(self.frame, layout))
         starts.sort(key=self.annealer.traffic)
+        self.fresh = self._searches_itself() and self.best is not self.present
         return starts
 
     def _search(self, starts: list[Layout]) -> None:
@@ -183,6 +186,7 @@ class Portfolio:
             tries = float(length) if endless else self.budget.tries_left()
             parts = 1 if endless else rounds.count(tries, self.movable)
             self._round(starts, tries / parts, parts)
+            self.fresh = False
             done += 1
             length = max(self.budget.tried, length)
             if endless and done > 1 and not before - self.cost > NOTHING_GAINED * self.cost:
@@ -201,7 +205,21 @@ class Portfolio:
         timed = self.budget.timed
         span_s = self.budget.left_s() / parts
         found: list[tuple[float, Layout]] = []
-        for phase in rounds.phases(tries, self.movable, self.threads if timed else None):
+        executors = self.focus.executors
+        focused = self.movable > SMALL and 2 * executors.max() <= self.movable and self.best is not None
+        in_need = int(executors[self.focus.to_win(self.best) > 0].sum()) if focused and self.best is not None else 0
+        phases = rounds.phases(
+            tries,
+            self.movable,
+            self.threads if timed else None,
+            focus=focused,
+            only_focus=focused and 2 * in_need <= self.movable,
+            fresh=self.fresh,
+        )
+        for phase in phases:
+            if phase.focused:
+                self._focused(tries * phase.part, self.budget.left_s() - span_s * phase.part if timed else 0.0)
+                continue
             heads = self._heads(phase, starts, found)
             found = [] if phase.heads else found
             waves = -(-phase.runs // self.threads) if timed else 1
@@ -212,6 +230,33 @@ class Portfolio:
                 found += self._runs(some, int(tries * phase.part / phase.runs), phase.temperature, timed, end_s)
                 if self.budget.left_s() <= 0:
                     return
+
+    def _focused(self, tries: float, end_s: float) -> None:
+        """Improve the best layout by so many tries at single topologies or, where the clock paces it, until `end_s`."""
+        timed = self.budget.timed
+        runs = self.threads if timed else 2
+        until = self.budget.tried + tries
+        for left in range(focus.WAVES, 0, -1):
+            before_s = self.budget.left_s()
+            if self.best is None or before_s <= end_s:
+                return
+            base = self.best
+            clock = self.budget.until(before_s - (before_s - end_s) / left if timed else 0.0)
+            share = None if timed else int((until - self.budget.tried) / left / runs)
+            found = self.focus.wave(base, runs, share, clock, self.rng, self.threads)
+            if not found:
+                return
+            self.budget.runs_at_once = min(runs, self.threads)
+            self.budget.ran(sum(f.tries for f in found), before_s - self.budget.left_s())
+            self._consider(found[0].layout)
+            for k in range(2, runs + 1):
+                both = focus.together(self.frame, self.limits, base, [f.layout for f in found[:k]])
+                if both is not None:
+                    self._consider(self.hot.mend(both, self.rng, self.budget.left_s).layout)
+            self._runs([self.best], rounds.POLISH * self.movable, 0.0, timed=False, settle=False)
+
+    def _generators(self, runs: int) -> list[np.random.Generator]:
+        return [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, runs)]
 
     def _heads(self, phase: rounds.Phase, starts: list[Layout], found: list[tuple[float, Layout]]) -> list[Layout]:
         """What the runs of a phase go on from."""
@@ -236,7 +281,7 @@ class Portfolio:
     ) -> list[tuple[float, Layout]]:
         """Anneal from each of the heads at the same time; what they cost and find."""
         before_s = self.budget.left_s()
-        seeds = [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, len(heads))]
+        seeds = self._generators(len(heads))
         clock = self.budget.until(end_s)
         jobs = [
             lambda head=head, seed=seed: self.hot.search(
@@ -279,6 +324,7 @@ class Portfolio:
             restart_tps=self.params.restart_tps,
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
+            iterations=0 if self._searches_itself() else None,
         )
         makers.append(lambda: self._partitioned(asked, rng))
         makers.append(lambda: online.greedy(f, 0.3))
@@ -292,6 +338,10 @@ class Portfolio:
             if whole is not None and not isinstance(whole, Infeasible):
                 made += 1
                 yield relabel(f, whole)
+
+    def _searches_itself(self) -> bool:
+        """Whether `partition` need not search: in large models, one long search is better than two."""
+        return self.frame.compiled.executors >= partition.LARGE_FROM and not self.params.restart_tps
 
     def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> Layout | None:
         """What `partition` answers; where there is no time for it, packed clusters, which take a small part of it."""

@@ -80,7 +80,7 @@ class Params:
 
 def default_iterations(executors: int) -> int:
     """Moves of the local search that keep a cluster of 20,000 executors within seconds."""
-    return min(max(2000 * executors, 100_000), 2_000_000)
+    return min(max(2000 * executors, 100_000), 1_000_000 if executors >= LARGE_FROM else 2_000_000)
 
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:

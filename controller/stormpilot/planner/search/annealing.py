@@ -24,6 +24,7 @@ CHARGE, CHARGE_FROM = 1.0, 0.3  # of an overloaded node at the end of a run: mea
 SOFT, FIRM_FROM = 0.05, 0.7  # of all nodes, that may be overloaded at first; none from that part of the run on
 LEVELS = 200  # temperatures of a run, at most
 SETTLE_PART = 0.06  # of the seconds of a run: only improving at its end
+SEEN_EVERY = 8  # edges of the graph to a try: sums are computed anew after so many, which costs about as much
 PATIENCE = 30  # passes of mending that bring nothing
 LARGEST_TABLE = 20_000_000  # entries of 8 bytes, all topologies together: larger ones come last, and may have none
 
@@ -81,32 +82,45 @@ class Annealer:
         inside_nodes: bool = False,
         timed: bool = False,
         settle: bool = True,
+        movable: Ints | None = None,
+        unit_tps: float | None = None,
     ) -> Found:
         """Anneal from `start`; temperatures are in units of the mean traffic of an executor, 0 = only improve.
 
         With `timed` the clock paces the run and `tries` counts for nothing, else it only cuts it. With `settle` it ends
-        in a local minimum. The returned layout is the cheapest without violation that was seen, else the one with the
-        least violation.
+        in a local minimum. `movable`: those of the executors that may move from which tries begin; others move in
+        exchange for them, and whole workers only where that gains. `unit_tps`: what temperatures are counted in
+        instead. The returned layout is the cheapest without violation that was seen, else the one with the least
+        violation.
         """
         g = space(self.template, start.worker, start.node, int(rng.integers(1, 2**62)))
+        if movable is not None:
+            g = g._replace(movable=movable)
+            g.box["seated"] = 1
+        unit = self.unit_tps if unit_tps is None else unit_tps
         best = _Best(g)
         end_s = SETTLE_PART * left_s() if timed else 0.0
-        pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=self.movable, levels=LEVELS)
+        pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=len(g.movable), levels=LEVELS)
         cooling = last_temperature / first_temperature if first_temperature > 0 else 1.0
-        price = FIRST_PRICE * self.unit_tps / self.unit_mhz
+        price = FIRST_PRICE * unit / self.unit_mhz
+        unseen = 0
         while (progress := pace.progress()) < 1.0:
-            temperature = first_temperature * self.unit_tps * cooling**progress
+            temperature = first_temperature * unit * cooling**progress
             late = max(progress - CHARGE_FROM, 0.0) if first_temperature > 0 else 0.0
             count = pace.next()
-            self._run(g, count, temperature, price, CHARGE * self.unit_tps * late, inside_nodes, best)
+            self._run(g, count, temperature, price, CHARGE * unit * late, inside_nodes, best)
             pace.ran(count)
-            best.see(g)
+            unseen += count
+            if unseen * SEEN_EVERY >= len(g.edges):
+                best.see(g)
+                unseen = 0
             soft = SOFT * len(g.nodes) * max(1.0 - progress / FIRM_FROM, 0.0) if first_temperature > 0 else 0.0
             if int(g.box["overloaded"][0]) > soft or g.box["forbidden"][0]:
                 price *= 1.4
             else:
-                price = max(price / 1.2, 0.02 * self.unit_tps / self.unit_mhz)
-        done = pace.done + (self._settle(g, best, price, inside_nodes, left_s) if settle else 0)
+                price = max(price / 1.2, 0.02 * unit / self.unit_mhz)
+        best.see(g)
+        done = pace.done + (self._settle(g, best, price, unit, inside_nodes, left_s) if settle else 0)
         return Found(Layout(best.worker.copy(), best.node.copy()), float(best.cost[0]), best.violation, done, pace.cut)
 
     def _run(
@@ -138,9 +152,9 @@ class Annealer:
             price = min(2.0 * price, dearest)  # first what costs little traffic
         return Found(Layout(best.worker, best.node), float(best.cost[0]), best.violation, tries, left_s() <= 0)
 
-    def _settle(self, g: Space, best: _Best, price: float, inside_nodes: bool, left_s: LeftS) -> int:
+    def _settle(self, g: Space, best: _Best, price: float, unit_tps: float, inside_nodes: bool, left_s: LeftS) -> int:
         """Only improve, at a price that rises until nothing is violated; then, in the time left, from the best seen."""
-        per_pass = 10 * max(self.movable, 20)
+        per_pass = 10 * max(len(g.movable), 20)
         done = 0
         violated = best.see(g)
         for _ in range(24):
@@ -152,8 +166,10 @@ class Annealer:
             done += per_pass
         if best.violation > NO_VIOLATION or left_s() <= 0:
             return done
-        g = space(self.template, best.worker, best.node, int(g.box["random"][0]))
-        firm = 1e3 * self.unit_tps / self.unit_mhz + price
+        before = g
+        g = space(self.template, best.worker, best.node, int(g.box["random"][0]))._replace(movable=before.movable)
+        g.box["seated"] = before.box["seated"]
+        firm = 1e3 * unit_tps / self.unit_mhz + price
         for _ in range(6):
             if left_s() <= 0:
                 break

@@ -259,6 +259,12 @@ def _bars(g: Space, w: int, m: int, n: int) -> int:
 
 
 @jit
+def _worth_it(g: Space, delta: float) -> bool:
+    """Whether whole workers may move at this change of cost."""
+    return bool(not g.box[0].seated or delta < -1e-9 * g.box[0].traffic)
+
+
+@jit
 def try_relocate(g: Space, w: int, n: int, exchange: bool, temperature: float, price: float, charge: float) -> bool:
     """Move worker w to node n; with `exchange`, or where n has no free slot, a worker of n comes back."""
     m = g.workers[w].node
@@ -293,7 +299,7 @@ def try_relocate(g: Space, w: int, n: int, exchange: bool, temperature: float, p
         if v != NOWHERE:
             restarts += restarts_if(g, v, m, ZERO, ZERO)
         delta += g.box[0].restart_cost * restarts
-    if not accepts(g, delta, temperature):
+    if not _worth_it(g, delta) or not accepts(g, delta, temperature):
         return False
     leave_node(g, w)
     if v != NOWHERE:
@@ -329,7 +335,7 @@ def try_exchange_nodes(g: Space, m: int, n: int, temperature: float, price: floa
     cpu, memory = g.nodes[m].load - g.nodes[n].load, g.nodes[m].memory - g.nodes[n].memory
     delta = charge_of(g, n, cpu, memory, price, charge) + charge_of(g, m, -cpu, -memory, price, charge)
     delta += g.box[0].restart_cost * restarts - price * g.box[0].mhz_per_forbidden * forbidden
-    if not accepts(g, delta, temperature):
+    if not _worth_it(g, delta) or not accepts(g, delta, temperature):
         return False
     k = 0
     first = 0

@@ -90,6 +90,7 @@ BOX = np.dtype(
         ("restricted", "i8"),  # 1: some executors may not run everywhere
         ("sharing", "i8"),  # 1: there are rules on who shares a worker or a node
         ("changed", "i8"),  # how many executors stand in `changed`
+        ("seated", "i8"),  # 1: whole workers move only where that gains
         ("reseated", "i8"),  # 1: some worker's node is not that in the best layout
         ("inner", "f8"),  # tuples/s inside the piece that was filled last
         ("cross", "f8"),  # tuples/s between it and the piece filled before

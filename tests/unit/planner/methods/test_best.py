@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from builders import assigned, supervisor, together, topology, traffic, two_chains
 from random_models import models
 from stormpilot.errors import UsageError
-from stormpilot.generate.models import Loaded, Small, loaded, small
+from stormpilot.generate.models import Loaded, Small, Unlike, loaded, small, unlike
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
@@ -156,6 +156,52 @@ def test_the_same_iterations_find_the_same_plan_on_any_number_of_threads():
     plans = [compute(model, "best", {"iterations": 400_000, "threads": n}, seed=5) for n in (1, 2, 5)]
     assert all(isinstance(p, Plan) for p in plans)
     assert plans[0].topologies == plans[1].topologies == plans[2].topologies
+
+
+def ruled_cluster(seed: int, rules: bool) -> Model:
+    """Five topologies on unlike nodes in two sites, memory that binds; with `rules`, on who shares a worker or node."""
+    made = unlike(Unlike(executors=160, topologies=5, sites=2, memory_load=0.5, nodes=12), np.random.default_rng(seed))
+    if not rules:
+        return made
+    topologies = []
+    for i, t in enumerate(made.topologies):
+        most = max(2, -(-2 * len(t.executors) // t.workers))
+        first, second, *_ = (c.id for c in t.components)
+        components = [
+            msgspec.structs.replace(c, heap_mb=10.0, resources={"gpu": 0.05} if n == 1 else {})
+            for n, c in enumerate(t.components)
+        ]
+        topologies.append(
+            msgspec.structs.replace(
+                t,
+                components=components,
+                worker_executors=most if i % 2 else None,
+                worker_heap_mb=None if i % 2 else 10.0 * most,
+                apart=[(first, second)] if i == 4 else [],
+            )
+        )
+    supervisors = [
+        msgspec.structs.replace(s, resources={"gpu": 4.0} if n % 2 else {"gpu": 1.0})
+        for n, s in enumerate(made.supervisors)
+    ]
+    return msgspec.structs.replace(made, topologies=topologies, supervisors=supervisors)
+
+
+@pytest.mark.parametrize("rules", [False, True], ids=["sites and memory", "rules of RAS"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_focused_runs_keep_every_constraint(seed, rules):
+    """Models that are large enough for them, with tries for whole rounds, from a placement that runs."""
+    model = ruled_cluster(seed, rules)
+    now = compute(model, "best", {"iterations": 0}, seed=seed)
+    assert isinstance(now, Plan), now
+    running = assigned(now, model)
+    for params in ({}, {"restart_tps": 5.0}, {"exact_workers": True}):
+        plan = compute(running, "best", {"iterations": 400_000, **params}, seed=seed)
+        if isinstance(plan, Plan):
+            assert violations(running, plan) == []
+            assert plan.metrics["inter_node_tps"] <= now.metrics["inter_node_tps"] or params
+        else:
+            assert "exact_workers" in params and rules
 
 
 @pytest.mark.parametrize("gains", [[0.5, 0.01, 0.0005], [0.0, 0.0], [0.2, 0.0]])

@@ -9,10 +9,9 @@ come from `getTopologyInfo`.
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from streamparse import thrift as storm
@@ -22,127 +21,24 @@ from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
-from stormpilot.errors import RefusedError, UnreachableError, UsageError
-from stormpilot.logins.jaas import SaslLogin
+from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.logins.thrift import Asks, asks_for, sasl_transport
+from stormpilot.nimbus.statistics import grouping, placed, statistics
+from stormpilot.nimbus.values import (
+    Address,
+    ExecutorStatistics,
+    RunningTopology,
+    Subscription,
+    SupervisorInfo,
+    TopologyDetail,
+)
 
-DEFAULT_PORT = 6627
 DEFAULT_TIMEOUT_S = 60.0
 """Nimbus may wait that long for a code replica before it answers a submit."""
 PLAIN = ("cpu.pcore.percent", "memory.mb")
 """Ends of the names of CPU and memory among resources."""
 _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a Nimbus listens, and as whom to ask it: nobody, or by SASL digest."""
-
-    host: str
-    port: int = DEFAULT_PORT
-    login: SaslLogin | None = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def parse(cls, text: str, where: str, login: SaslLogin | None = None) -> Address:
-        """Read `host` or `host:port`; `where` names the option or the file and field for the error."""
-        host, port = text.rsplit(":", 1) if ":" in text else (text, str(DEFAULT_PORT))
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{where}: {text!r} is not an address, expected host or host:port")
-        return cls(host.strip("[]"), int(port), login)
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    def resolved(self) -> set[tuple[str, int]]:
-        """The IP addresses with the port; empty when the name does not resolve."""
-        try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        except OSError:
-            return set()
-        return {(str(info[4][0]), self.port) for info in found}
-
-    @property
-    def on_loopback(self) -> bool:
-        """Whether every address of the host is a loopback address."""
-        hosts = {ip for ip, _ in self.resolved()}
-        return bool(hosts) and all(ip == "::1" or ip.startswith("127.") for ip in hosts)
-
-
-@dataclass(frozen=True)
-class SupervisorInfo:
-    """A supervisor as `getClusterInfo` lists it."""
-
-    id: str
-    host: str
-    slots: int
-    used_slots: int
-    uptime_s: int
-    cpu_points: float = 0.0  # supervisor.cpu.capacity; 0: not told
-    memory_mb: float = 0.0
-    resources: Mapping[str, float] = field(default_factory=dict)  # of others, e.g. gpu
-
-
-@dataclass(frozen=True)
-class RunningTopology:
-    """A topology as `getClusterInfo` lists it; `status` is ACTIVE, INACTIVE, REBALANCING or KILLED."""
-
-    id: str
-    name: str
-    status: str
-    workers: int
-    executors: int
-    tasks: int
-    uptime_s: int
-
-
-@dataclass(frozen=True)
-class PlacedExecutor:
-    """An executor and the worker that runs it; `uptime_s` is 0 until its worker sent a heartbeat."""
-
-    start: int
-    end: int
-    component: str
-    host: str
-    port: int
-    uptime_s: int
-
-
-@dataclass(frozen=True)
-class TopologyDetail:
-    """`getTopologyInfo`: what runs where, and the errors that components reported last."""
-
-    id: str
-    name: str
-    status: str
-    scheduling_status: str
-    executors: list[PlacedExecutor]
-    errors: dict[str, list[str]]
-
-
-@dataclass(frozen=True)
-class ExecutorStatistics:
-    """What Storm itself counted of an executor, by samples; tuples/s are means over `window_s` seconds.
-
-    `executed_tps` and `execute_ms` (mean time in `execute`) are by (component, stream) that it received, `emitted_tps`
-    by stream. Of a spout `executed_tps` is empty, and `completed_tps` what was acked or failed.
-    """
-
-    placed: PlacedExecutor
-    window_s: float
-    emitted_tps: dict[str, float]
-    executed_tps: dict[tuple[str, str], float]
-    execute_ms: dict[tuple[str, str], float]
-    completed_tps: float
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """A component receives a stream of another one; `grouping` is Storm's name, upper case."""
-
-    component: str
-    stream: str
-    grouping: str
 
 
 class Nimbus:
@@ -272,7 +168,7 @@ class Nimbus:
             name=info.name,
             status=info.status,
             scheduling_status=info.sched_status or "",
-            executors=sorted(map(_placed, info.executors), key=lambda e: e.start),
+            executors=sorted(map(placed, info.executors), key=lambda e: e.start),
             errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
         )
 
@@ -289,7 +185,7 @@ class Nimbus:
     def statistics(self, topology_id: str) -> list[ExecutorStatistics]:
         """What Storm counted of a topology's executors in the last ten minutes, or since they started."""
         info = self._call("getTopologyInfo", id=topology_id)
-        return sorted(map(_statistics, info.executors), key=lambda e: e.placed.start)
+        return sorted(map(statistics, info.executors), key=lambda e: e.placed.start)
 
     def subscriptions(self, topology_id: str) -> dict[str, list[Subscription]]:
         """By component what it receives; spouts have none."""
@@ -297,7 +193,7 @@ class Nimbus:
         found: dict[str, list[Subscription]] = {name: [] for name in topology.spouts or {}}
         for name, bolt in (topology.bolts or {}).items():
             found[name] = [
-                Subscription(i.componentId, i.streamId, _grouping(g)) for i, g in (bolt.common.inputs or {}).items()
+                Subscription(i.componentId, i.streamId, grouping(g)) for i, g in (bolt.common.inputs or {}).items()
             ]
         return found
 
@@ -394,56 +290,6 @@ def _refuse_login(address: Address, e: Exception) -> None:
         raise RefusedError(f"Nimbus at {address}: {asked.value}: ask it without --nimbus-jaas") from e
     if asked is not None:
         raise RefusedError(f"Nimbus at {address}: {asked.value}") from e
-
-
-MOST_TOLD = 1e12
-STATISTICS_S = 600
-"""The shortest window of Storm's statistics."""
-
-
-def _placed(e: Any) -> PlacedExecutor:
-    return PlacedExecutor(
-        start=int(e.executor_info.task_start),
-        end=int(e.executor_info.task_end),
-        component=e.component_id,
-        host=e.host,
-        port=int(e.port),
-        uptime_s=int(e.uptime_secs or 0),
-    )
-
-
-def _statistics(e: Any) -> ExecutorStatistics:
-    placed = _placed(e)
-    window_s = float(min(max(placed.uptime_s, 1), STATISTICS_S))
-    stats, key = e.stats, str(STATISTICS_S)
-    bolt = stats.specific.bolt if stats is not None and stats.specific is not None else None
-    spout = stats.specific.spout if stats is not None and stats.specific is not None else None
-    executed = {} if bolt is None else (bolt.executed or {}).get(key, {})
-    took = {} if bolt is None else (bolt.execute_ms_avg or {}).get(key, {})
-    ended = [] if spout is None else [(part or {}).get(key, {}) for part in (spout.acked, spout.failed)]
-    return ExecutorStatistics(
-        placed=placed,
-        window_s=window_s,
-        emitted_tps={
-            s: _sound(n) / window_s for s, n in ({} if stats is None else (stats.emitted or {}).get(key, {})).items()
-        },
-        executed_tps={(i.componentId, i.streamId): _sound(n) / window_s for i, n in executed.items()},
-        execute_ms={(i.componentId, i.streamId): _sound(ms) for i, ms in took.items()},
-        completed_tps=sum(_sound(n) for part in ended for n in part.values()) / window_s,
-    )
-
-
-def _sound(number: float) -> float:
-    """What a worker told Nimbus, which checks nothing; 0 where it cannot be a count or a time."""
-    return float(number) if 0 <= number <= MOST_TOLD else 0.0
-
-
-def _grouping(grouping: Any) -> str:
-    """Storm's name of a grouping."""
-    if grouping.fields is not None:
-        return "FIELDS" if grouping.fields else "GLOBAL"
-    names = ("shuffle", "all", "none", "direct", "custom_object", "custom_serialized", "local_or_shuffle")
-    return next(name.upper() for name in names if getattr(grouping, name) is not None)
 
 
 def _words(e: Exception) -> str:

@@ -1,0 +1,37 @@
+"""Machine code of the planners: compiled at their first use, and kept beside their sources."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from stormpilot.cli.output import note
+
+
+def forget() -> None:
+    """Remove what is kept: a cached function does not notice that one it calls in another file has changed."""
+    for cached in _kept():
+        cached.unlink(missing_ok=True)
+
+
+def note_compiling() -> None:
+    """Tell whoever plans here for the first time why that takes so long, where it will."""
+    elsewhere = "NUMBA_CACHE_DIR" in os.environ or not all(os.access(f, os.W_OK) for f in _folders())
+    if not elsewhere and next(_kept(), None) is None:
+        note(
+            "planners are compiled at their first use, once: this takes minutes, beyond --budget "
+            "(`stormpilot planners --compile` does it beforehand)"
+        )
+
+
+def _kept() -> Iterator[Path]:
+    for folder in _folders():
+        yield from folder.rglob("__pycache__/*.nb[ci]")
+
+
+def _folders() -> list[Path]:
+    import stormpilot.model
+    import stormpilot.planner
+
+    return [Path(folder) for package in (stormpilot.model, stormpilot.planner) for folder in package.__path__]

@@ -1,0 +1,26 @@
+"""Nimbus: a Thrift client (`client.py`), its values (`values.py`), Storm's own statistics (`statistics.py`)."""
+
+from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, Nimbus
+from stormpilot.nimbus.values import (
+    DEFAULT_PORT,
+    Address,
+    ExecutorStatistics,
+    PlacedExecutor,
+    RunningTopology,
+    Subscription,
+    SupervisorInfo,
+    TopologyDetail,
+)
+
+__all__ = [
+    "DEFAULT_PORT",
+    "DEFAULT_TIMEOUT_S",
+    "Address",
+    "ExecutorStatistics",
+    "Nimbus",
+    "PlacedExecutor",
+    "RunningTopology",
+    "Subscription",
+    "SupervisorInfo",
+    "TopologyDetail",
+]

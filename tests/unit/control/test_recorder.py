@@ -1,0 +1,83 @@
+"""Records of cycles: what `status` reads stays true over cycles that repeat themselves and cycles that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doubles.world import Slots, World
+from stormpilot.config import parse
+from stormpilot.control.current_config import CurrentConfig
+from stormpilot.control.recorder import MOST_CHARACTERS, Recorder
+from stormpilot.decide.reasons import Reason, skip
+from stormpilot.decide.report import CycleReport
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import decode
+from stormpilot.operate.status import FAILED
+
+HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+
+
+class Kept:
+    """A recorder of a world with one topology; `state` is what it wrote last."""
+
+    def __init__(self, settings: str = ""):
+        self.world = World("a", "b")
+        self.topology = self.world.submit(HERE)
+        config = parse(settings, "c.yaml") if settings else self.world.config
+        self.recorder = Recorder(CurrentConfig(config, "best", "best"), "n1:7", self.world.now_ms)
+        self.written: list[bytes] = []
+
+    @property
+    def state(self) -> ControllerState:
+        return decode(self.written[-1], ControllerState, "controller")
+
+    def record(self, reason: Reason, seconds: float = 10) -> int:
+        """A cycle with this decision after that time; since when it holds."""
+        self.world.pass_time(seconds)
+        observation = self.world.cycle.observer.observe(self.world.now_ms)
+        decisions = {self.topology: skip(self.topology, reason, "")}
+        report = CycleReport(
+            observation.at_ms,
+            names={self.topology: "flights"},
+            modes={self.topology: "act"},
+            decisions=decisions,
+        )
+        self.recorder.record(report, observation, 3, {}, 1.0, self.written.append)
+        (view,) = self.state.topologies
+        return view.since_ms
+
+
+def test_a_decision_is_told_with_the_time_since_which_it_holds() -> None:
+    kept = Kept()
+    first = kept.record(Reason.COOL_DOWN)
+    assert kept.record(Reason.COOL_DOWN) == first
+    assert kept.record(Reason.PAUSED) == kept.world.now_ms > first
+    assert kept.state.cycles == 3
+
+
+def test_a_cycle_that_failed_is_told_and_the_time_stays_that_of_the_last_complete_one() -> None:
+    kept = Kept()
+    kept.recorder.record_failure("no cluster yet", 3, kept.written.append)
+    assert (kept.state.sentence, kept.state.cycles) == (f"{FAILED}no cluster yet", 0)
+    kept.record(Reason.COOL_DOWN)
+    complete_ms = kept.state.written_at_ms
+    kept.world.pass_time(60)
+    kept.recorder.record_failure("x" * 10_000, 3, kept.written.append)
+    assert kept.state.written_at_ms == complete_ms
+    assert kept.state.sentence == FAILED + "x" * MOST_CHARACTERS
+    assert kept.state.topologies, "what was decided last is still told"
+
+
+def test_a_traffic_log_that_cannot_be_written_stops_no_cycle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_text("a file stands where the folder is to be")
+    kept = Kept(f"traffic_log: {{dir: {tmp_path / 'log'}}}")
+    for _ in range(20):
+        kept.record(Reason.COOL_DOWN)
+    kept.recorder.flush(kept.world.now_ms)
+    assert kept.state.cycles == 20
+    assert kept.state.counters["log_rows_written"] == 0
+    assert kept.state.counters["log_rows_lost"] > 0

@@ -1,0 +1,83 @@
+"""Ways back: to the placement before a move that made it worse, or given up where that is not possible any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from doubles.world import Slots, World
+from stormpilot.control.rollbacks import RollbackProposer
+from stormpilot.control.situation import Situation
+from stormpilot.decide.events import EventKind
+from stormpilot.decide.reasons import Reason
+from stormpilot.messages.core import PauseSetting, encode
+
+SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+
+
+@pytest.fixture
+def worse() -> tuple[World, str, RollbackProposer]:
+    """A move was judged as worse: its topology is to go back."""
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(30)
+    assert w.moves(t).former
+    return w, t, RollbackProposer(w.cycle.move_tracker)
+
+
+def going_back(w: World, t: str) -> Situation:
+    situation = w.situation()
+    move = msgspec.structs.replace(situation.moves[t], phase="rollback", text="40% more between nodes")
+    return replace(situation, moves={t: move})
+
+
+def slots(situation: Situation, t: str) -> Slots:
+    return {(w.supervisor, w.port): tuple(s for s, _ in w.executors) for w in situation.moves[t].former}
+
+
+def test_the_former_placement_is_proposed_with_what_made_it_worse(worse: tuple[World, str, RollbackProposer]) -> None:
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+    verdict = rollbacks.propose(situation)
+    assert verdict is not None
+    decision = verdict.decisions[t]
+    assert (decision.action, decision.reason, decision.moved_executors) == ("publish", Reason.ROLLBACK_EFFECT, 2)
+    assert decision.text == "back to the former placement: 40% more between nodes"
+    placed = {(p.supervisor, p.port): tuple(s for s, _ in p.executors) for p in verdict.plans[t].workers}
+    assert placed == slots(situation, t)
+
+
+def test_a_pause_holds_it(worse: tuple[World, str, RollbackProposer]) -> None:
+    w, t, rollbacks = worse
+    w.zookeeper.put(w.paths.pause("flights"), encode(PauseSetting()))
+    verdict = rollbacks.propose(going_back(w, t))
+    assert verdict is not None
+    assert (verdict.decisions[t].reason, verdict.plans) == (Reason.PAUSED, {})
+
+
+def test_a_former_slot_that_another_topology_has_ends_it_with_an_event(
+    worse: tuple[World, str, RollbackProposer],
+) -> None:
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+    taken = msgspec.structs.replace(situation.moves[t].former[0], port=6703)
+    moved = msgspec.structs.replace(situation.moves[t], former=[taken, *situation.moves[t].former[1:]])
+    w.submit({(taken.supervisor, 6703): (1, 2, 3, 4, 5, 6)}, name="wordcount")
+    situation = replace(w.situation(), moves={**w.situation().moves, t: moved})
+    verdict = rollbacks.propose(situation)
+    assert verdict is not None
+    decision = verdict.decisions[t]
+    assert (decision.action, decision.reason) == ("skip", Reason.BACK_OFF)
+    assert f"slot {taken.supervisor}:6703 is held by wordcount" in decision.text
+    assert [e.kind for e in w.cycle.outbox.events] == [EventKind.ROLLBACK_IMPOSSIBLE]
+    assert w.moves(t).phase == "none"
+
+
+def test_what_goes_nowhere_back_is_left_alone(worse: tuple[World, str, RollbackProposer]) -> None:
+    w, _, rollbacks = worse
+    assert rollbacks.propose(w.situation()) is None
