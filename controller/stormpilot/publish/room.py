@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from stormpilot.messages.core import CapacityPart, PlanRoom, SupervisorRoom
+from stormpilot.messages.controller_state import CapacityPart
+from stormpilot.messages.core import PlanRoom, SupervisorRoom
 from stormpilot.model.subset import subset
 from stormpilot.model.values import RESERVED_CPU, Model, Supervisor, Topology
 
