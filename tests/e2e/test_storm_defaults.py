@@ -190,8 +190,7 @@ def test_what_the_resource_aware_scheduler_made_stays_until_something_is_gained(
         executors = Counter(scene.placed().values())
         plan = scene.plan()
         assert len(executors) <= workers
-        if plan is not None:
-            gained = plan.expected.before["inter_node_tps"] - plan.expected.after["inter_node_tps"]
-            assert plan.reason_code != "GAIN" or gained > 0
+        if plan is not None and plan.reason_code == "GAIN":  # a first plan has no figures of before
+            assert plan.expected.after["inter_node_tps"] < plan.expected.before["inter_node_tps"]
         if topology_id == several:
             assert max(executors.values()) * DEFAULT_MB <= DEFAULT_HEAP_MB

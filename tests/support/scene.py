@@ -107,10 +107,12 @@ class Scene:
         )
 
     def kill_topology(self, topology_id: str) -> None:
-        """Kill a topology at once and wait until no worker of it is left."""
+        """Kill a topology at once and wait until no worker of it is left, and its name is free."""
+        name = topology_id.rsplit("-", 2)[0]
         with Nimbus.connect(self.cluster.nimbus_address) as nimbus:
-            nimbus.kill(topology_id.rsplit("-", 2)[0], wait_s=0)
-        until(lambda: not self.workers(topology_id), f"{topology_id} to end")
+            nimbus.kill(name, wait_s=0)
+            until(lambda: not self.workers(topology_id), f"{topology_id} to end")
+            until(lambda: nimbus.find(name) is None, f"Nimbus to forget {name}")
 
     def workers(self, topology_id: str | None = None) -> dict[Slot, int]:
         """Process id of every worker by slot."""
