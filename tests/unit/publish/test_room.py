@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from doubles.models import plan_message
-from stormpilot.messages.core import CapacityPart, PlanMessage, PlanRoom, SupervisorRoom, decode, encode
+from stormpilot.messages.controller_state import CapacityPart
+from stormpilot.messages.core import PlanMessage, PlanRoom, SupervisorRoom, decode, encode
 from stormpilot.messages.signing import signature, signed, signed_room
 from stormpilot.model.values import RESERVED_CPU, Assigned, Component, Executor, Model, Supervisor, Topology, Worker
 from stormpilot.publish import room
