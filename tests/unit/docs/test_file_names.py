@@ -12,8 +12,6 @@ ROOT = Path(__file__).resolve().parents[3]
 CODE = ("controller", "benchmarks", "tools", "topologies")
 OF_USERS = {"tasks.py", "fabfile.py"}
 """Files of a streamparse project, which is not ours."""
-OLDER = ("planner", "history")
-"""Folders of the controller whose docstrings still have older names."""
 NAME = re.compile(r"(?<![\w/.{}*-])([a-z_]\w*(?:/\w+)*\.py|[A-Z]\w*\.java)\b")
 
 
@@ -47,9 +45,8 @@ def test_every_file_that_is_named_exists(kind: type) -> None:
     found = {}
     for path in kind():
         parts = path.relative_to(ROOT).parts
-        if (parts[0] == "controller" and parts[2] in OLDER) or not (wrong := missing(path.read_text())):
-            continue
-        found["/".join(parts)] = wrong
+        if wrong := missing(path.read_text()):
+            found["/".join(parts)] = wrong
     assert not found
 
 

@@ -61,7 +61,7 @@ def samples(value: Column, at: str) -> Column:
 
 
 def hour_of_week(hour: str = "hour") -> Column:
-    """0 to 167 from hours since the epoch: since Monday 00:00 UTC, as `model/thresholds.py` counts."""
+    """0 to 167 from hours since the epoch: since Monday 00:00 UTC, as `messages/thresholds.py` counts."""
     return ((fn.col(hour) + _MONDAY_AFTER_EPOCH_H) % HOURS_OF_WEEK).cast("int")
 
 

@@ -8,6 +8,6 @@
 - `coming.py`: plans for the step that comes; `publishing.py`: what is recommended, for the controllers
 - `study.py`: all of it; `spread.py`: many runs at once, on Spark; `evidence.py`: the files that are kept
 
-What a step would have looked like under another placement is what the flow model says (model/flow.py); what would have
-been done is what `decide/` says, with the same settings as the controller's.
+What a step would have looked like under another placement is what the flow model says (model/flow/model.py);
+what would have been done is what `decide/` says, with the same settings as the controller's.
 """

@@ -1,6 +1,6 @@
 """Local search on the traffic that Storm will really produce: annealing with the flow model as the objective.
 
-Every try works out anew the components that it reaches (`model/flow_delta.py`), which costs some microseconds, more in
+Every try works out anew the components that it reaches (`model/flow/delta.py`), which costs some microseconds, more in
 large components. Limits hold both for CPU as measured and for CPU as predicted; memory, slots, forbidden nodes and
 fixed workers as everywhere. What shuffles need of a near executor beyond its one core counts as a violation too:
 until its queue is nearly full Storm sends it all the same, and the source waits.

@@ -1,9 +1,9 @@
 """Plans on flows: what `best` and `partition` minimise where shuffled traffic follows the placement.
 
 Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
-planner's own plan is one start among several, all are judged by the flow model (`model/flow.py`), and a search on that
-judgement (`flowsearch.py`) goes on from them. The result is never worse, by that judgement, than the plan on measured
-pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
+planner's own plan is one start among several, all are judged by the flow model (`model/flow/model.py`), and a search
+on that judgement (`flow/annealing.py`) goes on from them. The result is never worse, by that judgement, than the plan
+on measured pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
 """
 
 from __future__ import annotations

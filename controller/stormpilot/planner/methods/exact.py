@@ -5,8 +5,8 @@ metric. Executors are assigned to nodes; one worker per topology and node is bes
 workers must be used, a local search then splits the nodes' executors over workers: traffic between nodes stays proved,
 for the other two the bound still holds but the plan may be above it. So it may be where a host is in two racks.
 
-The bound comes from a linear relaxation with cuts (`bound.py`), which constraint programming then raises
-(`assignment.py`). Nodes that are alike can be exchanged in any solution; only one order of them is searched.
+The bound comes from a linear relaxation with cuts (`bounds/linear.py`), which constraint programming then raises
+(`bounds/cpsat.py`). Nodes that are alike can be exchanged in any solution; only one order of them is searched.
 """
 
 from __future__ import annotations
