@@ -84,7 +84,7 @@ def _run(part: str, arguments: argparse.Namespace) -> Any:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on, and how busy it was with other things."""
+    """Machine of the figures, and its load by other things."""
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
     return {
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""What a cycle costs by how much has changed since the one before: CPU seconds of the controller, without planner.
+"""CPU of a cycle by the amount of changes since the one before: CPU seconds of the controller, without planner.
 
 The cluster is in memory, and so is its ZooKeeper; readers, windows, model, decisions and records are the controller's
 own. The planner leaves everything as it runs, so that what is measured is the controller's part, judgement included.
@@ -42,7 +42,7 @@ from stormpilot.zookeeper.paths import Paths
 ROUNDS = int(PERIOD_S / REPORT_S)
 """Reports of every task in a cycle."""
 FASTER = 1.5
-"""How many times as high rates become, and go back to what they were at the next repetition."""
+"""Factor by which rates become higher, and go back to what they were at the next repetition."""
 SETTLED = 3
 """Cycles until a window of 60 s holds nothing but the new rates."""
 START_MS = 1_763_690_000_000
@@ -72,7 +72,7 @@ class Store:
         self._written: dict[str, int] = {}
 
     def read(self, paths: Sequence[str], watch: object = None, *, keep_denied: bool = False) -> list[Node | None]:
-        """What is there."""
+        """State that is there."""
         return [self._nodes.get(p) for p in paths]
 
     def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:

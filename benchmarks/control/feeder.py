@@ -63,7 +63,7 @@ def _put(client: KazooClient, path: str, data: bytes) -> None:
 
 
 def cluster_of(model: Model, now_ms: int) -> ClusterSnapshot:
-    """What the plug-in says of the supervisors."""
+    """Cluster snapshot of the supervisors."""
     return ClusterSnapshot(
         version=1,
         written_at_ms=now_ms,
@@ -84,7 +84,7 @@ def cluster_of(model: Model, now_ms: int) -> ClusterSnapshot:
 
 
 def snapshot_of(topology: Topology, now_ms: int) -> TopologySnapshot:
-    """What the plug-in says of a topology."""
+    """Snapshot of a topology."""
     place = {a.start: (a.supervisor, a.port) for a in topology.assignment}
     return TopologySnapshot(
         version=1,

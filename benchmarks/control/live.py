@@ -95,7 +95,7 @@ def rss_mb(pid: int) -> float:
 
 
 def live_heap_mb(pid: int) -> float | None:
-    """What lives on a JVM's heap after a full collection, MB; None when it cannot be asked."""
+    """Live objects on a JVM's heap after a full collection, MB; None when it cannot be asked."""
     done = subprocess.run(["jmap", "-histo:live", str(pid)], capture_output=True, text=True, check=False, timeout=60)
     lines = [line for line in done.stdout.splitlines() if line.startswith("Total")]
     return int(lines[-1].split()[2]) / 1e6 if done.returncode == 0 and lines else None

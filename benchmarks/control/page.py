@@ -160,7 +160,7 @@ def _soak(r: dict[str, Any]) -> list[Table]:
 
 
 LONG_ENOUGH_S = 600.0
-"""What a process does in less time once it is warm tells no growth."""
+"""Least warm time of a process whose growth is told."""
 
 MAKERS: dict[str, Callable[[Any], list[Table]]] = {
     "shim": _shim,

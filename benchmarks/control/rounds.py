@@ -1,4 +1,4 @@
-"""How long `schedule()` takes: the plug-in's own benchmark (`ScheduleBenchmark.java`) in a JVM of its own."""
+"""Duration of `schedule()`: the plug-in's own benchmark (`ScheduleBenchmark.java`) in a JVM of its own."""
 
 from __future__ import annotations
 

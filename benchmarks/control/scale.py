@@ -37,7 +37,7 @@ STORMPILOT = Path(sys.executable).with_name("stormpilot")
 REPORT_S = 10.0
 PERIOD_S = 30.0
 WITHOUT_PLAN = {"None", "INSUFFICIENT_METRICS", "NOT_INSTRUMENTED"}
-"""What is decided for all topologies in a cycle that plans none."""
+"""Decisions for all topologies in a cycle that plans none."""
 
 
 def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: int) -> dict[str, Any]:

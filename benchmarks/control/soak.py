@@ -29,7 +29,7 @@ SAMPLE_S = 10.0
 HEAP_EVERY_S = 150.0
 FROZEN_S = 25.0
 LEADS_S = 300.0
-"""What a controller may take to lead: on a fresh checkout it compiles its planners first."""
+"""Time for a controller to lead: on a fresh checkout it compiles its planners first."""
 SCHEDULE = "40x100,100x100"
 """Flights/s x seconds, in turn."""
 WARM_RATIO = 0.25
@@ -62,7 +62,7 @@ SHORT_EVENTS = (
 
 @dataclass
 class Soak:
-    """What runs, and what was seen so far."""
+    """State of the run, and what was seen so far."""
 
     cluster: LocalCluster
     watcher: Watcher
@@ -119,7 +119,7 @@ class Soak:
         self.say(what)
 
     def mend(self) -> None:
-        """What was frozen or killed goes on when it is due."""
+        """Resume frozen and start killed processes when it is due."""
         if self.thaw_s is not None and self.now_s >= self.thaw_s:
             for controller in self.controllers:
                 controller.signal(signal.SIGCONT)
@@ -157,7 +157,7 @@ class Soak:
         return next((c for c in self.controllers if name.endswith(f":{c.pid}") and c.process.poll() is None), None)
 
     def _executors(self) -> Counter[str]:
-        """How many executors of the job have their slot on each supervisor."""
+        """Number of executors of the job have their slot on each supervisor."""
         seen = self.watcher.seen
         assert seen is not None
         return Counter(e.supervisor for e in seen.topologies[self.watcher.topology_id].executors if e.supervisor)

@@ -136,12 +136,12 @@ def main() -> int:
         finally:
             watcher.close()
         planned_on = read_model(OUT / "traffic" / models.FOLDER / f"{plan.plan_id}.json")
-        foreseen = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
-        best = optimum(foreseen, OPTIMUM_BUDGET_S)
-        compiled = compile_model(foreseen)
+        expected_model = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
+        best = optimum(expected_model, OPTIMUM_BUDGET_S)
+        compiled = compile_model(expected_model)
         planned = metrics(compiled, compiled.slots_of(_placement(plan)))
         host = {s.id: s.host for s in cluster.description.supervisors}
-        moved = reporting.moved_executors(before, after, foreseen)
+        moved = reporting.moved_executors(before, after, expected_model)
         report: dict[str, Any] = {
             "before": before.figures,
             "after": after.figures,
@@ -149,7 +149,7 @@ def main() -> int:
             "optimum_proved": best.proved,
             "plan_inter_node_tps": planned["inter_node_tps"],
             "gap_to_optimum": reporting.gap(planned["inter_node_tps"], best.value if best.proved else best.bound),
-            "busiest_node": reporting.busiest(after, foreseen, settings.decide.cpu_limit_ratio),
+            "busiest_node": reporting.busiest(after, expected_model, settings.decide.cpu_limit_ratio),
             "moves": len(moved),
             "executors": len(before.snapshot.executors),
             "restarted_workers": _restarted(before.snapshot, after.snapshot),

@@ -1,4 +1,4 @@
-"""What the running job does, second by second and over a window: from its load reports, and from `/proc` for CPU.
+"""Measurement of the running job, second by second and over a window: from its load reports, and from `/proc` for CPU.
 
 The figures of the report come from here, not from the controller that made the plan.
 """
@@ -116,7 +116,7 @@ class Watcher:
         return self._build(_now_ms() - int(seconds * 1000), seconds)[0]
 
     def progress(self) -> Progress:
-        """How far the spouts have come, as they commit it themselves."""
+        """Progress of the spouts, as they commit it themselves."""
         return Progress.total(read_progress(self._zookeeper.client, self.topology_id))
 
     def window(self, seconds: float, on_second: Callable[[float], None]) -> Window:

@@ -61,7 +61,7 @@ def _peers(model: Model) -> defaultdict[int, dict[int, float]]:
 
 
 def _kept(tps: dict[int, float], at: dict[int, tuple[str, int]], start: int) -> tuple[float, float]:
-    """What an executor exchanges within its node, and in all."""
+    """Traffic of an executor within its node, and in all."""
     node = at[start][0]
     return sum(t for peer, t in tps.items() if peer in at and at[peer][0] == node), sum(tps.values())
 
@@ -127,7 +127,7 @@ def gap(plan_tps: float, optimum_tps: float) -> float:
 
 
 def how(storm_version: str, plan: PlanMessage) -> str:
-    """What ran where, in a sentence."""
+    """Placements of the runs, in a sentence."""
     return (
         f"stormpilot {stormpilot.__version__}, Storm {storm_version}, Python {platform.python_version()}, "
         f"{os.cpu_count()} cores; topology flights; planner {plan.planner}, seed {plan.seed}. Traffic and latency are "

@@ -34,7 +34,7 @@ MODELS = BENCH / "flow"
 RESULTS = REPOSITORY / "docs" / "results"
 CLUSTER = "bench-flow"
 WINDOWS = 3
-"""How often a window is measured until one has no gap."""
+"""Attempts to measure a window without a gap."""
 
 Place = Callable[[Model, int], Plan]
 

@@ -22,7 +22,7 @@ def round_robin(model: Model, seed: int) -> Plan:
 
 
 def best(model: Model, seed: int) -> Plan:
-    """What our planner makes of the measured model, on flows."""
+    """Placement of our planner for the measured model, on flows."""
     return _computed(model, "best", seed, traffic="flow")
 
 

@@ -23,7 +23,7 @@ NO_TRAFFIC = 0.005
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is expected of a placement, from the model measured under the one before (tuples/s; MHz of a node)."""
+    """Prediction for a placement, from the model measured under the one before (tuples/s; MHz of a node)."""
 
     total_tps: float
     flow_tps: float

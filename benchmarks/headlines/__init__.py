@@ -1,1 +1,1 @@
-"""What the sources claim, measured on isolated nodes against Storm's own schedulers (`make bench-headlines`)."""
+"""Claims of the sources, measured on isolated nodes against Storm's own schedulers (`make bench-headlines`)."""

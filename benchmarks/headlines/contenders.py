@@ -1,4 +1,4 @@
-"""Who places: Storm's schedulers and ours, all from one measured model with the same room on every node."""
+"""Contenders: Storm's schedulers and ours, all from one measured model with the same room on every node."""
 
 from __future__ import annotations
 

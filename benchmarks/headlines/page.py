@@ -241,7 +241,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
 
 
 def _notes(found: dict[str, Any]) -> list[str]:
-    """What a reader has to know of this run: failed tuples, passes that were cut short."""
+    """Notes on this run: failed tuples, passes that were cut short."""
     notes = []
     failed = sum(o[p]["failed"] for q in found["passes"] for o in q["measured"] for p in ("at_rate", "saturated"))
     notes.append(f"Failed tuples in all windows: {failed}.")

@@ -80,7 +80,7 @@ CASES = {
 
 
 class Prepared(msgspec.Struct, kw_only=True):
-    """What all passes of a case share: its rate, everybody's plan, and the slots that the plans speak of."""
+    """Common part of all passes of a case: its rate, everybody's plan, and the slots that the plans speak of."""
 
     parameters: dict[str, Any]
     slots: dict[str, list[int]]

@@ -93,7 +93,7 @@ def engines(bench: Bench) -> None:
 
 
 def layer(bench: Bench) -> None:
-    """What the dataframe layer costs on DuckDB, beside its SQL by hand."""
+    """Cost of the dataframe layer on DuckDB, beside its SQL by hand."""
     for size in bench.layer_sizes:
         log, rows = logs.engines_log(size)
         with tempfile.TemporaryDirectory() as folder:

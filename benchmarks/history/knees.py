@@ -1,4 +1,4 @@
-"""How near mined B(n) are to the planted ones, over many synthetic logs; only table `windows` is read."""
+"""Error of mined B(n) against the planted ones, over many synthetic logs; only table `windows` is read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
 from stormpilot.generate.logs.truth import Truth
 from stormpilot.history import frames
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.history.mine.reading_duckdb import open_log
 
 LOGS = 24
 NEAR, LOW = 0.03, 0.05
-CAP = Terms().config.decide.cpu_limit_ratio
+CAP = MiningCriteria().config.decide.cpu_limit_ratio
 
 
 def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
@@ -47,12 +47,12 @@ def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
 def _of_log(folder: Path, days: float, seed: int) -> Iterator[dict[str, Any]]:
     log = folder / f"knees-{days:g}-{seed}"
     truth: Truth = generate(log, Spec(days=days, parallelism=1, nodes=4), seed=seed)
-    terms = Terms()
+    criteria = MiningCriteria()
     with frames.engine("duckdb"), open_log(str(log)) as opened:
         rows = {r["supervisor"]: r for r in knees(opened.rows(opened.query(latency_bins, opened.table("windows"))))}
     shutil.rmtree(log)
     for planted in truth.topologies[0].knees:
-        entry = cpu_limit(planted.supervisor, rows.get(planted.supervisor), terms)
+        entry = cpu_limit(planted.supervisor, rows.get(planted.supervisor), criteria)
         yield {
             "seed": seed,
             "supervisor": planted.supervisor,

@@ -1,4 +1,4 @@
-"""What the dataframe layer costs on DuckDB: mining with texts built, with texts kept, and its SQL alone, by hand.
+"""Cost of the dataframe layer on DuckDB: mining with texts built, with texts kept, and its SQL alone, by hand.
 
     python -m benchmarks.history.layer LOG OUT
 
@@ -21,7 +21,7 @@ import duckdb
 
 from stormpilot.history import duck
 from stormpilot.history.mine import on_duckdb, reading_duckdb
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.texts import Texts
 
@@ -75,7 +75,7 @@ def measure(log: str) -> dict[str, dict[str, float]]:
             yield duck.Session(Recorder(session.connection, asked))  # type: ignore[arg-type]
 
     def mine(folder: Path) -> None:
-        on_duckdb.mine(log, Selection(), Terms(), texts=Texts(folder))
+        on_duckdb.mine(log, Selection(), MiningCriteria(), texts=Texts(folder))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""What was measured as JSON and as a page."""
+"""Measurements as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Row = dict[str, Any]
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    """What tells rows apart: one that is measured again replaces the old one."""
+    """Key of a row: one that is measured again replaces the old one."""
     return tuple(row.get(k) for k in KEY)
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on."""
+    """Machine of the run."""
     memory = next(
         (int(line.split()[1]) / 1e6 for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line),
         0.0,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stormpilot.history import duck, frames
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.messages.thresholds import ThresholdEntry
@@ -134,7 +134,7 @@ def accuracy(shape: Shape, seeds: int = SEEDS) -> dict[str, Any]:
         session._conn.execute("CREATE TABLE made AS FROM made_arrow")
         found = {r["supervisor"]: r for r in knees(duck.rows_of(latency_bins(session.table("made"))))}
     names = [f"{name}-{seed}" for seed in range(seeds) for name in shape.names]
-    entries = {n: cpu_limit(n, found.get(n), Terms()) for n in names}
+    entries = {n: cpu_limit(n, found.get(n), MiningCriteria()) for n in names}
     mined = [e for e in entries.values() if e.source != "default" and e.value is not None]
     least = 0.0 if shape.low is None else shape.low + NEAR - LOW
     return {

@@ -45,7 +45,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Measured:
-    """What arrived at the sink per second in a phase, and the CPU seconds of the worker's JVM per second."""
+    """Tuples at the sink per second in a phase, and the CPU seconds of the worker's JVM per second."""
 
     tuples_tps: float
     cpu_cores: float

@@ -1,4 +1,4 @@
-"""What is measured: bolts and a spout that do nothing but take, emit and acknowledge. Know nothing of load reports."""
+"""Measured components: bolts and a spout that do nothing but take, emit and acknowledge. No load reports."""
 # ruff: noqa: RUF012 (class attributes as streamparse's users write them)
 
 from __future__ import annotations

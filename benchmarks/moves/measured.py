@@ -1,4 +1,4 @@
-"""What a source wrote down, second by second, into the figures of a variant."""
+"""Figures of a variant from what a source wrote down, second by second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOWN_BY = (20, 40, 60, 80, 100)
 
 @dataclass(frozen=True)
 class Second:
-    """What became of tuples in one second of the clock; `failed_sent_s`: when those that failed in it were sent."""
+    """Outcome of the tuples of one second of the clock; `failed_sent_s`: when those that failed in it were sent."""
 
     emitted: int = 0
     acked: int = 0

@@ -207,7 +207,7 @@ def told(form: str, row: Mapping[str, Any]) -> str:
 
 
 def judged(result: Mapping[str, Any]) -> list[str]:
-    """What was wanted of a form, and whether it was reached; a line each."""
+    """Targets of a form, and whether they were reached; a line each."""
     rows: Sequence[Mapping[str, Any]] = result["rows"]
     first, last = rows[0], rows[-1]
     start = first["throughput_tps"]

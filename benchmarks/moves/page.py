@@ -32,7 +32,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def judged(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was wanted of the moves that stop nothing, and whether it was reached; a line each."""
+    """Targets of rolling moves, and whether they were reached; a line each."""
     lines = []
     for row in rows:
         if row["variant"] not in NONSTOP:

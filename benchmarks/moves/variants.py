@@ -157,7 +157,7 @@ class Rebalance(Variant):
 
 
 class Switch(Variant):
-    """What one task gets goes to a standby in another worker, and back with the next move."""
+    """Input of one task goes to a standby in another worker, and back with the next move."""
 
     title = "route switch"
     standby = {"b_forward": 1, "d_count": 1}  # noqa: RUF012
@@ -220,7 +220,7 @@ class Planned(Variant):
         return Move(begun_s, time.time(), changed(before, after), note)
 
     def _steps_back(self, bench: Bench) -> int:
-        """How far back in the history the other placement is; between them are those of single steps."""
+        """Distance in the history to the other placement; between them are those of single steps."""
         kept = operate.history(bench.operator(), bench.topology_id)
         now = workers_of(kept[0].entry.plan.workers)
         for back, step in enumerate(kept):
@@ -246,7 +246,7 @@ class Planned(Variant):
 
 
 def variants() -> dict[str, Callable[[], Variant]]:
-    """What is compared, by the name on the command line; what others are judged by comes first."""
+    """Variants, by the name on the command line; what others are judged by comes first."""
     return {
         "rebalance": Rebalance,
         "assignment": lambda: Planned("assignment change (restarts)", "restart"),
@@ -256,5 +256,5 @@ def variants() -> dict[str, Callable[[], Variant]]:
 
 
 def changed(before: Mapping[int, Slot], after: Mapping[int, Slot]) -> int:
-    """How many executors run in another slot."""
+    """Number of executors that run in another slot."""
     return sum(1 for e, slot in after.items() if before.get(e) != slot)

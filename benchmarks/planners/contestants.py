@@ -1,4 +1,4 @@
-"""Who plans: our planners with their settings. Storm's are in `storm.py`, partitioners in `baselines.py`.
+"""Our planners with their settings. Storm's are in `storm.py`, partitioners in `baselines.py`.
 
 A planner that is not in the registry, or lacks a parameter, is left out of the run and the report says so.
 """

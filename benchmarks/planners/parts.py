@@ -1,4 +1,4 @@
-"""What is measured, part by part. `quick` is a small version of each, to see that everything runs."""
+"""Parts of the measurement. `quick` is a small version of each, to see that everything runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _everybody(bench: Bench, part: str, instance: Instance, portfolio: Ours, bas
 
 
 def bound(bench: Bench) -> None:
-    """What no plan on the loaded clusters can be below: how much there is to win at all."""
+    """Lower bounds on the loaded clusters: how much there is to win at all."""
     for instance in medium_instances(bench):
         bench.bound("bound", instance)
 

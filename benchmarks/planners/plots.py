@@ -80,7 +80,7 @@ def _size(table: Table, axes: list[Axes]) -> bool:
 
 
 def _time(table: Table, axes: list[Axes]) -> bool:
-    """What more seconds buy: `best` as a line, others as points, per instance in units of the least found."""
+    """Gain by more seconds: `best` as a line, others as points, per instance in units of the least found."""
     points: dict[str, list[tuple[float, float, str]]] = {}
     for contestant in table.contestants("budget"):
         for instance, rows in table.rows("budget", contestant).items():

@@ -26,7 +26,7 @@ SOURCES = {
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """What one contestant did on one instance.
+    """Result of one contestant on one instance.
 
     `kind`: ours, storm, baseline, bound (no plan: what none can be below) or known (of a plan that is told); `held`:
     every executor placed and no constraint broken (`broken` names those that are). Seconds are on the clock, or CPU
@@ -58,7 +58,7 @@ class Row(msgspec.Struct, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What makes two rows the same measurement."""
+        """Key of a measurement: rows with the same key are the same one."""
         return f"{self.part}/{self.instance}/{self.contestant}/{self.seed}"
 
 
@@ -127,7 +127,7 @@ class Store:
 
     @property
     def stale(self) -> int:
-        """How many rows were made by other sources and are not shown."""
+        """Number of rows that were made by other sources and are not shown."""
         return sum(not self.has(r) for r in self._rows.values())
 
 

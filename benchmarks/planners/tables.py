@@ -33,7 +33,7 @@ def targets(found: Sequence[Target]) -> str:
 
 
 def small(table: Table) -> str:
-    """How far everybody is from the proved optimum of small instances."""
+    """Distance of everybody from the proved optimum of small instances."""
     optimum, ras_optimum = proved(table, "exact", COST), proved(table, "exact objective=ras", RAS)
     rows = []
     for contestant in table.contestants("small"):

@@ -1,4 +1,4 @@
-"""What was promised, against what was measured: one row per promise, met or not or not measured."""
+"""Targets against what was measured: one row per promise, met or not or not measured."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Table:
             self._rows.setdefault((r.part, r.contestant), {}).setdefault(r.instance, []).append(r)
 
     def contestants(self, part: str) -> list[str]:
-        """Who took part: ours, partitioners, Storm's; each by name."""
+        """Contestants: ours, partitioners, Storm's; each by name."""
         kinds = {c: next(iter(by.values()))[0].kind for (p, c), by in self._rows.items() if p == part}
         return sorted(kinds, key=lambda c: (KINDS.index(kinds[c]), c))
 
@@ -69,7 +69,7 @@ class Table:
 
 
 def excess(value: float, reference: float) -> float:
-    """How far above the reference, as a part of it; a reference of 0 is met by 0 alone."""
+    """Excess over the reference, as a part of it; a reference of 0 is met by 0 alone."""
     if reference <= 0:
         return 0.0 if value <= NEAR else float("inf")
     return value / reference - 1.0

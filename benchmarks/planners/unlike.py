@@ -91,7 +91,7 @@ def given(bench: Bench) -> None:
 
 
 def bounds(bench: Bench) -> None:
-    """What no plan of the folder's medium clusters can be below, against the best plan known."""
+    """Lower bounds on the folder's medium clusters, against the best plan known."""
     for instance, known_tps in _folder(bench):
         if _executors(instance) <= HOT_MOST:
             row = Row(part="set-bounds", instance=instance.name, contestant=KNOWN, kind="known")
@@ -132,7 +132,7 @@ def _hot(bench: Bench, instance: Instance) -> None:
 
 
 def anytime(bench: Bench) -> None:
-    """What a tenth of a second buys, and a minute."""
+    """Results of a tenth of a second, and of a minute."""
     chosen = [i for i, _ in _folder(bench)][2::4] or [bench.instances.unlike(p, 0) for p in MEDIUM[::2]]
     for instance in chosen:
         for budget_s in ANYTIME_S[:2] if bench.quick else ANYTIME_S:

@@ -115,7 +115,7 @@ def _page(
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """What a page's figures are made of: the names of the columns, then a row on a line; null: not measured."""
+    """Rows of a page's figures: the names of the columns, then a row on a line; null: not measured."""
     data = [
         {k: round(v, 4) if isinstance(v, float) else v for k, v in (msgspec.to_builtins(r) | r.metrics).items()}
         for r in rows

@@ -48,7 +48,7 @@ RULES = (
 )
 
 LINEAR_S = 200
-"""What the linear topology takes; it is not begun with less time left."""
+"""Time for the linear topology; it is not begun with less time left."""
 
 console = Console(stderr=True, highlight=False)
 STARTED = time.monotonic()

@@ -1,4 +1,4 @@
-"""What was measured as a table, a JSON file and a page."""
+"""Measurements as a table, a JSON file and a page."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _sentence(linear: dict[str, Any]) -> str:
 
 
 def _agreement(found: dict[str, Any]) -> str:
-    """How far repetitions are apart, in words."""
+    """Spread of repetitions, in words."""
     words = []
     for task, repetitions in found["profiles"].items():
         steps = apart(found, task)

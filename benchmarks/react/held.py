@@ -150,7 +150,7 @@ def _figures(watcher: Watcher) -> dict[str, Any]:
 
 
 def _what_if(cluster: LocalCluster, topology_id: str) -> dict[str, Any]:
-    """What `stormpilot what-if` says of the placement that runs, and of the one that it would plan."""
+    """Answers of `stormpilot what-if` for the placement that runs, and of the one that it would plan."""
     command = [STORMPILOT, "what-if", "--zookeeper", cluster.zookeeper_hosts, "--measure", str(WINDOW_S)]
     command += ["--scale-rate", f"{topology_id}=1", "-f", "json"]
     with suppress(subprocess.TimeoutExpired, json.JSONDecodeError):

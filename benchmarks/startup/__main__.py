@@ -1,4 +1,4 @@
-"""How long `stormpilot --help` and `stormpilot status` take, beside an empty Python and a load of every command.
+"""Time of `stormpilot --help` and `stormpilot status`, beside an empty Python and a load of every command.
 
 The variants take turns, so that a busy moment of the machine meets all of them. Own time is what a variant takes beyond
 an empty Python. `status` asks a ZooKeeper of this run, with nothing in it.

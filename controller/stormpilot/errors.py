@@ -10,7 +10,7 @@ class StormpilotError(Exception):
 
 
 class RefusedError(StormpilotError):
-    """What was asked for was understood and refused (infeasible, not allowed, nothing to do)."""
+    """A request that was understood and refused (infeasible, not allowed, nothing to do)."""
 
     exit_code = 1
 
@@ -28,6 +28,6 @@ class UnreachableError(StormpilotError):
 
 
 class NothingFoundError(UsageError):
-    """What was given can be read, but nothing in it can be used."""
+    """Input that can be read, but in which nothing can be used."""
 
     exit_code = 4

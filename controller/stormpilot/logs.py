@@ -40,7 +40,7 @@ def configure(level: str, format: Literal["text", "json"] = "text") -> None:
 
 
 class _JsonFormatter(logging.Formatter):
-    """What other libraries say, as an object of the same shape as ours."""
+    """Log record of another library, as an object of the same shape as ours."""
 
     def format(self, record: logging.LogRecord) -> str:
         event: dict[str, Any] = {
@@ -69,7 +69,7 @@ def _render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> s
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can say: numbers that are none (nan, inf) and objects as text."""
+    """Value as JSON has it: numbers that are none (nan, inf) and objects as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return value if isinstance(value, bool | int) else str(value)

@@ -25,7 +25,7 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
 
 GRACE_S = 15.0
-"""What a planner may take beyond its budget before it counts as hung."""
+"""Time beyond its budget after which a planner counts as hung."""
 STARVED_TIMES = 3
 """So many times as long it gets on a machine so busy that it had not the CPU to be done."""
 STARVED_RATIOS = (0.05, 0.9)
@@ -33,7 +33,7 @@ STARVED_RATIOS = (0.05, 0.9)
 NICENESS = 10
 """A search uses every core for its whole budget: Nimbus, on the same host, goes first."""
 COLD_S = 150.0
-"""What starting the process and compiling may take on top, for the first plan of each planner in it."""
+"""Time for starting the process and compiling, for the first plan of each planner in it."""
 
 Answer = Plan | Infeasible
 Target = Callable[..., Answer]

@@ -133,14 +133,14 @@ def test_otd_moves_one_executor_at_a_time_towards_those_it_talks_to(scene: Scene
 def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: Scene) -> None:
     """The plug-in squeezes what ran there onto the others; nothing but the host's return moves it again."""
     turn(scene, 0.5)
-    refill = {
+    new_supervisors = {
         "enabled": True,
         "gain_threshold_ratio": 1.0,
         "busy_ratio": 0.01,
         "relief_ratio": 0.1,
         "traffic_rise_ratio": 1.0,
     }
-    control(scene, decide={"gain_threshold_ratio": 1.0}, new_supervisors=refill)
+    control(scene, decide={"gain_threshold_ratio": 1.0}, new_supervisors=new_supervisors)
     assert MIDDLE in where(scene).values()
     lose_host(scene.cluster, MIDDLE)
     everyone = len(where(scene))

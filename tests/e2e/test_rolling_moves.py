@@ -117,7 +117,7 @@ def test_what_is_killed_in_the_middle_of_a_step_and_submitted_again_starts_anew(
     wanted = {rolling.cluster.description.supervisors[0].id}
     until(lambda: set(rolling.nodes_of(*MOVED).values()) == wanted, "the new one to be where it is wanted", ROLLOUT_S)
     until(rolling.applied, "its own plan to be applied")
-    assert not rolling.said("cycle failed", mark)
+    assert not rolling.logged("cycle failed", mark)
     rolling.stop_file.touch()
     until(lambda: rolling.of("keys").completed == rolling.of("keys").emitted, "every tuple to be acked")
     assert rolling.of("keys").failed == 0

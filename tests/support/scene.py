@@ -198,7 +198,7 @@ class Scene:
         except ValueError:
             return done.returncode, done.stdout + done.stderr
 
-    def said(self, text: str, since: int = 0) -> bool:
+    def logged(self, text: str, since: int = 0) -> bool:
         """Whether the controller's log says so, from this many bytes on."""
         return text in self.log.read_bytes()[since:].decode(errors="replace")
 

@@ -28,7 +28,7 @@ EXAMPLES = {
 }
 """Files of the repository by the name that they have in `dist/`."""
 BUNDLE = ("docker-compose.yml", ".dockerignore", "deploy", "topologies", "docs", "LICENSE", "README.md")
-"""What a machine with Docker needs beside `dist/` itself."""
+"""Files that a machine with Docker needs beside `dist/` itself."""
 
 
 def main(out: Path, *, audited: bool = True) -> None:

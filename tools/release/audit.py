@@ -26,7 +26,7 @@ def report(requirements: Path | None, python: list[Package], java: list[Package]
 
 
 def _ask(requirements: Path) -> tuple[int, str]:
-    """How many packages pip-audit knows, and why not all; `ValueError` for a known vulnerability."""
+    """Number of packages that pip-audit knows, and why not all; `ValueError` for a known vulnerability."""
     try:
         done = subprocess.run(
             [

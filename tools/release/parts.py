@@ -1,4 +1,4 @@
-"""What is shipped: the pinned Python packages of every part, the libraries inside the jars, and their licences."""
+"""Parts of a release: the pinned Python packages of every part, the libraries inside the jars, and their licences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "controller": ("controller",),
     "history": ("controller", "history"),
 }
-"""What gets a requirements file, with the extras of pyproject.toml that it needs."""
+"""Requirements files, with the extras of pyproject.toml that it needs."""
 _POM = {"m": "http://maven.apache.org/POM/4.0.0"}
 
 
@@ -47,7 +47,7 @@ def pinned(constraints: Path) -> dict[str, str]:
 
 
 def python_packages(extras: tuple[str, ...], constraints: Mapping[str, str]) -> list[Package]:
-    """What installing us with these extras installs besides, as it is installed here; sorted by name.
+    """Packages that come with us and these extras, as they are installed here; sorted by name.
 
     Raises `ValueError` where what is installed is not what constraints.txt pins.
     """

@@ -31,7 +31,7 @@ from stormpilot.errors import StormpilotError
 PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 64 * 1024
 READY_S = 5.0
-"""What reading the leader's state may take for `/readyz`."""
+"""Limit for reading the leader's state for `/readyz`."""
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -142,7 +142,7 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
 
 
 def _leaders_age_s(source: Source) -> float | None:
-    """How old the state is that the leader wrote; None where that is not known."""
+    """Age of the state that the leader wrote; None where it is not known."""
     try:
         age_s: float | None = source.status()["controller"].get("lastCycleAgeS")
     except StormpilotError:
@@ -168,7 +168,7 @@ def _page(path: str, name: str) -> Any:
 
 
 def content_policy(html: str) -> str:
-    """What a page of ours may load: its own script and style, known by their hashes, and our routes."""
+    """Content security policy of a page of ours: its own script and style, by their hashes, and our routes."""
 
     def hashes(tag: str) -> str:
         bodies = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)

@@ -1,4 +1,4 @@
-"""What this process knows of itself: whether it leads, whether its cycles go on, and what the last one saw.
+"""State of this process for the API: whether it leads, whether its cycles go on, and the model of the last one.
 
 Written by the controller's thread, read by those that serve. A field is replaced as a whole, so that nobody waits.
 """
@@ -35,7 +35,7 @@ class CompletedCycle:
 
     @property
     def model(self) -> Model | None:
-        """What is believed, with the rates measured."""
+        """The model of the last cycle, with the rates measured."""
         return None if self.observation.belief is None else self.observation.belief.model
 
 

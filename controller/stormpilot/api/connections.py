@@ -20,7 +20,7 @@ HEADERS_S = 5.0
 BODY_S = 10.0
 """From then until all of its body is here."""
 UNREAD_S = 20.0
-"""How long a client may leave an answer unread."""
+"""Limit for an answer that a client leaves unread."""
 CONNECTIONS = 100
 PER_CLIENT = 64
 """Connections of one address; as many requests of it are answered at a time."""

@@ -1,4 +1,4 @@
-"""Who asks, and may they? Asked before anything of a request is read."""
+"""Authentication and permissions of a request, before anything of it is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="stormpilot"'}
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: `name` is what the audit says."""
+    """The authenticated client; `name` stands in the audit."""
 
     name: str
     role: Role
@@ -41,7 +41,7 @@ class Doorkeeper:
         self._tokens = tokens
 
     def caller(self, connection: Connection) -> Caller:
-        """Who asks; `ProblemError` 401 or 403 when that is nobody we let in."""
+        """The caller of a request; `ProblemError` 401 or 403 when it is nobody we let in."""
         given = connection.headers.get("authorization")
         if given is not None:
             return self._bearer(given)
@@ -106,7 +106,7 @@ def require(caller: Caller, role: Role) -> None:
 
 
 def caller_of(connection: Connection) -> Caller:
-    """Who the guard let in."""
+    """The caller that the guard let in."""
     caller = connection.scope["user"]
     assert isinstance(caller, Caller)
     return caller

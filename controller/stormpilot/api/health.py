@@ -13,7 +13,7 @@ from stormpilot.operate.status import stuck_after_s
 GROUPS = 4
 """A cycle plans at most so many groups of topologies, each within the planner's budget."""
 CALLS_S = 60.0
-"""What reading and writing may take at most while ZooKeeper answers slowly."""
+"""Limit for reading and writing while ZooKeeper answers slowly."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
+"""Metrics for Prometheus: `stormpilot_*`, in a registry of its own. docs/reference/api.md has the table.
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
@@ -118,7 +118,7 @@ def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) ->
 
 
 class _OnScrape(Collector):
-    """What is read off the board."""
+    """Metrics that are read from the board at each scrape."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class _OnScrape(Collector):
         )
 
     def _rollouts(self, last: CompletedCycle, now_ms: int) -> Iterator[Metric]:
-        """How far rollouts are; topologies without one are not listed."""
+        """Progress of rollouts; topologies without one are not listed."""
         seen = last.observation.seen
         running = {
             seen.topologies[t].name: kept.message

@@ -20,7 +20,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong: `code` for programs, `detail` for people, `field` where one field of the request is to blame."""
+    """API error: `code` for programs, `detail` for people, `field` where one field of the request is to blame."""
 
     type: str = "about:blank"
     title: str
@@ -51,7 +51,7 @@ TITLES = {
     503: "Not now",
 }
 READING = (400, 401, 403, 404, 409, 500, 503)
-"""What a route that only reads may answer instead."""
+"""Error statuses of a route that only reads."""
 WRITING = (*READING, 413, 415)
 CODES = {400: "INVALID", 401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 405: "METHOD", 413: "TOO_LARGE"}
 _OURS: tuple[tuple[type[StormpilotError], int, str], ...] = (

@@ -58,7 +58,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plan moves against where executors run now."""
+    """Moves of a plan against where executors run now."""
 
     proposal: bool
     plan: str
@@ -131,7 +131,7 @@ def plan(source: From, topology: FromPath[str]) -> PlanAnswer:
 
 @get("/topologies/{topology:str}/plan/diff", sync_to_thread=True)
 def plan_diff(source: From, topology: FromPath[str]) -> DiffAnswer:
-    """What the plan moves: what `plan diff` prints."""
+    """Moves of the plan, as `plan diff` prints them."""
     found = plans.published_plan(source.zookeeper, source.paths, topology)
     return DiffAnswer(proposal=found.proposal, plan=found.plan.plan_id, moves=_moves(found))
 
@@ -197,14 +197,14 @@ def audit_records(
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 200,
     operators: Annotated[bool, QueryParameter(description="Without what a controller did on its own.")] = False,
 ) -> list[AuditRecord]:
-    """Who did what, and why; newest first."""
+    """Audit records, newest first."""
     found = audit(source.operator(), since_ms)
     return [r for r in reversed(found) if not (operators and r.who == r.carried_out_by)][:limit]
 
 
 @get("/requests/{request_id:str}", sync_to_thread=True)
 def request_outcome(source: From, request_id: FromPath[str]) -> AuditRecord:
-    """What became of a request (approve, discard, rollback, replan); 404 while nobody has acted on it."""
+    """Outcome of a request (approve, discard, rollback, replan); 404 while nobody has acted on it."""
     found = outcome(source.operator(), request_id)
     if found is None:
         raise ProblemError(404, "PENDING", f"nobody has acted on {request_id} yet, or it was never asked for")
@@ -213,7 +213,7 @@ def request_outcome(source: From, request_id: FromPath[str]) -> AuditRecord:
 
 @get("/hosts/{host:str}/remaining", sync_to_thread=True)
 def remaining(source: From, host: FromPath[str]) -> Remaining:
-    """What still runs on a host: how far a drain is."""
+    """Executors that still run on a host: the progress of a drain."""
     return draining(source.operator(), host)
 
 

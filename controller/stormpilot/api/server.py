@@ -18,7 +18,7 @@ from stormpilot.errors import StormpilotError, UsageError
 
 log = structlog.get_logger(__name__)
 RETRY_S = 10.0
-"""How often an address that is taken is tried again: whoever holds it may be our predecessor, on its way out."""
+"""Time between attempts to take an address that is in use: whoever holds it may be our predecessor, on its way out."""
 GRACE_S = 2
 
 

@@ -1,4 +1,4 @@
-"""What the daemon tells of its cycles, and what becomes of it outside: the HTTP API, metrics, and the webhook.
+"""Reports of the daemon's cycles to the outside: the HTTP API, metrics, and the webhook.
 
 The daemon calls; nothing here waits, and nothing that goes wrong here comes back.
 """
@@ -30,21 +30,21 @@ log = structlog.get_logger(__name__)
 P = ParamSpec("P")
 
 
-def _guarded(told: Callable[Concatenate[Service, P], None]) -> Callable[Concatenate[Service, P], None]:
-    """Nothing that is told may disturb who tells it."""
+def _guarded(report: Callable[Concatenate[Service, P], None]) -> Callable[Concatenate[Service, P], None]:
+    """A method whose failure is logged once and never reaches the daemon."""
 
-    @functools.wraps(told)
-    def tell(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    @functools.wraps(report)
+    def guarded(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            told(self, *args, **kwargs)
+            report(self, *args, **kwargs)
         except Exception:
-            if told.__name__ not in self.failing:
-                log.exception("what is told outside is wrong, the cycles go on", what=told.__name__)
-            self.failing.add(told.__name__)
+            if report.__name__ not in self.failing:
+                log.exception("report failed; cycles go on", what=report.__name__)
+            self.failing.add(report.__name__)
         else:
-            self.failing.discard(told.__name__)
+            self.failing.discard(report.__name__)
 
-    return tell
+    return guarded
 
 
 class Service:
@@ -104,7 +104,7 @@ class Service:
         self._zookeeper = ZooKeeper(
             section.hosts, login=zookeeper_login(section), session_timeout_s=section.session_timeout_s
         )
-        metrics = Metrics(self.board, notifications=lambda: self._webhook.told() if self._webhook else ({}, 0))
+        metrics = Metrics(self.board, notifications=lambda: self._webhook.counts() if self._webhook else ({}, 0))
         source = Source(self._config, self.board, self._zookeeper, self._reload)
         self._metrics, self._source = metrics, source
         self._server = Server(self._config.api, lambda: create_app(source, metrics))

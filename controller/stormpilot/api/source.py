@@ -25,7 +25,7 @@ CONNECT_S = 1.0
 
 
 class Source:
-    """What the handlers of one process share.
+    """State that the handlers of one process share.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Source:
         return self._zookeeper
 
     def status(self) -> dict[str, Any]:
-        """What `stormpilot status -f json` prints, at most `FRESH_S` old."""
+        """The status as `stormpilot status -f json` prints it, at most `FRESH_S` old."""
         with self._lock:
             if self._kept is None or time.monotonic() - self._kept[0] > FRESH_S:
                 answer: dict[str, Any] | StormpilotError
@@ -73,7 +73,7 @@ class Source:
         return kept
 
     def model(self) -> Model:
-        """What the last cycle believed, with the rates measured; `ProblemError` 503 where that was not our cycle."""
+        """The model of the last cycle, with the rates measured; `ProblemError` 503 where that was not our cycle."""
         board = self.board
         if board.part != "leading":
             who = f"{board.leader} leads" if board.leader else "nobody leads yet"

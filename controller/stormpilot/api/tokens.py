@@ -1,4 +1,4 @@
-"""Who may do what: a file with one line `name role sha256` per token. The token itself is stored nowhere.
+"""Tokens and their roles: a file with one line `name role sha256` per token. The token itself is stored nowhere.
 
 A token is 256 random bits, so that a plain SHA-256 of it is safe to keep: nothing shorter could be guessed from it.
 """
@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Role(enum.IntEnum):
-    """What a token may do; each may what those before it may."""
+    """Permissions of a token; each role includes those before it."""
 
     viewer = 1
     operator = 2

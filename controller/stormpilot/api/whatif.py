@@ -27,7 +27,7 @@ _one = threading.Lock()
 
 
 class WhatIfBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What is to be different; `remove_nodes` are ids or hosts, `scale_rates` is a factor per topology name or id.
+    """Changes to the model; `remove_nodes` are ids or hosts, `scale_rates` is a factor per topology name or id.
 
     `budget_s` is for each of the two plans: of what is there, and of what would be.
     """

@@ -254,7 +254,7 @@ def _sum_line(rows: Sequence[TopologyEstimate]) -> str:
 
 
 def _said(rows: Sequence[TopologyEstimate], everywhere: Sequence[str], notes: Sequence[str]) -> list[str]:
-    """What is held, and what the figures rest on, a sentence each."""
+    """Held topologies and the basis of the figures, a sentence each."""
     said = [f"held: every topology: {text}: Storm's own scheduler places them, as before" for text in everywhere]
     for r in rows:
         if r.inter_node_tps is None:

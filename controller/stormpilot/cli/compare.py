@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What inter-node traffic is compared with, tuples/s; `kind` says whether it is proved, `metric` which traffic."""
+    """The reference of inter-node traffic, tuples/s; `kind` says whether it is proved, `metric` which traffic."""
 
     kind: Literal["proved optimum", "proved bound", "least found"]
     inter_node_tps: float
@@ -217,7 +217,7 @@ def _planned(
 
 
 def relaxed(compiled: Compiled, proofs: Sequence[Bound], budget_s: float) -> list[Bound]:
-    """What semidefinite programming proves of any plan in such a time, where no optimum was proved."""
+    """The bound by semidefinite programming within such a time, where no optimum was proved."""
     from stormpilot.planner.bounds.semidefinite import inter_node_bound
 
     if any(p.kind == "proved optimum" for p in proofs):
@@ -311,7 +311,7 @@ def _strength(bound: Bound) -> tuple[bool, float]:
 
 
 def _warm_up(names: list[str], traffic: Traffic) -> None:
-    """What planners compile at their first use is no part of their time."""
+    """Compilation at first use, which is no part of a planner's time."""
     from stormpilot.planner import compute
     from stormpilot.planner.search.warm import TINY
 

@@ -15,7 +15,7 @@ from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
 from stormpilot.cli.machine_code import forget, note_compiling
 from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
-from stormpilot.cli.traffic import FORESEEN, Traffic, flow_metrics
+from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ def compute(
     ]
     if follows:
         flow = flow_model(part.model, part)
-        now, foreseen = flow_metrics(flow, part.current), flow_metrics(flow, part.slots_of(answer))
+        now, predicted = flow_metrics(flow, part.current), flow_metrics(flow, part.slots_of(answer))
         rows += [
-            [name, metric_text(name, now.get(name)), metric_text(name, foreseen[name]), FORESEEN]
+            [name, metric_text(name, now.get(name)), metric_text(name, predicted[name]), PREDICTED]
             for name in (PREFIX + n for n in SHOWN)
-            if name in foreseen
+            if name in predicted
         ]
     print_table(
         ["metric", "now", "plan", "meaning"],

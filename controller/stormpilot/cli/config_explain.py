@@ -56,7 +56,7 @@ def explain(
 
 
 def about(section: str) -> str:
-    """What a section is for: the first sentence of its class."""
+    """Purpose of a section: the first sentence of its class."""
     from stormpilot.config import Config
 
     return (type(getattr(Config(), section)).__doc__ or "").strip().partition("\n")[0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STDIN = Path("-")
 DEEPEST = 64
-"""How deep a file may be nested: models and plans need 6."""
+"""Greatest nesting of a file: models and plans need 6."""
 ModelOption = Annotated[Path, typer.Option("--model", "-m", help="The model: model.json, or - for stdin.")]
 
 
@@ -93,7 +93,7 @@ def without(compiled: Compiled, topology_ids: Collection[str]) -> Compiled:
 
 
 def left_out(plan: Plan) -> list[str]:
-    """What a partial plan has no place for, a line each."""
+    """Notes on the topologies that a partial plan leaves out, a line each."""
     return [f"left out: {topology}: {why}" for topology, why in plan.left_out.items()]
 
 

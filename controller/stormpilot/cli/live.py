@@ -184,7 +184,7 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
 
 
 def user() -> str:
-    """Who types this, for the audit log."""
+    """The user name for the audit."""
     import getpass
 
     try:

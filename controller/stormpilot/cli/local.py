@@ -90,7 +90,7 @@ def up(
     )
     started = time.monotonic()
     with progress(f"cluster {name}") as shown:
-        cluster = LocalCluster.up(spec, shown.tell)
+        cluster = LocalCluster.up(spec, shown.update)
     say(
         f"cluster {name} is up after {time.monotonic() - started:.1f} s: {supervisors} supervisors x {slots} slots\n"
         f"  Nimbus     {cluster.nimbus_address}\n"

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs (`-f table|json`), progress and errors on stderr.
+"""Output of commands: tables for people, JSON for programs (`-f table|json`), progress and errors on stderr.
 
 JSON, of every command that reads, and of the HTTP API:
 
@@ -34,7 +34,7 @@ HEAD = 11
 
 
 class Format(enum.StrEnum):
-    """What a reading command prints."""
+    """Output format of a reading command."""
 
     table = "table"
     json = "json"

@@ -174,7 +174,7 @@ class _Told:
     def doing(self, text: str) -> None:
         """The bench does something."""
         trials = f"{len(self._record)} trial{'' if len(self._record) == 1 else 's'} so far"
-        self._shown.tell(f"{text} ({'; '.join(filter(None, (trials, self._standing)))})")
+        self._shown.update(f"{text} ({'; '.join(filter(None, (trials, self._standing)))})")
 
 
 class _Kept:

@@ -31,7 +31,7 @@ class Progress:
         """Whether the line changes in place, so that it may be told often."""
         return self._line is not None
 
-    def tell(self, text: str, done: float | None = None, total: float | None = None) -> None:
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Something changed; `done` of `total` tells how long the rest takes."""
         left = "" if done is None or total is None else self._left(done, total)
         if self._line is not None:

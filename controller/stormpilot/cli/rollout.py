@@ -47,7 +47,7 @@ def _wait(live: Live, topology: str) -> None:
 
     with connected(live.where) as connection, progress(topology) as shown:
         while (v := rollout(Operator(connection, live.where.paths, user()), topology)) is not None and v.running:
-            shown.tell(f"step {v.step} of {v.steps}, {_phase(v)}", v.step - 1, v.steps)
+            shown.update(f"step {v.step} of {v.steps}, {_phase(v)}", v.step - 1, v.steps)
             time.sleep(LOOK_S)
 
 

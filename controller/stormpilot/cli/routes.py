@@ -114,7 +114,7 @@ def _drive(how: Steering, topology: str, task: int | None, timeout_s: float) -> 
         while left := operate.unfinished(operate.Operator(connection, how.where.paths, user()), topology):
             waits_s = max(0.0, timeout_s - (time.monotonic() - begun))
             if shown.live:
-                shown.tell(f"{'; '.join(left)}, at most {waits_s:.0f} s until it counts as drained")
+                shown.update(f"{'; '.join(left)}, at most {waits_s:.0f} s until it counts as drained")
             operator = operate.Operator(connection, how.where.paths, user(), how.why)
             now = None if task is None else operate.loads(operator, topology).get(task)
             if now is not None and before is not None and now.seq > before.seq:

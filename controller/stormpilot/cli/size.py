@@ -27,7 +27,7 @@ MOST_ROWS = 40  # of slots and VMs in a table
 
 
 class Method(enum.StrEnum):
-    """How threads are allocated."""
+    """Method by which threads are allocated."""
 
     lsa = "lsa"
     mba = "mba"

@@ -84,7 +84,7 @@ def _topologies(topologies: list[dict[str, Any]]) -> None:
 
 
 def _lines(t: dict[str, Any]) -> list[str]:
-    """What there is to say of a topology beside its row."""
+    """Lines about a topology below its row."""
     lines = []
     if t["text"]:
         lines.append(f"plug-in: {t['text']}")
@@ -108,7 +108,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
 
 
 def _thresholds(found: list[dict[str, Any]]) -> str:
-    """How many come from where, and what was refused."""
+    """Thresholds by source, and those that were refused."""
     by = Counter(c["source"] for c in found if c["source"] != "configured")
     parts = [f"{n} by {source}" if source in ("operator", "owner") else f"{n} {source}" for source, n in by.items()]
     refused = sum("refused" in c["text"] for c in found)

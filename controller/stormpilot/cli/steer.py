@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Own = ParamSpec("Own")
 
 OUTCOME_S = 60.0
-"""How long a command waits for the leading controller to act on a request."""
+"""Time that a command waits for the leading controller to act on a request."""
 LOOK_S = 0.5
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help=f"Wait for the controller's answer, at most {OUTCOME_S:.0f} s.")
@@ -133,7 +133,7 @@ def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
                 if left_s < 0:
                     raise UnreachableError(f"no answer within {OUTCOME_S:.0f} s; see `stormpilot status` and `audit`")
                 if shown.live:
-                    shown.tell(f"at most {left_s:.0f} s left")
+                    shown.update(f"at most {left_s:.0f} s left")
                 time.sleep(LOOK_S)
     if not how.as_table:
         print_json({"change": change, "outcome": found})

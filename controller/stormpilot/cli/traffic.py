@@ -15,7 +15,7 @@ TrafficOption = Annotated[
     Traffic | None,
     typer.Option(help="Judge by the measured pairs, or by what shuffles will send (the default if any do)."),
 ]
-FORESEEN = "as shuffles will send it"
+PREDICTED = "as shuffles will send it"
 
 
 def flow_of(compiled: Compiled, traffic: Traffic | None) -> FlowModel | None:

@@ -1,4 +1,4 @@
-"""What `stormpilot trafficlog mine`, `replay` and `report` share: which log, which part of it, and with which Spark."""
+"""Shared options of `stormpilot trafficlog mine`, `replay` and `report`: the log, its part, and Spark."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
 
 
 def read_mined(path: Path) -> list[Mined]:
-    """What `trafficlog mine -o` wrote."""
+    """The file that `trafficlog mine -o` wrote."""
     import msgspec
 
     from stormpilot.history.mine.findings import MinedLog

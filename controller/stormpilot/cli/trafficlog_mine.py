@@ -100,12 +100,12 @@ def mine(
 
 def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_sizing: bool, strict: bool) -> MinedLog:
     from stormpilot.history.mine import job
-    from stormpilot.history.mine.entries import Terms
+    from stormpilot.history.mine.entries import MiningCriteria
     from stormpilot.history.mine.log import Selection
     from stormpilot.history.mine.progress import progress
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
-    terms = Terms(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
+    criteria = MiningCriteria(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
     selection = Selection(source.topologies, *times)
     if engine == "duckdb":
         from stormpilot.history.mine import on_duckdb
@@ -114,7 +114,7 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
             return on_duckdb.mine(
                 source.path,
                 selection,
-                terms,
+                criteria,
                 step,
                 with_sizing=with_sizing,
                 look=lambda log: tell_skipped(log.skipped, strict=strict),
@@ -127,7 +127,7 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
         found = open_log(session, source.path, selection)
         tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, terms, step, with_sizing=with_sizing)
+            return job.mine(found, criteria, step, with_sizing=with_sizing)
 
 
 def _tell(document: MinedLog, *, strict: bool) -> None:

@@ -121,11 +121,11 @@ def replay(
     with source.spark() as spark, progress("replaying") as shown:
         part = source.before_the_end(spark, since)
 
-        def told(done: int, total: int) -> None:
+        def update(done: int, total: int) -> None:
             if shown.live or done == total or done % max(1, total // TOLD) == 0:
-                shown.tell(f"{done} of {total} runs", done, total)
+                shown.update(f"{done} of {total} runs", done, total)
 
-        answer, played = study(part, question, profiles, note, told, compared)
+        answer, played = study(part, question, profiles, note, update, compared)
     if output is not None:
         evidence.write(output, answer, played)
         note(f"kept in {output / evidence.REPLAY} and {output / evidence.RUNS}")

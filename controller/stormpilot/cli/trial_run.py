@@ -91,7 +91,7 @@ def _left_out(path: str, cause: Exception) -> None:
 
 
 def _obstacles(live: Live, now_ms: int) -> list[Obstacle] | None:
-    """What is not as a trial run wants it; None where no installation is named."""
+    """Problems of the installation for a trial run; None where no installation is named."""
     if live.config is None and not live.where.named:
         return None
     from stormpilot.operate.status import gather

@@ -105,7 +105,7 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 + (f" ({left.decisions[topology]})" if topology in left.decisions else "")
                 for topology, n in sorted(left.executors.items())
             ]
-            shown.tell("; ".join(of_each), whole - left.total, whole)
+            shown.update("; ".join(of_each), whole - left.total, whole)
             if deadline is not None and time.monotonic() > deadline:
                 raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")
             time.sleep(LOOK_S)

@@ -125,14 +125,14 @@ def measured_model(live: Live, measure_s: float) -> ModelWithReadiness:
     settings = live.settings
     with connected(live.where) as connection, progress("measuring") as shown:
         if measure_s:
-            shown.tell(f"{measure_s:g} s left")
+            shown.update(f"{measure_s:g} s left")
         return live_model(
             Operator(connection, live.where.paths, user()),
             measure_s,
             None if settings is None else settings.load,
             CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio,
             config=settings or Config(),
-            left=(lambda left_s: shown.tell(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
+            left=(lambda left_s: shown.update(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
         )
 
 

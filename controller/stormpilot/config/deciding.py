@@ -36,7 +36,7 @@ class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"
 
 
 class DecideSection(Section, frozen=True, kw_only=True):
-    """What may be changed, and when it is worth it [A13 3.3]."""
+    """Changes that are allowed, and the gain that they need [A13 3.3]."""
 
     mode: Annotated[
         Mode,
@@ -194,7 +194,7 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """How much may be moved within an hour. First plans and repairs are never held back, but count."""
+    """The move budget within an hour. First plans and repairs are never held back, but count."""
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")
@@ -211,7 +211,7 @@ class BudgetSection(Section, frozen=True, kw_only=True):
 
 
 class NewSupervisorsSection(Section, frozen=True, kw_only=True):
-    """What a new or returned supervisor changes, once it has stayed."""
+    """Treatment of a new or returned supervisor, once it has stayed."""
 
     enabled: Annotated[bool, Meta(description="move executors to supervisors that are new or came back")] = True
     stable_cycles: Annotated[

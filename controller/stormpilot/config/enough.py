@@ -1,4 +1,4 @@
-"""How much of the traffic log a mined number needs; with less the default stays."""
+"""Minimum of data in the traffic log for a mined number; with less the default stays."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ HEAD = """\
 # controller reloads it on SIGHUP.
 """
 SUGGESTED: dict[str, Any] = {"traffic_log.dir": "/var/lib/stormpilot/traffic"}
-"""What an installation wants, where that is not the default."""
+"""Values of the example that differ from the defaults."""
 
 
 def example() -> str:

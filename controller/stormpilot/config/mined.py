@@ -23,11 +23,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "otd.queue_low_tuples": (1.0, 1e6),
     "otd.threshold_asc_tps": (0.1, 1e6),
 }
-"""What a threshold may be, by its name; values outside of it are refused."""
+"""Range of each threshold, by its name; values outside of it are refused."""
 
 
 class HistorySection(Section, frozen=True, kw_only=True):
-    """What was mined from the traffic log: whether the controller uses it, and plans ahead."""
+    """Use of thresholds and profiles that were mined from the traffic log, and planning ahead."""
 
     use_thresholds: Annotated[
         bool, Meta(description="take thresholds that were mined from a topology's history instead of those given here")

@@ -1,4 +1,4 @@
-"""What the options of a settings class are: name, default, unit, range and meaning, read from the class itself.
+"""Options of a settings class: name, default, unit, range and meaning, read from the class itself.
 
 The one source is the class: `alpha: Annotated[float, Meta(ge=0, le=1, description="...", extra={"unit": "s"})] = 0.0`,
 for msgspec structs (the configuration) and dataclasses (parameters of planners) alike. A field without a description
@@ -54,7 +54,7 @@ def options_of(kind: type[Any]) -> list[Option]:
 
 
 def broken_range(kind: type[Any], name: str, value: Any) -> str | None:
-    """What the range of the option expects, when the value (of the right type) is outside of it."""
+    """The expected range, when the value (of the right type) is outside of it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     for meta in _metas(typing.get_type_hints(kind, include_extras=True)[name]):

@@ -64,7 +64,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
 
 
 def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values there are with those that aliases repeat; one that holds itself has endlessly many."""
+    """Number of values, with those that aliases repeat; one that holds itself has endlessly many."""
     if id(node) not in known:
         known[id(node)] = MOST_NODES + 1  # until it is known: an alias to what is not over yet
         below = node.value if isinstance(node, yaml.CollectionNode) else []

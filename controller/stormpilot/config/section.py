@@ -1,4 +1,4 @@
-"""What all sections are made of."""
+"""Base class of all sections."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ CpuPolicy = Literal["auto", "measured", "declared", "larger"]
 
 
 class LoadSection(Section, frozen=True, kw_only=True):
-    """How counters become rates."""
+    """Rates from counters."""
 
     capacity: Annotated[
         CapacitySource,
@@ -179,7 +179,7 @@ class PlannerSection(Section, frozen=True, kw_only=True):
 
 
 class PublishSection(Section, frozen=True, kw_only=True):
-    """How plans are published."""
+    """Publishing of plans."""
 
     plan_key_file: Annotated[
         str | None,

@@ -26,7 +26,7 @@ class AuditRecords:
     new_id: Callable[[], str]
 
     def of_plan(self, entry: HistoryEntry, origin: PlanOrigin, model: Model | None, situation: Situation) -> list[Step]:
-        """What is written with a plan: its audit record, and the end of the request that it answers."""
+        """Writes that go with a plan: its audit record, and the end of the request that it answers."""
         t, plan_id = entry.plan.topology_id, entry.plan.plan_id
         published = situation.snapshot.plans.get(t)
         before = None if published is None or published.message is None else published.message.plan_id
@@ -64,7 +64,7 @@ class AuditRecords:
         before: str | None = None,
         inputs_hash: str = "",
     ) -> list[Step]:
-        """What is written when a request is over: it goes, its hold and proposal change, and a record stays."""
+        """Writes at the end of a request: the request goes, its hold and proposal change, and a record stays."""
         paths, settings = self.publisher.paths, situation.snapshot.settings
         request, outcome = answered.request, answered.outcome
         steps: list[Step] = [Delete(paths.request(topology_id), settings.requests[topology_id].version)]

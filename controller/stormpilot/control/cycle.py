@@ -114,8 +114,8 @@ class Cycle:
                 for t, name in names.items()
             },
             followed=situation.moves,
-            thresholds={t: in_use.told(t, model) for t in names},
-            recommendations=situation.choices.said,
+            thresholds={t: in_use.in_force(t, model) for t in names},
+            recommendations=situation.choices.texts,
             running=running,
             sources={t: s.text for t, s in readiness.sources.items()},
         )

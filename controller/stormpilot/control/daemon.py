@@ -34,7 +34,7 @@ from stormpilot.zookeeper.paths import Paths
 log = structlog.get_logger(__name__)
 
 WAIT_S = 0.5
-"""How often a wait looks whether it is still wanted."""
+"""Period at which a wait checks whether it is still wanted."""
 
 
 class Daemon:

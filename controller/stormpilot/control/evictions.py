@@ -130,8 +130,8 @@ class EvictionProposer:
         if now_ms >= until_ms:
             return None
         name = state.topology.name
-        said = f"{entry.plan.plan_id} ({entry.text}) waits for `stormpilot approve {name}`"
-        return skip(state.topology.id, Reason.APPROVAL_NEEDED, said, until_ms=until_ms)
+        sentence = f"{entry.plan.plan_id} ({entry.text}) waits for `stormpilot approve {name}`"
+        return skip(state.topology.id, Reason.APPROVAL_NEEDED, sentence, until_ms=until_ms)
 
 
 def _may_leave(state: TopologyState, situation: Situation) -> bool:

@@ -32,7 +32,7 @@ _executor = attrgetter("start", "end", "component", "measured", "pin")
 
 @dataclass(frozen=True)
 class _Part:
-    """What is measured of one topology, and `shape`, the rest.
+    """Measurements of one topology, and `shape`, the rest.
 
     `executors` is E x 2: CPU, memory; `rates` are those of `pairs`, of which it has the starts, the ends, the streams.
     """

@@ -19,7 +19,7 @@ from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.model.closed_loop import Demand, grown, growth
-from stormpilot.model.forecast import Foreseen, demand_by_profile, foresee
+from stormpilot.model.forecast import Forecast, demand_by_profile, forecast_of
 from stormpilot.model.subset import subset, traffic_of_each, with_even_headroom, with_headroom
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.storm_keys import resource_aware
@@ -92,36 +92,36 @@ class ImprovementProposer:
         """The verdict on the plan of a group; that of the last one for what has not changed since it won nothing."""
         choice = situation.choices.used.get(next(iter(group)))
         cluster = situation.cluster_for(group)
-        foreseen = _foreseen(cluster, situation, choice)
+        forecast = _forecast(cluster, situation, choice)
         own = {t: own_criteria(situation.observation.in_use, situation.config, t, choice) for t in group}
         criteria = _criteria(situation, own)
-        repeatable = not (_pressing(group, situation) or criteria.arrived or foreseen.overloaded)
+        repeatable = not (_pressing(group, situation) or criteria.arrived or forecast.overloaded)
         if not repeatable:
-            return self._planned_and_judged(group, situation, foreseen, choice, criteria)
+            return self._planned_and_judged(group, situation, forecast, choice, criteria)
         settings = {t: (situation.config, self.planners.current.planner, choice, own[t]) for t in group}
-        before = self.fruitless.repeated(foreseen.model, settings)
+        before = self.fruitless.repeated(forecast.model, settings)
         if len(before) == len(group):
             return Verdict.without_plan(before, situation.memory)
         changed = {t: s for t, s in group.items() if t not in before}
-        now = _foreseen(situation.cluster_for(changed), situation, choice) if before else foreseen
+        now = _forecast(situation.cluster_for(changed), situation, choice) if before else forecast
         verdict = self._planned_and_judged(changed, situation, now, choice, criteria)
-        self.fruitless.note(foreseen.model, settings, verdict.decisions)
+        self.fruitless.note(forecast.model, settings, verdict.decisions)
         return replace(verdict, decisions={**before, **verdict.decisions})
 
     def _planned_and_judged(
-        self, group: States, situation: Situation, foreseen: Foreseen, choice: Choice | None, criteria: Criteria
+        self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None, criteria: Criteria
     ) -> Verdict:
-        expected = {t: foreseen.said[t] for t in foreseen.moved}
-        planned = self._planned(group, situation, foreseen, choice)
+        expected = {t: forecast.texts[t] for t in forecast.moved}
+        planned = self._planned(group, situation, forecast, choice)
         if expected and not isinstance(planned.plan, Plan) and planned.plan[0] is Reason.INFEASIBLE:
-            foreseen, expected = Foreseen(situation.cluster_for(group)), dict.fromkeys(expected, MORE_THAN_FITS)
-            planned = self._planned(group, situation, foreseen, choice)
+            forecast, expected = Forecast(situation.cluster_for(group)), dict.fromkeys(expected, MORE_THAN_FITS)
+            planned = self._planned(group, situation, forecast, choice)
         if isinstance(planned.plan, Plan):
             criteria = replace(
                 criteria,
                 room_mhz={s.id: s.limit_mhz for s in planned.roomy.supervisors},
-                coming=foreseen.overloaded,
-                measured=subset(situation.cluster_for(group), group) if foreseen.moved else None,
+                coming=forecast.overloaded,
+                measured=subset(situation.cluster_for(group), group) if forecast.moved else None,
                 growth=planned.growth,
             )
             task = PlanningTask(group, planned.alone, criteria, partial(self.planners.plan, choice=choice))
@@ -134,11 +134,11 @@ class ImprovementProposer:
         decisions = {t: _explained(d, expected) for t, d in verdict.decisions.items()}
         return replace(verdict, decisions=decisions, models=dict.fromkeys(group, planned.planned_on))
 
-    def _planned(self, group: States, situation: Situation, foreseen: Foreseen, choice: Choice | None) -> _Planned:
-        alone = subset(foreseen.model, group)
-        with_room = _with_room(foreseen.model, situation.config, choice)
-        roomy = alone if with_room is foreseen.model else subset(with_room, group)
-        whole = alone if foreseen.overloaded or _pressing(group, situation) else roomy
+    def _planned(self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None) -> _Planned:
+        alone = subset(forecast.model, group)
+        with_room = _with_room(forecast.model, situation.config, choice)
+        roomy = alone if with_room is forecast.model else subset(with_room, group)
+        whole = alone if forecast.overloaded or _pressing(group, situation) else roomy
         first = all(s.new for s in group.values())
         held = [t for t, s in group.items() if s.sources.held]
         most = growth(roomy, held, _demand(roomy, held, situation))
@@ -168,7 +168,7 @@ class ImprovementProposer:
 
 
 def _demand(model: Model, held: Collection[str], situation: Situation) -> dict[str, Demand]:
-    """What wants through topologies whose sources are held, where that is known: by the profile of this hour, or since
+    """Demand on topologies whose sources are held, where that is known: by the profile of this hour, or since
     nothing held them.
     """
     found, observation = {}, situation.observation
@@ -199,29 +199,31 @@ def _with_room(model: Model, config: Config, choice: Choice | None) -> Model:
     return with_headroom(choice.limited(model), choice.rules.get("fill_ratio", config.decide.fill_ratio))
 
 
-def _foreseen(model: Model, situation: Situation, choice: Choice | None) -> Foreseen:
+def _forecast(model: Model, situation: Situation, choice: Choice | None) -> Forecast:
     """The model for the window that comes, where that is wanted; else the one that was measured."""
     history, observation = situation.config.history, situation.observation
     if not (history.proactive or (choice is not None and choice.forecast)):
-        return Foreseen(model)
+        return Forecast(model)
     profiles, mined = observation.profiles, observation.mined
-    return foresee(model, profiles, mined, observation.at_ms, history.lead_s, history.max_forecast_error_ratio)
+    return forecast_of(model, profiles, mined, observation.at_ms, history.lead_s, history.max_forecast_error_ratio)
 
 
 def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Criteria:
     config, period_s = situation.config, situation.config.cycle.period_s
-    refill = config.new_supervisors
-    arrived = situation.memory.arrived(situation.now_ms, refill.stable_cycles * period_s, refill.for_s)
+    new_supervisors = config.new_supervisors
+    arrived = situation.memory.arrived(
+        situation.now_ms, new_supervisors.stable_cycles * period_s, new_supervisors.for_s
+    )
     return Criteria(
         config.decide,
         situation.now_ms,
         period_s / 2,
         config.load.change_window_s / 2,
         verify=config.verify,
-        refill=refill,
+        new_supervisors=new_supervisors,
         budget=config.budget,
         restarts=situation.restarts,
-        arrived=arrived if refill.enabled else frozenset(),
+        arrived=arrived if new_supervisors.enabled else frozenset(),
         spent={t: m.spent for t, m in situation.moves.items()},
         traffic=config.planner.traffic,
         own=own,

@@ -37,7 +37,7 @@ BURST_S = 0.2
 
 @dataclass
 class Leadership:
-    """What one leadership does from election to the end of its session.
+    """One leadership, from election to the end of its session.
 
     `connected` and `same_session` are about our ZooKeeper session, `wake` is set on every change there, `stopping` ends
     the loop. `take_up_configuration` takes up a configuration that was reloaded, and says whether there was one.

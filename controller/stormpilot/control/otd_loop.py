@@ -48,7 +48,7 @@ class OtdLoop:
         return not section.include or any(fnmatch.fnmatchcase(name, p) for p in section.include)
 
     def owned_by_otd(self, state: TopologyState) -> Decision:
-        """What the main loop says of a topology that this one has."""
+        """Decision of the main loop for a topology that this one has."""
         text = f"otd moves one executor at a time, every {self.current.config.otd.period_s:g} s where one is worth it"
         return skip(state.topology.id, Reason.OTD, text)
 

@@ -1,4 +1,4 @@
-"""What has happened since the last report of a cycle, and is not reported yet."""
+"""Events since the last report of a cycle."""
 
 from __future__ import annotations
 

@@ -188,13 +188,13 @@ def _not_written(ids: Sequence[str], conflict: ConflictError, outcome: Outcome) 
 
 
 def _window_to_verify_s(observation: Observation, topology_id: str, config: Config) -> float:
-    """How long the effect is measured: as long as what the plan was made for, but no few seconds after a step."""
+    """Time to measure the effect over: as long as what the plan was made for, but no few seconds after a step."""
     window_s = (observation.at_ms - observation.since_ms[topology_id]) / 1000
     return max(window_s, config.load.window_s * config.load.min_coverage_ratio)
 
 
 def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> MoveState:
-    """What is verified of a plan that is published now."""
+    """Verification of a plan that is published now."""
     t, message, observation = entry.plan.topology_id, entry.plan, situation.observation
     topology = situation.topologies[t].topology
     decision, placement = verdict.decisions[t], verdict.plans[t]

@@ -39,7 +39,7 @@ class PlanEvaluator:
     situation: Situation
 
     def ways(self, plans: Mapping[str, TopologyPlan]) -> dict[str, RolloutSteps]:
-        """How each of these plans is carried out; nothing for topologies that do not run, or only in part."""
+        """Move strategies of these plans; none for topologies that do not run, or only in part."""
         situation, config = self.situation, self.situation.config
         found, edges = {}, traffic_of_each(situation.model)
         routables = self._routables(plans)
@@ -96,7 +96,7 @@ class PlanEvaluator:
         return with_closed_workers(model, self._routables(topology_ids), self.situation.config.rollout)[0]
 
     def _routables(self, topology_ids: Collection[str]) -> dict[str, Routable]:
-        """What of these topologies can be routed now."""
+        """Routable parts of these topologies now."""
         snapshot = self.situation.snapshot
         tables = {t: v.message for t, v in snapshot.tables.items()}
         return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}

@@ -1,4 +1,4 @@
-"""How the controller asks for plans: by a planner's name, within a budget; what goes wrong in a planner is a reason."""
+"""Client of the planner process: plans by a planner's name, within a budget; an error of a planner is a reason."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class RolloutRunner:
         return skip(t, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
 
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
-        """What of these topologies can be routed now."""
+        """Routable parts of these topologies now."""
         snapshot = observation.seen
         tables = {t: v.message for t, v in snapshot.tables.items()}
         return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
@@ -117,7 +117,7 @@ class RolloutRunner:
         window_s: float,
         observation: Observation,
     ) -> list[Step]:
-        """What is written to begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return."""
+        """Writes that begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return."""
         t, now_ms = topology.id, entry.plan.created_at_ms
         published_plan = observation.seen.plans.get(t)
         standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
@@ -144,7 +144,7 @@ class RolloutRunner:
         return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
 
     def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
-        """What is written with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
+        """Writes that go with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
         m = self.running(observation).get(topology_id)
         if m is None:
             return []
@@ -195,7 +195,7 @@ class RolloutRunner:
 
     @contextlib.contextmanager
     def _contained(self, t: str) -> Iterator[None]:
-        """What fails for one topology, whose rollout and table others may write, does not stop the rollouts of others.
+        """A failure of one topology, whose rollout and table others may write, stops no rollout of others.
 
         It is logged when it begins.
         """
@@ -251,8 +251,8 @@ class RolloutRunner:
                 stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)
                 return replace(facts, stage=stage)
             why = away
-        anew = sequence(spare, as_placement(t, m.target), self.current.config.rollout.max_surge_workers)
-        return replace(facts, anew=anew.steps, lacking=why if not anew.steps else "")
+        replanned = sequence(spare, as_placement(t, m.target), self.current.config.rollout.max_surge_workers)
+        return replace(facts, replanned_steps=replanned.steps, lacking=why if not replanned.steps else "")
 
     # --- what is seen -------------------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class RolloutRunner:
         elif after != before or table:
             own = [Put(path, encode(after), version)] if after != before else []
             self.publisher.write([*own, *table])
-        for text in found.said:
+        for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
             kind = EventKind.ROLLOUT_DONE if after.outcome == "DONE" else EventKind.ROLLOUT_ENDED
@@ -331,8 +331,8 @@ class RolloutRunner:
         assert table is not None
         watch = self._watch(t, "interrupted")
         facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
-        after, said = settled_table(facts, self.current.config.rollout)
-        for text in said:
+        after, messages = settled_table(facts, self.current.config.rollout)
+        for text in messages:
             log.warning("keyed state", topology=facts.snapshot.name, text=text)
         if after is None or after == table:
             watch.due_since_ms = None

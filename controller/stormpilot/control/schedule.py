@@ -56,6 +56,6 @@ class Schedule:
         self._due_s.pop(name, None)
 
     def wait_s(self, now_s: float) -> float:
-        """How long until the next wanted job is due, at least `LEAST_WAIT_S`."""
+        """Time until the next wanted job is due, at least `LEAST_WAIT_S`."""
         due = [self._due_s.get(name, now_s) for name, job in self._jobs.items() if job.wanted()]
         return max(LEAST_WAIT_S, min(due, default=now_s) - now_s)

@@ -13,9 +13,9 @@ from stormpilot.control.daemon import Daemon
 log = structlog.get_logger(__name__)
 
 LOOK_S = 0.25
-"""How often is looked for signals."""
+"""Period at which signals are looked for."""
 END_S = 5.0
-"""How long it may take to end, first by itself, then without ZooKeeper."""
+"""Time to end in, first by itself, then without ZooKeeper."""
 
 
 def run(daemon: Daemon, *, once: bool = False) -> None:

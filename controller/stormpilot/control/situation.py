@@ -61,7 +61,7 @@ class Situation:
 
     @property
     def snapshot(self) -> StoreSnapshot:
-        """What was read from ZooKeeper."""
+        """The state as it was read from ZooKeeper."""
         return self.observation.seen
 
     @property
@@ -90,7 +90,7 @@ class Situation:
         return subset(self.cluster_for(topology_ids), topology_ids)
 
     def problems(self, plan: Plan) -> list[Violation]:
-        """What is wrong with a plan of one topology now; another topology in one of its slots before all else."""
+        """Violations of a plan of one topology now; another topology in one of its slots comes first."""
         (placement,) = plan.topologies
         holders = sorted(self.slot_holders(placement).items())
         held = [Violation("slot-one-topology", f"slot {s}:{port} is held by {name}", []) for (s, port), name in holders]

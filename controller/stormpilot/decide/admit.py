@@ -16,9 +16,9 @@ from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
 
 STARTING_MS = 30_000
-"""How long a worker may take from its assignment until its JVM has written its process id, on a busy host."""
+"""Longest time from the assignment of a worker until its JVM has written its process id, on a busy host."""
 ANSWER_MS = 60_000
-"""How long the scheduler plug-in may take to answer to a plan or to repair a placement: a few of its rounds."""
+"""Longest time until the scheduler plug-in answers to a plan or repairs a placement: a few of its rounds."""
 
 
 @dataclass(frozen=True)

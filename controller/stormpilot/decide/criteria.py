@@ -1,4 +1,4 @@
-"""What plans are judged by: settings, thresholds and the circumstances of a cycle, as values."""
+"""Criteria for plans: settings, thresholds and the circumstances of a cycle, as values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Criteria:
     hit_spacing_s: float
     changed_spacing_s: float = 0.0
     verify: VerifySection = field(default_factory=VerifySection)
-    refill: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
+    new_supervisors: NewSupervisorsSection = field(default_factory=NewSupervisorsSection)
     budget: BudgetSection = field(default_factory=BudgetSection)
     restarts: Sequence[Restart] = ()
     arrived: frozenset[str] = frozenset()

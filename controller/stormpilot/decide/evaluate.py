@@ -87,7 +87,7 @@ class _Case:
             return self._keep(), self.memory.missed(t.id)
         at_once = subject.degraded or subject.rebalanced
         fills = self._fills()
-        threshold = self.criteria.refill.gain_threshold_ratio if fills else config.gain_threshold_ratio
+        threshold = self.criteria.new_supervisors.gain_threshold_ratio if fills else config.gain_threshold_ratio
         threshold = 0.0 if subject.asked else threshold
         better = bool(self.moved) and self.gain > 0
         if not (better and self.gain >= threshold):
@@ -201,7 +201,7 @@ class _Case:
         return self._back_again(act) or act, memory
 
     def _evidence(self) -> float:
-        """What this cycle's gain adds to the sequential test; 0 while the noise is not known."""
+        """Contribution of this cycle's gain to the sequential test; 0 while the noise is not known."""
         shares = self.memory.shares.get(self.topology.id)
         if shares is None or len(shares.values) < LEAST_SAMPLES:
             return 0.0
@@ -266,7 +266,7 @@ class _Case:
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""
-        refill = self.criteria.refill
+        new_supervisors = self.criteria.new_supervisors
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
         before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
         busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
@@ -274,8 +274,8 @@ class _Case:
             return None
         was = before[busiest] / limit_mhz[busiest]
         becomes = max(after[s] / limit for s, limit in limit_mhz.items())
-        rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * refill.traffic_rise_ratio
-        if was < refill.busy_ratio or becomes > was * (1 - refill.relief_ratio) or rises:
+        rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * new_supervisors.traffic_rise_ratio
+        if was < new_supervisors.busy_ratio or becomes > was * (1 - new_supervisors.relief_ratio) or rises:
             return None
         if self._throughput_kept([busiest]) is not None:
             return None
@@ -368,7 +368,7 @@ class _Case:
 
     def _fills(self) -> list[str]:
         """New supervisors that get executors by the plan."""
-        if not self.criteria.refill.enabled or not self.criteria.arrived:
+        if not self.criteria.new_supervisors.enabled or not self.criteria.arrived:
             return []
         used = {w.supervisor for w in self.plans[self.topology.id].workers}
         had = {a.supervisor for a in self.topology.assignment}

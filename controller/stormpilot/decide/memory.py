@@ -109,7 +109,7 @@ class Memory:
         return replace(self, free={**self.free, topology_id: FreeRate(total_tps, now_ms)})
 
     def demand(self, topology_id: str, total_tps: float, now_ms: int) -> Demand | None:
-        """What wants through a topology that is held at `total_tps`, by the rate at which it ran free within the hour.
+        """Demand on a topology that is held at `total_tps`, by the rate at which it ran free within the hour.
 
         None where it never did, or was slower: how much more wants through is not known then.
         """

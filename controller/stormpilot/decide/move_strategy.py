@@ -26,9 +26,9 @@ class MoveStrategy:
 
     @property
     def sentence(self) -> str:
-        """How and why, as messages and `status` have it."""
+        """Strategy and reason, as messages and `status` have them."""
         return f"{self.how}: {self.text}"
 
 
 SWITCH_S = 0.2
-"""How long tuples are on their way to a task that was routed around: 0.13 to 0.18 s (measured on Storm 2.8.3)."""
+"""Time that tuples are on their way to a task that was routed around: 0.13 to 0.18 s (measured on Storm 2.8.3)."""

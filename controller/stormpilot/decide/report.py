@@ -178,7 +178,7 @@ class CycleReport:
 
 
 def running_metrics(topology: Topology, traffic: Sequence[Edge], nodes: Mapping[str, Supervisor]) -> dict[str, float]:
-    """What of `METRICS` is told in every cycle, of a topology as it runs; empty while an executor has no slot.
+    """The metrics of `METRICS` for a topology as it runs, for every cycle; empty while an executor has no slot.
 
     The numbers of `cost.metrics`, without a compiled model: a third of a cycle on a large cluster. `nodes`: the
     live supervisors, by id.

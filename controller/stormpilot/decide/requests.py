@@ -25,7 +25,7 @@ NOBODY: Holders = {}
 
 @dataclass(frozen=True)
 class RequestOutcome:
-    """What to do about a request.
+    """Treatment of a request.
 
     `done`: it is over, and `result` says how; else it waits for the next cycle. `plan` with `decision` is to be
     published; `hold` is to be set, `lift_hold`: one that stands is over. `drop_proposal`: the proposal goes. `note`:

@@ -15,7 +15,7 @@ ENOUGH = math.log(10_000)
 
 
 def evidence(gain: float, threshold: float, noise: float) -> float:
-    """What one cycle's gain adds: of Gaussian noise, with the variation `noise` taken as its standard deviation.
+    """Contribution of one cycle's gain: of Gaussian noise, with the variation `noise` taken as its standard deviation.
 
     `noise` is three standard deviations of the share (`effect.noise_ratio`): planners choose what looks best in noisy
     data, so that gains look larger than they are.

@@ -31,5 +31,5 @@ class TradeOff:
 
 
 def expected_s(payback_s: float, plans_within_the_hour: int) -> float:
-    """How long a gain is taken to last: `decide.payback_s`, less where the plans of the last hour lasted less."""
+    """Time for which a gain is taken to last: `decide.payback_s`, less where the plans of the last hour lasted less."""
     return min(payback_s, HOUR_MS / 1000 / (plans_within_the_hour + 1))

@@ -1,4 +1,4 @@
-"""What the evidence means: pure functions, one per thing that is looked at, in the order in which they are shown."""
+"""Checks of the evidence: pure functions, one per thing that is looked at, in the order in which they are shown."""
 
 from __future__ import annotations
 

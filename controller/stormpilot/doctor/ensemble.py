@@ -15,7 +15,7 @@ TIMEOUT_S = 3.0
 
 
 class Server(msgspec.Struct, frozen=True):
-    """What a server said; `error` is why it said nothing, `version` is empty where `srvr` is not allowed."""
+    """Answer of a ZooKeeper server; `error` is why it said nothing, `version` is empty where `srvr` is not allowed."""
 
     address: str
     version: str = ""

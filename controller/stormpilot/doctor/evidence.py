@@ -27,7 +27,7 @@ STORM_ROOT = "/storm"
 
 
 class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Nimbus answered; `error` is why it did not.
+    """Answer of a Nimbus; `error` is why there is none.
 
     `confs` are configurations by the name of the topology, `component_confs` those of its components.
     """
@@ -43,7 +43,7 @@ class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may do what with a znode of ours: [scheme, id, permissions as letters] per entry; None: it is not there.
+    """Access list of a znode of ours: [scheme, id, permissions as letters] per entry; None: it is not there.
 
     `needs`: the permissions that the controller must have there.
     """
@@ -297,7 +297,7 @@ def _ask_one(address: Address) -> NimbusSaid:
 
 
 def _shown(read: Callable[[str], dict[str, Any]], topology_id: str) -> dict[str, Any]:
-    """What Nimbus shows of a topology; nothing where we may not read it, or where it has just ended."""
+    """Topology as Nimbus shows it; nothing where we may not read it, or where it has just ended."""
     try:
         return read(topology_id)
     except RefusedError:

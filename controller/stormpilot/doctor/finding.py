@@ -1,4 +1,4 @@
-"""What a check says."""
+"""Finding of a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Level(enum.StrEnum):
-    """How bad it is: `skipped` could not be looked at, `warn` works and will hurt, `fail` does not work."""
+    """Severity: `skipped` could not be looked at, `warn` works and will hurt, `fail` does not work."""
 
     ok = "ok"
     skipped = "skipped"

@@ -10,7 +10,7 @@ from stormpilot.zookeeper.login import OWN_SSL_KEY, SSL_KEY
 
 
 def logins(e: Evidence) -> Iterator[Finding]:
-    """How we ask ZooKeeper, and whether Storm's daemons and components do the same."""
+    """Our login at ZooKeeper, and whether Storm's daemons and components use the same."""
     conf = e.nimbus.conf if e.nimbus is not None and not e.nimbus.error else {}
     by_tls = conf.get(f"{SSL_KEY}.enable") is True
     if by_tls and not e.tls:

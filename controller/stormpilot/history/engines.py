@@ -14,7 +14,7 @@ from stormpilot.history.frames import Name
 
 
 class Asked(StrEnum):
-    """What a person asks for."""
+    """Engine that a user asks for."""
 
     auto = "auto"
     duckdb = "duckdb"

@@ -37,7 +37,7 @@ def current() -> Name:
 
 
 class _Of:
-    """What a module of the current engine has, looked up when it is used."""
+    """Names of the current engine's module, looked up when they are used."""
 
     def __init__(self, path: str):
         self._path = path
@@ -93,6 +93,6 @@ def cut(frame: DataFrame) -> DataFrame:
 
 
 def sql(frame: DataFrame) -> str:
-    """What DuckDB is asked for a frame."""
+    """SQL text of a frame for DuckDB."""
     text: str = frame.sql(dialect="duckdb", optimize=False, pretty=False)  # type: ignore[operator]
     return text

@@ -48,7 +48,7 @@ OURS = {
     # for each call on a column PySpark looks for the line of Python and tells the JVM
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""What holds unless Spark was started by somebody else."""
+"""Spark's configuration unless somebody else started Spark."""
 LITTLE_BYTES = 4 * 1024 * 1024
 """A log up to here is little: what makes Spark fast on much data costs more than it saves."""
 PARTITION_BYTES = 16 * 1024 * 1024
@@ -186,7 +186,7 @@ def configuration(
 
 
 def local_bytes(path: str) -> int | None:
-    """How large a local log is; None of another one, or where it cannot be told."""
+    """Size of a local log; None of another one, or where it cannot be told."""
     parts = urlsplit(path)
     if parts.scheme not in ("", "file"):
         return None

@@ -27,7 +27,7 @@ def cpu_seconds() -> float:
 
 
 class BoltCounters:
-    """What a bolt's task received by (source task, stream), and the acks and fails that it sent.
+    """Counters of a bolt's task: tuples received by (source task, stream), and the acks and fails that it sent.
 
     An ack or fail of a tick is not counted: no acker hears of it.
     """
@@ -67,7 +67,7 @@ class BoltCounters:
 
 
 class SpoutCounters:
-    """What a spout's task emitted with an id, what came back acked or failed, and how long the acked took.
+    """Counters of a spout's task: tuples emitted with an id, acked or failed, and how long the acked took.
 
     Parameters
     ----------

@@ -23,11 +23,11 @@ from stormpilot.messages import limits
 
 SCHEMA = 1
 CHUNK_BYTES = 800 * 1024
-"""What is put into one znode before it is packed; several partitions share one."""
+"""Size of one znode's state before it is packed; several partitions share one."""
 MAX_BYTES = 900 * 1024
 MOST_STATE_BYTES = 64 * 1024 * 1024
-"""What is unpacked of one znode; packed state is rarely a tenth of its size."""
-LOOK_S = 10.0
+"""Limit of the unpacked state of one znode; packed state is rarely a tenth of its size."""
+POLL_S = 10.0
 """A look without being woken: watches may be lost."""
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """What the main thread is to do: `on_drain` of these partitions, or `on_activate` with what was saved of them."""
+    """A job of the main thread: `on_drain` of these partitions, or `on_activate` with what was saved of them."""
 
     key: str
     drain: bool
@@ -145,8 +145,8 @@ class HandingOver:
         while True:
             self._wake.clear()
             try:
-                self.look()
-                wait_s, backoff_s = LOOK_S, MIN_BACKOFF_S
+                self.poll()
+                wait_s, backoff_s = POLL_S, MIN_BACKOFF_S
             except Exception as e:  # noqa: BLE001 (whatever the client raises, the next look may get through)
                 log.warning("stormpilot: hand-overs of task %d wait: %s", self._task, e or type(e).__name__)
                 wait_s, backoff_s = backoff_s, min(MAX_BACKOFF_S, 2 * backoff_s)
@@ -156,7 +156,7 @@ class HandingOver:
         """One method, not a function per look: the client keeps every watch that it was given until it fires."""
         self._wake.set()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Save what was drained, see what the table tells, answer."""
         self._save_what_was_done()
         handovers, owners = self._read(self._store.table(self._table_changed))

@@ -119,7 +119,7 @@ class KeyedState:
         handing.done(work, states, trouble)
 
     def _stormpilot_call(self, hook: Any) -> tuple[Any, str]:
-        """What a hook of the user's returns, or what it raised; an exception of a signal handler goes its way."""
+        """Result of a user's hook, or what it raised; an exception of a signal handler goes its way."""
         self._stormpilot_hooked = True
         try:
             return hook(), ""

@@ -29,7 +29,7 @@ DEFAULT_REPORT_SECS = 5.0
 
 
 class _LoadReportingBase:
-    """What both mixins share. Its own names start with `_stormpilot_`, so that they meet none of a user's.
+    """Base of both mixins. Its own names start with `_stormpilot_`, so that they meet none of a user's.
 
     Counting wraps two methods of the instance once Storm has said who it is: a component that does not report runs the
     very methods that it would run without us.
@@ -218,7 +218,7 @@ def host_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
 
 
 def resident_mb(status: Path = Path("/proc/self/status")) -> float | None:
-    """What this process holds in memory (resident set), MB; None: not known."""
+    """Memory of this process (resident set), MB; None: not known."""
     try:
         kib = re.search(r"^VmRSS:\s*(\d+) kB", status.read_text(), flags=re.MULTILINE)
     except OSError:

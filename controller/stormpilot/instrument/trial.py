@@ -77,7 +77,7 @@ class Schedule:
         return self.start_s + (number + self._phase) / self.rate_tps
 
     def due(self, now_s: float, in_flight: int) -> int:
-        """How many tuples may be sent now."""
+        """Number of tuples that may be sent now."""
         if self.rate_tps <= 0:
             return 0
         elapsed_s = min(now_s - self.start_s, self.seconds)

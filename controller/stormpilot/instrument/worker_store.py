@@ -1,4 +1,4 @@
-"""What a worker's process keeps in ZooKeeper: one session, one request at a time, each with a deadline.
+"""ZooKeeper access of a worker's process: one session, one request at a time, each with a deadline.
 
 Parents that are missing are created so that other topologies can write beside us: open without authentication; with it,
 anyone may add and read below them, and only we (and `storm.zookeeper.superACL`) may change what is ours.

@@ -198,7 +198,7 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
 
 
 def _cpu_points(spec: ClusterSpec, number: int) -> float:
-    """What the node of this number, from 1, has: as its isolated node says, or as all have."""
+    """Resources of the node of this number, from 1: as its isolated node says, or as all have."""
     cores = spec.nodes[number - 1].cores if spec.nodes else None
     if cores is not None:
         return cores * 100

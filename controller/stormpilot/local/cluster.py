@@ -314,7 +314,7 @@ class LocalCluster:
             time.sleep(0.1)
 
     def _missing(self) -> str:
-        """What the cluster lacks to be ready; empty if it is."""
+        """Missing parts of a cluster that is not ready; empty if it is."""
         if not all(zookeeper.answers(d.host, d.port) for d in self.description.of_kind("zookeeper")):
             return "ZooKeeper"
         try:

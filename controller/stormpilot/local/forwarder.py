@@ -19,18 +19,18 @@ MAX_CONNECTIONS = 512
 CONNECT_S = 5.0
 _CHUNK = 1 << 16
 
-Way = tuple[tuple[str, int], tuple[str, int]]
+Forward = tuple[tuple[str, int], tuple[str, int]]
 """Where to listen, and where to pass on to."""
 
 
-def command(ways: Sequence[Way]) -> list[str]:
+def command(forwards: Sequence[Forward]) -> list[str]:
     """The command line."""
-    pairs = [f"{host}:{port}={to_host}:{to_port}" for (host, port), (to_host, to_port) in ways]
+    pairs = [f"{host}:{port}={to_host}:{to_port}" for (host, port), (to_host, to_port) in forwards]
     return [sys.executable, "-m", "stormpilot.local.forwarder", *pairs]
 
 
-def parse(arguments: Sequence[str]) -> list[Way]:
-    """The ways out of a command line's arguments."""
+def parse(arguments: Sequence[str]) -> list[Forward]:
+    """The forwards out of a command line's arguments."""
 
     def place(text: str) -> tuple[str, int]:
         host, _, port = text.rpartition(":")
@@ -42,14 +42,14 @@ def parse(arguments: Sequence[str]) -> list[Way]:
 class Forwarder:
     """Passes connections on, `MAX_CONNECTIONS` at most at once."""
 
-    def __init__(self, ways: Sequence[Way]) -> None:
-        self._ways = ways
+    def __init__(self, forwards: Sequence[Forward]) -> None:
+        self._forwards = forwards
         self._open = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Listen until `stop` is set; OSError where an address is taken."""
         async with contextlib.AsyncExitStack() as stack:
-            for here, there in self._ways:
+            for here, there in self._forwards:
                 await stack.enter_async_context(await self._listen(here, there))
             await stop.wait()
 
@@ -98,12 +98,12 @@ def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
         writer.close()
 
 
-async def _main(ways: Sequence[Way]) -> None:
+async def _main(forwards: Sequence[Forward]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Forwarder(ways).run(stop)
+    await Forwarder(forwards).run(stop)
 
 
 if __name__ == "__main__":

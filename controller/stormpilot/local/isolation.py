@@ -51,7 +51,7 @@ class IsolatedNode(msgspec.Struct, frozen=True):
 
     @property
     def namespace_file(self) -> Path:
-        """What `nsenter` opens."""
+        """Namespaces that `nsenter` opens."""
         return Path("/run/netns") / self.namespace
 
 
@@ -71,7 +71,7 @@ class Isolation(msgspec.Struct, frozen=True):
 
 
 def token_of(directory: Path) -> str:
-    """What all names of a cluster's folder have in common: 8 characters, since names of links have at most 15."""
+    """Common prefix of all names of a cluster's folder: 8 characters, since names of links have at most 15."""
     return hashlib.sha256(str(directory).encode()).hexdigest()[:8]
 
 
@@ -104,7 +104,7 @@ def designed(
     addresses: Sequence[str],
     control: cgroups.CpuControl,
 ) -> Isolation:
-    """What is to be made, without making it.
+    """The plan of the network, without making it.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def designed(
 
 
 def commands(isolation: Isolation) -> list[list[str]]:
-    """What makes the network, in order."""
+    """Commands that make the network, in order."""
     switch, host = isolation.switch, isolation.host
     at_switch = ["ip", "-n", switch, "link"]
     made = [

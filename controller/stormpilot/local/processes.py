@@ -146,7 +146,7 @@ def _carries(pid: int, cluster_id: str) -> bool:
 
 
 def _environment(pid: int) -> bytes:
-    """What a process was started with; empty for zombies and kernel threads. Waits while it becomes another program."""
+    """Command line of a process; empty for zombies and kernel threads. Waits while it becomes another program."""
     give_up_at = time.monotonic() + _EXEC_S
     while True:
         before = _stat(pid)

@@ -1,4 +1,4 @@
-"""What a local cluster is to be like."""
+"""Specification of a local cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ A worker's process that ends is noticed at once as ever."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an isolated node has: `cores` of CPU, a link of `mbit` Mbit/s in each direction with `delay_ms` each way.
+    """Isolated node: `cores` of CPU, a link of `mbit` Mbit/s in each direction with `delay_ms` each way.
 
     None: the machine's cores shared out equally, a link without a limit.
     """

@@ -50,12 +50,12 @@ class Layout:
 
     @property
     def description_file(self) -> Path:
-        """What was built."""
+        """State of the built cluster."""
         return self.directory / "cluster.json"
 
     @property
     def processes_file(self) -> Path:
-        """What runs."""
+        """Running processes."""
         return self.directory / "processes.json"
 
     @property
@@ -106,7 +106,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 class SupervisorNode(msgspec.Struct, frozen=True):
-    """What a supervisor declares to Storm; None: nothing."""
+    """Resources that a supervisor declares to Storm; None: none."""
 
     id: str
     host: str

@@ -1,4 +1,4 @@
-"""How a local cluster does: what the system says about its processes, and what Storm says about itself."""
+"""Status of a local cluster: what the system says about its processes, and what Storm says about itself."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TopologyStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What `stormpilot local status` prints.
+    """Output of `stormpilot local status`.
 
     `state`: `up` (every daemon runs), `degraded` (some do not), `starting`, or `down` (no process is left).
     `nimbus_error` says why what only Nimbus knows is missing.

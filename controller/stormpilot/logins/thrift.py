@@ -21,7 +21,7 @@ PROBE_S = 5.0
 
 
 class Asks(Enum):
-    """What a Thrift port of Storm asks for; the value says it, and what to do."""
+    """Login that a Thrift port of Storm asks for; the value says it, and what to do."""
 
     DIGEST = "it asks for SASL digest: name a JAAS file whose section StormClient is the login (--nimbus-jaas FILE)"
     KERBEROS = (
@@ -66,7 +66,7 @@ def sasl_transport(login: SaslLogin) -> TSaslClientTransportFactory:
 
 
 def asks_for(host: str, port: int) -> Asks | None:
-    """What a port asks for; None where nothing listens there, or what does is unknown. Takes up to some seconds."""
+    """Login that a port asks for; None where nothing, or something unknown, listens there. Takes up to some seconds."""
     try:
         if _speaks_tls(host, port):
             return Asks.TLS
@@ -94,7 +94,7 @@ def _speaks_tls(host: str, port: int) -> bool:
 
 
 def _answer(host: str, port: int, mechanism: str) -> str | None:
-    """What a server of SASL says to a client that would begin with a mechanism; None where it does not speak SASL."""
+    """Answer of a SASL server to a client that would begin with a mechanism; None where it does not speak SASL."""
     with socket.create_connection((host, port), PROBE_S) as connection:
         name = mechanism.encode()
         connection.sendall(struct.pack(">BI", _START, len(name)) + name + struct.pack(">BI", _OK, 0))

@@ -1,1 +1,1 @@
-"""What passes through ZooKeeper: one definition per message, read by Python and Java alike."""
+"""Messages that pass through ZooKeeper: one definition per message, read by Python and Java alike."""

@@ -10,7 +10,7 @@ from stormpilot.messages.core import Message, Part
 
 
 class Restart(Part, frozen=True, kw_only=True):
-    """How long one move of ours took, seconds.
+    """Duration of one move of ours, seconds.
 
     `applied_s` from publishing until the plug-in said applied, `recovery_s` until every restarted task reported
     again, `downtime_s` the median over those tasks of the time without work; `tasks` is how many they were.

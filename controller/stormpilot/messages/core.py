@@ -1,4 +1,4 @@
-"""What passes through ZooKeeper (design, section 3): one definition per message, camelCase, read by Python and Java.
+"""Messages of plans and snapshots (design, section 3): one definition per message, camelCase, read by Python and Java.
 
 A message is JSON, gzip above 64 KiB, with `schema` (int). A reader ignores unknown fields and refuses a newer major
 schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both read. Times `*Ms` are
@@ -54,7 +54,7 @@ class SupervisorPart(Part, frozen=True, kw_only=True):
 
 
 class ShimPart(Part, frozen=True, kw_only=True):
-    """Who wrote the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round.
+    """Writer of the snapshot: version of the plug-in, of Storm, host of the Nimbus, its start and its last round.
 
     `config` holds the keys of Nimbus that say which machines belong to whom.
     """
@@ -170,7 +170,7 @@ class Worker(Part, frozen=True, kw_only=True):
 
 
 class BasedOn(Part, frozen=True, kw_only=True):
-    """What a plan was computed from."""
+    """Basis of a plan."""
 
     snapshot_version: int = 0
     window_from_ms: int = 0
@@ -199,7 +199,7 @@ class SupervisorRoom(Part, frozen=True, kw_only=True):
 
 
 class PlanRoom(Part, frozen=True, kw_only=True):
-    """What a repair by the plug-in must know of CPU and memory.
+    """CPU and memory for a repair by the plug-in.
 
     `executors`, in the order of their start tasks: how many of them take how many MHz and MB each. With `cpu_reserved`
     what is declared as CPU (Storm's points) is a reservation too. `signature` is empty where plans are not signed.
@@ -295,7 +295,7 @@ class ModeSetting(Message, frozen=True, kw_only=True):
 
 
 class EffectPart(Part, frozen=True, kw_only=True):
-    """What a move was to win, and what it won; see `MoveState` of `moves.py` for the numbers.
+    """Expected and measured gain of a move; see `MoveState` of `moves.py` for the numbers.
 
     `verdict` is empty and `measured` null while it is not judged yet.
     """

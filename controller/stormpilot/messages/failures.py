@@ -30,7 +30,7 @@ def failures_named(where: str, what: str) -> Iterator[None]:
 
 
 def json_value(data: bytes, limits: Limits, where: str) -> object:
-    """What a JSON text holds, whatever it is; `UsageError` as for a message."""
+    """Value of a JSON text of any kind; `UsageError` as for a message."""
     with failures_named(where, "JSON text"):
         return msgspec.json.decode(text_within(data, limits))
 

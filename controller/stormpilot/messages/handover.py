@@ -19,7 +19,7 @@ from stormpilot.messages.core import Message, Part
 HANDOVER_KEY = "stormpilot.handover"
 """Key of a component's configuration: its tasks hand keyed state over (`instrument/keyed.py`)."""
 ANSWER_MS = 60_000
-"""How long a task may take to save, and another to load, before the hand-over is given up."""
+"""Limit for a task to save, and for another to load, before the hand-over is given up."""
 DRAIN_MIN_MS = 2_000
 """DK of N-Storm: how long a task that was left is given at least; its senders may still have tuples under way."""
 
@@ -38,7 +38,7 @@ class Handover(Part, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What the tasks call it in their answers."""
+        """Name of the step in the answers of tasks."""
         return f"{self.from_}-{self.to}-{self.begun_ms}"
 
 

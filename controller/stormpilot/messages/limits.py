@@ -25,12 +25,12 @@ _LONG_INT = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
 
 
 class LimitError(ValueError):
-    """What is read is larger, deeper or of more values than its kind may be, or is not packed right."""
+    """A message that is larger, deeper or of more values than its kind may be, or is not packed right."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one message may be at most; `values` counts commas and opening brackets, those inside of texts too."""
+    """Limits of one message; `values` counts commas and opening brackets, those inside of texts too."""
 
     packed_bytes: int
     unpacked_bytes: int
@@ -39,13 +39,13 @@ class Limits:
 
 
 SETTING = Limits(64 * KIB, 64 * KIB, 16, 1_000)
-"""What an operator sets, and what the plug-in says of a plan: a few fields and sentences."""
+"""Limits of settings of operators and statuses of the plug-in: a few fields and sentences."""
 ROUTES = Limits(MIB, 2 * MIB, 32, 500_000)
-"""What workers read, and write for a hand-over."""
+"""Limits of messages that workers read, or write for a hand-over."""
 PLAN = Limits(MIB, 8 * MIB, 32, 1_000_000)
 """A plan of 100,000 executors has 3 MB and 400,000 values."""
 HISTORY = Limits(MIB, 16 * MIB, 32, 2_000_000)
-"""What holds several plans, or a row per topology."""
+"""Limits of messages with several plans, or a row per topology."""
 LOAD = Limits(MIB, 16 * MIB, 16, 1_000_000)
 """A report of 200,000 pairs has 6 MB and 800,000 values."""
 SNAPSHOT = Limits(MIB, 24 * MIB, 32, 1_000_000)
@@ -85,7 +85,7 @@ def text_within(data: bytes, limits: Limits) -> bytes:
 
 
 def unpacked(data: bytes, most_bytes: int) -> bytes:
-    """What a gzip stream holds; `LimitError` where that is more than `most_bytes`, or the stream is broken."""
+    """Content of a gzip stream; `LimitError` where that is more than `most_bytes`, or the stream is broken."""
     stream = zlib.decompressobj(_GZIP)
     try:
         text = stream.decompress(data, most_bytes + 1)

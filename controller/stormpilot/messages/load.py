@@ -1,4 +1,4 @@
-"""What topologies report of themselves, through ZooKeeper: `load/<topology-id>/<reporter>` (design, section 3)."""
+"""Load reports of topologies, through ZooKeeper: `load/<topology-id>/<reporter>` (design, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a topology's moves: `moves/<topology-id>`, written by the leading controller beside every plan.
+"""Outcome of a topology's moves: `moves/<topology-id>`, written by the leading controller beside every plan.
 
 It outlives the controller: the next leader goes on with the effect check, the back-off and the move budget.
 """
@@ -24,7 +24,7 @@ class Spent(Part, frozen=True, kw_only=True):
 
 
 class CpuSums(Part, frozen=True, kw_only=True):
-    """What windows of a topology's workers tell of the CPU that follows from places (`observe/cpu_law.py`).
+    """State of the CPU law of a topology, learned from windows of its workers (`observe/cpu_law.py`).
 
     Sums over `rows` windows, older ones faded, of `seen` in all: `gram` is the upper triangle, row by row, of the
     products of what a worker was made of (by the unknowns `names`), `moment` those with the cores that it used,

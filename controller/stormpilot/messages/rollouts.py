@@ -95,7 +95,7 @@ class Rollout(Message, frozen=True, kw_only=True):
         return self.entry.plan.workers
 
     def sentence(self, now_ms: int) -> str:
-        """How far it is, in one line."""
+        """Progress in one line."""
         plan = self.entry.plan.plan_id
         if not self.running:
             return f"{plan}: {self.outcome.lower().replace('_', ' ')}" + (f", {self.text}" if self.text else "")

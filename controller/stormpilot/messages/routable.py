@@ -1,4 +1,4 @@
-"""What of a topology can be routed: which components, which of their tasks get tuples now."""
+"""Routable components of a topology, and their active tasks."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Routes(Message, frozen=True, kw_only=True):
 def first_route(
     component: str, tasks: Collection[int], standby: int, keyed: bool, hands_over: bool = False
 ) -> ComponentRoute:
-    """What workers do without a table, as a route: all tasks but the last `standby` ones, at least one.
+    """Route without a table: all tasks but the last `standby` ones, at least one.
 
     Keys go where Storm sends them: partition p belongs to the p-th active task, round and round.
     """

@@ -1,4 +1,4 @@
-"""What operators write into ZooKeeper, beside pause and mode: settings, requests, and the audit of what was done.
+"""Messages of operators, beside pause and mode: settings, requests, and the audit of what was done.
 
 Settings outlive every process. A request is acted upon once, by the leading controller, which removes it in the
 transaction in which it does what was asked. The rules of `core.py` hold for these messages too.
@@ -106,7 +106,7 @@ class ThresholdSetting(Message, frozen=True, kw_only=True):
 
 
 def threshold_of_key(key: str) -> ThresholdSetting:
-    """What the name of a znode says of a threshold that cannot be read; `UsageError` when it says none."""
+    """Threshold that the name of a znode stands for, when its content cannot be read; `UsageError` when it is none."""
     topology, *rest = (unquote(x) for x in key.split(","))
     if not topology or not rest:
         raise UsageError(f"{key!r} is not the name of a threshold, expected TOPOLOGY,NAME")

@@ -1,4 +1,4 @@
-"""What was mined from a topology's history: messages `thresholds/<topology-id>` and `profiles/<topology-id>`.
+"""Findings from a topology's history: messages `thresholds/<topology-id>` and `profiles/<topology-id>`.
 
 Written by `stormpilot trafficlog mine` and `replay`, read by the controller, which never waits for them. The rules of
 `core.py` hold here too. A threshold that the controller uses is named as the setting of `controller.yaml` that it
@@ -20,9 +20,9 @@ OVERLOAD_S = "decide.overload_s"
 CPU_LIMIT_RATIO = "decide.cpu_limit_ratio"
 """B(n) / CPU(n): of a supervisor."""
 RESTART_S = "decide.restart_s"
-"""How long a worker stands still when it restarts: of a topology."""
+"""Downtime of a worker that restarts: of a topology."""
 NOISE_FLOOR_RATIO = "verify.noise_floor_ratio"
-"""What did not change, of a topology."""
+"""Noise, of a topology."""
 OTD_CPU_HIGH = "otd.cpu_high"
 OTD_CPU_LOW = "otd.cpu_low"
 OTD_QUEUE_HIGH = "otd.queue_high_tuples"
@@ -117,7 +117,7 @@ class PerformancePoint(Part, frozen=True, kw_only=True):
 
 
 class Recommendation(Part, frozen=True, kw_only=True):
-    """What replay found best; scores are in the words of `text`, lower is better.
+    """Best candidate of replay; scores are in the words of `text`, lower is better.
 
     `held_out_score` and `default_held_out_score` are of days that it was not chosen by; null: none were held out. The
     gain on these `held_out_days`, as a part of the default's score, lies between `gain_low_ratio` and `gain_high_ratio`

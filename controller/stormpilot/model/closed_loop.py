@@ -31,14 +31,14 @@ class Sources:
 
 @dataclass(frozen=True)
 class Demand:
-    """What wants through a topology whose sources are held: `ratio` times what gets through now, `text` says whence."""
+    """Demand on a topology whose sources are held: `ratio` times what gets through now, `text` says whence."""
 
     ratio: float
     text: str
 
 
 def growth(model: Model, held: Collection[str], demand: Mapping[str, Demand] | None = None) -> dict[str, float]:
-    """How many times as fast these topologies (ids) may run in the model's room, where that is more than now.
+    """Factor by which these topologies (ids) may run faster in the model's room, where that is more than now.
 
     All of them grow by one factor until the CPU of all nodes is used, or until their busiest executor fills a core; one
     whose demand (by topology id) is known, and is more than now, to no more than that.

@@ -1,4 +1,4 @@
-"""What a placement costs: traffic between nodes and workers, network distance, load, and what it moves.
+"""Cost of a placement: traffic between nodes and workers, network distance, load, and what it moves.
 
 Every number has its unit in its name. `METRICS` is the one list of them.
 """
@@ -185,7 +185,7 @@ def _count(places: Ints, targets: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Moves:
-    """What a plan changes against the present assignment (executors and slots by number).
+    """Moves of a plan against the present assignment (executors and slots by number).
 
     Storm restarts a worker whenever its set of executors changes: `restarted_slots` are the workers of the plan that do
     not run in that slot with exactly those executors now, `restarted` the executors in them.

@@ -1,4 +1,4 @@
-"""What changes between two placements of one model: executors that move, workers that restart, metrics."""
+"""Difference of two placements of one model: executors that move, workers that restart, metrics."""
 
 from __future__ import annotations
 

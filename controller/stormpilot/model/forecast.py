@@ -27,18 +27,18 @@ from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Executor, Model, Topology
 
 HOUR_MS = 3_600_000
-LOOK_MS = HOUR_MS // 2
-"""How far apart the moments are that are looked at."""
+SAMPLE_MS = HOUR_MS // 2
+"""Time between two moments at which a profile is read."""
 LARGEST_CHANGE = 10.0
 """No edge is taken to change by more than this factor."""
 
 
 @dataclass(frozen=True)
-class Foreseen:
-    """The model for the time that comes; `said` by topology id: how much its tuples grow, or why it is as measured."""
+class Forecast:
+    """The model for the time that comes; `texts` by topology id: how much its tuples grow, or why it is as measured."""
 
     model: Model
-    said: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
 
     @property
@@ -50,16 +50,16 @@ class Foreseen:
         return {s.id: load_mhz[s.id] / s.limit_mhz for s in self.model.supervisors if 0 < s.limit_mhz <= load_mhz[s.id]}
 
 
-def foresee(
+def forecast_of(
     model: Model,
     profiles: Mapping[str, Profile],
     thresholds: Mapping[str, Thresholds],
     now_ms: int,
     lead_s: float,
     max_error_ratio: float,
-) -> Foreseen:
+) -> Forecast:
     """Take every topology that has a good profile at its most until `lead_s` from now; mappings are by topology id."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     topologies, traffic = [], []
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
     for e in model.traffic:
@@ -68,7 +68,7 @@ def foresee(
         profile, own = profiles.get(topology.id), edges[topology.id]
         why = _unusable(profile, max_error_ratio)
         if profile is None or why:
-            said[topology.id] = why
+            texts[topology.id] = why
             topologies.append(topology)
             traffic += own
             continue
@@ -78,12 +78,12 @@ def foresee(
         traffic += then
         before, after = sum(e.rate for e in own), sum(e.rate for e in then)
         change = (after - before) / before if before else 0.0
-        said[topology.id] = (
+        texts[topology.id] = (
             f"planned for the most of the next {lead_s / 60:.0f} min: {change:+.0%} tuples/s by the profile "
             f"(tested error {profile.forecast_error_ratio:.0%})"
         )
-    moved = frozenset(t for t in said if not _unusable(profiles.get(t), max_error_ratio))
-    return Foreseen(msgspec.structs.replace(model, topologies=topologies, traffic=traffic), said, moved)
+    moved = frozenset(t for t in texts if not _unusable(profiles.get(t), max_error_ratio))
+    return Forecast(msgspec.structs.replace(model, topologies=topologies, traffic=traffic), texts, moved)
 
 
 def rate_at(profile: EdgeProfile, at_ms: int) -> float | None:
@@ -98,7 +98,7 @@ def rate_at(profile: EdgeProfile, at_ms: int) -> float | None:
 
 
 def demand_by_profile(profile: Profile, edges: Sequence[Edge], model: Model, now_ms: int) -> Demand | None:
-    """What wants through a topology with held sources by the profile of this hour; None where that is no more than now.
+    """Demand on a topology with held sources by the profile of this hour; None where that is no more than now.
 
     Edges that the profile does not know (ackers) are left out on both sides.
     """
@@ -129,7 +129,7 @@ def _unusable(profile: Profile | None, max_error_ratio: float) -> str:
 def _edges_then(topology: Topology, edges: list[Edge], profile: Profile, now_ms: int, then_ms: int) -> list[Edge]:
     """Every edge by the largest factor of its two components until then, others (ackers) by that of all tuples."""
     component = {e.start: e.component for e in topology.executors}
-    moments = [*range(now_ms + LOOK_MS, then_ms, LOOK_MS), then_ms]
+    moments = [*range(now_ms + SAMPLE_MS, then_ms, SAMPLE_MS), then_ms]
     factors: dict[tuple[str, str, str], float] = {}
     now_tps, then_tps = 0.0, [0.0] * len(moments)
     for p in profile.edges:

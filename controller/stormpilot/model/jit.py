@@ -1,4 +1,4 @@
-"""How the inner loops are compiled: by numba, cached on disk, without counting references and without the GIL."""
+"""Compilation of the inner loops: by numba, cached on disk, without counting references and without the GIL."""
 
 from __future__ import annotations
 

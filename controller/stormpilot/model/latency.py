@@ -20,12 +20,12 @@ from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
 FULL = 0.98
 """Queues of an executor or a node that is fuller than this grow without end; so much is taken for it."""
 IDLE_CORES = 0.01
-"""What an executor uses without any tuple, as a part of a core: no part of the service."""
+"""CPU of an executor without any tuple, as a part of a core: no part of the service."""
 
 
 @dataclass(frozen=True)
 class Hops:
-    """How long a tuple is on its way by how far it goes, ms: Storm's batches and flushes, and the network."""
+    """Time of a tuple on its way by distance, ms: Storm's batches and flushes, and the network."""
 
     same_worker: float = 0.3
     same_node: float = 1.3
@@ -77,7 +77,7 @@ def c_sent(compiled: Compiled) -> tuple[Ints, Ints, Floats]:
 
 
 class _Times:
-    """What does not depend on the placement: kinds of components, measured services, what nodes have."""
+    """Constants of the latency under any placement: kinds of components, measured services, what nodes have."""
 
     def __init__(self, c: Compiled, hops: Hops) -> None:
         self.c, self.hops = c, hops

@@ -1,4 +1,4 @@
-"""Who may share a worker, and what nodes have of resources beside CPU and memory: the rules of topologies, as arrays.
+"""Rules on sharing a worker, and resources of nodes beside CPU and memory, as arrays.
 
 A *kind* is a component that a rule of its topology names. Rules: heap and executors of a worker, components that are
 kept apart (never in one worker), and amounts: what executors of a kind take of a node, either a resource that it has

@@ -64,7 +64,7 @@ def subset(model: Model, topology_ids: Collection[str]) -> Model:
 
 
 def less(resources: Mapping[str, float], taken: Mapping[str, float]) -> dict[str, float]:
-    """What a supervisor has left of its resources, by name; none of what somebody took too much of."""
+    """Resources that a supervisor has left, by name; none of what somebody took too much of."""
     return {name: max(0.0, amount - taken.get(name, 0.0)) for name, amount in resources.items()}
 
 

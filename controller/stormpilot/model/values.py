@@ -121,7 +121,7 @@ class SharedMemory(Value, frozen=True, kw_only=True):
 
 
 class CpuLaw(Value, frozen=True, kw_only=True):
-    """What of a topology's CPU follows from where its executors are, MHz; the rest is work that goes with them.
+    """CPU of a topology that follows from places, MHz; the rest is work that goes with them.
 
     Every worker takes `worker_mhz`. An executor that waits for tuples stays awake for `awake_s` after each of them, and
     takes `awake_mhz` more than asleep; so does the thread of a worker that sends to others (`transfer_mhz`). A tuple/s
@@ -203,7 +203,7 @@ class Exclusion(Value, frozen=True, kw_only=True):
 
 
 class Guarantee(Value, frozen=True, kw_only=True):
-    """What a user (`Topology.owner`) may have before others: decides who comes first where not all topologies fit.
+    """Guarantee of a user (`Topology.owner`): decides who comes first where not all topologies fit.
 
     `cpu_points` counts instead of `cpu_mhz` where CPU is reserved in points (supervisors offer `RESERVED_CPU`).
     """

@@ -146,7 +146,7 @@ def violations(
 
 
 def _shared_workers(topology: Topology, plan: TopologyPlan, fixed: Collection[tuple[str, int]]) -> Iterator[Violation]:
-    """What the workers of a plan, but for those that must stay, break of the topology's rules on them."""
+    """Violations of the topology's rules on workers by the workers of a plan, but for those that must stay."""
     component_of = {e.start: e.component for e in topology.executors}
     heap_mb = {c.id: c.heap_mb for c in topology.components}
     for w in plan.workers:
@@ -184,7 +184,7 @@ def _shared_memory_mb(topology: Topology, plan: TopologyPlan) -> Iterator[tuple[
 
 
 def _shared_nodes(model: Model, plan: Plan) -> Iterator[Violation]:
-    """What supervisors hold more of than the rules on them let them; what fixed workers take is there in any case."""
+    """Excess over the rules on supervisors; what fixed workers take is there in any case."""
     topologies = {t.id: t for t in model.topologies}
     taken: defaultdict[tuple[str, str], float] = defaultdict(float)
     stays: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -230,7 +230,7 @@ def _fixed(topology: Topology) -> dict[tuple[str, int], set[int]]:
 def _where(
     excluded: list[Exclusion], topology: Topology, executor: Executor, supervisor: Supervisor
 ) -> list[Violation]:
-    """What the place of an executor breaks; `excluded` are the exclusions from the supervisor."""
+    """Violations by the place of an executor; `excluded` are the exclusions from the supervisor."""
     name = [(topology.id, executor.start)]
     found = []
     component = next((c for c in topology.components if c.id == executor.component), Component(id=executor.component))

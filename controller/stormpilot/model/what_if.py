@@ -1,4 +1,4 @@
-"""What if: a model with nodes added or gone, other rates, a topology more. The model itself stays as it is."""
+"""Changes of a model: nodes added or gone, other rates, a topology more. The model itself stays as it is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NewNode(Value, frozen=True, kw_only=True):
 
 
 class Changes(Value, frozen=True, kw_only=True):
-    """What is to be different; `remove_nodes` are ids or hosts, `scale_rates` are (topology name or id, factor).
+    """Changes to the model; `remove_nodes` are ids or hosts, `scale_rates` are (topology name or id, factor).
 
     `new_topologies` is a model whose topologies and traffic are added; where its nodes are does not matter.
     """

@@ -183,7 +183,7 @@ class Nimbus:
         return {name: dict(json.loads(part.common.json_conf or "{}")) for name, part in parts.items()}
 
     def statistics(self, topology_id: str) -> list[ExecutorStatistics]:
-        """What Storm counted of a topology's executors in the last ten minutes, or since they started."""
+        """Storm's own counts of a topology's executors in the last ten minutes, or since they started."""
         info = self._call("getTopologyInfo", id=topology_id)
         return sorted(map(statistics, info.executors), key=lambda e: e.placed.start)
 

@@ -24,7 +24,7 @@ def placed(e: Any) -> PlacedExecutor:
 
 
 def statistics(e: Any) -> ExecutorStatistics:
-    """What Storm counted of an executor of `ExecutorSummary`."""
+    """Storm's counts of an executor of `ExecutorSummary`."""
     where = placed(e)
     window_s = float(min(max(where.uptime_s, 1), STATISTICS_S))
     stats, key = e.stats, str(STATISTICS_S)
@@ -46,7 +46,7 @@ def statistics(e: Any) -> ExecutorStatistics:
 
 
 def _sound(number: float) -> float:
-    """What a worker told Nimbus, which checks nothing; 0 where it cannot be a count or a time."""
+    """A count or time from a worker, which checks nothing; 0 where it cannot be a count or a time."""
     return float(number) if 0 <= number <= MOST_TOLD else 0.0
 
 

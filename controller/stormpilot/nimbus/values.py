@@ -99,7 +99,7 @@ class TopologyDetail:
 
 @dataclass(frozen=True)
 class ExecutorStatistics:
-    """What Storm itself counted of an executor, by samples; tuples/s are means over `window_s` seconds.
+    """Storm's own counts of an executor, by samples; tuples/s are means over `window_s` seconds.
 
     `executed_tps` and `execute_ms` (mean time in `execute`) are by (component, stream) that it received, `emitted_tps`
     by stream. Of a spout `executed_tps` is empty, and `completed_tps` what was acked or failed.

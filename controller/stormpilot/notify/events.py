@@ -26,7 +26,7 @@ BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.RESOURCES_INSUFFICIENT: ("resources_insufficient", "firing"),
     Began.RESOURCES_SUFFICIENT: ("resources_insufficient", "resolved"),
 }
-"""What a cycle tells once, by itself."""
+"""Events that a cycle reports once, by itself."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class EventDetector:
         self._lasting: dict[tuple[str, str], Event] = {}
 
     def observe(self, report: CycleReport) -> list[Event]:
-        """What is new in this cycle."""
+        """New events of this cycle."""
         return [
             *self.published(report),
             *self._given_up(report),
@@ -67,7 +67,7 @@ class EventDetector:
         ]
 
     def _began(self, report: CycleReport) -> Iterator[Event]:
-        """What the cycle itself tells once."""
+        """Events that the cycle itself reports once."""
         for e in report.events:
             if e.kind not in BEGAN:
                 continue

@@ -23,7 +23,7 @@ QUEUE = 200
 """Events that wait; when more come, the oldest go."""
 MAX_BACKOFF_S = 60.0
 PARTING_S = 2.0
-"""What a controller that stops gives to events that still wait."""
+"""Time that a controller that stops gives to events that still wait."""
 
 
 def read_headers(section: NotifySection) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Webhook:
         """Events that are not delivered yet."""
         return len(self._events)
 
-    def told(self) -> tuple[Mapping[str, int], int]:
+    def counts(self) -> tuple[Mapping[str, int], int]:
         """For the metrics: events by outcome, and how many wait."""
         return dict(self.outcomes), self.waiting
 

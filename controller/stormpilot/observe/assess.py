@@ -27,7 +27,7 @@ SMALL_PART = 0.01  # of a topology's tuples: how sure less than that is does not
 
 @dataclass(frozen=True)
 class Observed:
-    """What Nimbus told of a topology."""
+    """Nimbus's account of a topology."""
 
     topology: RunningTopology
     workers: int
@@ -38,7 +38,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Certainty:
-    """What an estimate rests on, by topology.
+    """Basis of an estimate, by topology.
 
     `window_s`: the time that was counted. `assumed_share`: of its tuples/s, those whose pairs are assumed although a
     key decides them. `counted`: samples behind the rarest edge between two components that has a hundredth of them.
@@ -68,7 +68,7 @@ def model_of(
 
 
 def certainty(o: Observed, sample_rate: float) -> Certainty:
-    """How sure the estimate of a topology is; `sample_rate` is `topology.stats.sample.rate`."""
+    """Confidence of the estimate of a topology; `sample_rate` is `topology.stats.sample.rate`."""
     window_s = min((e.window_s for e in o.executors), default=0.0)
     rates: Counter[tuple[str, str, str]] = Counter()
     for e in o.executors:

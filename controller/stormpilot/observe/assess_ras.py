@@ -1,4 +1,4 @@
-"""What users declared for Storm's ResourceAwareScheduler, as Nimbus tells it by Thrift: rules of an estimated model.
+"""Declarations for Storm's ResourceAwareScheduler, as Nimbus tells it by Thrift: rules of an estimated model.
 
 Heap and number of workers, memory and reserved CPU of executors and nodes, generic resources, components kept apart or
 counted per node. Memory that components share is not told by Thrift in a form that can be read here.
@@ -87,7 +87,7 @@ def _ruled(t: Topology, declared: Declared, hosts: Mapping[str, str], scheduler:
 
 
 def _declared(component: str, what: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
-    """What an executor of the component is declared to need: by its own configuration, the topology's, or Storm."""
+    """Declared need of an executor of the component: by its own configuration, the topology's, or Storm."""
     whose = {"__acker": "topology.acker"}.get(component, "topology.component")
     key = ("topology.metrics.consumer" if component.startswith("__metrics") else whose) + what
     for where in (own, conf):

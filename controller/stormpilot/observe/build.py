@@ -54,7 +54,7 @@ DEFAULT_RACK = "/default-rack"
 MHZ_META = "cpu.mhz"
 """Key of `supervisor.scheduler.meta` that tells MHz of one core."""
 FIRST_REPORT_S = 60.0
-"""How long after its placement a task may take for its first report: worker start, Python start, one period."""
+"""Time after its placement within which a task sends its first report: worker start, Python start, one period."""
 
 PRIORITY_KEY = "stormpilot.priority"
 """Key of a topology's configuration that wins over `topology.priority`."""

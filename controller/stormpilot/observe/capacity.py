@@ -104,7 +104,7 @@ def _capacity(s: SupervisorPart, host: HostCapacity, sharing: int, policy: Capac
 
 
 def remembered(known: Iterable[CapacityPart], supervisors: Iterable[SupervisorPart]) -> dict[str, HostCapacity]:
-    """What an earlier leader had measured, by host: a host without tasks tells nothing any more."""
+    """Measurements of an earlier leader, by host: a host without tasks tells nothing any more."""
     sharing = Counter(s.host for s in supervisors)
     found = {}
     for c in known:

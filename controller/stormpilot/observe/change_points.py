@@ -31,7 +31,7 @@ REPORTING = 0.9
 
 
 class Counted(NamedTuple):
-    """What a task had received when it reported last: `process` tells one life of it from the next."""
+    """Count of received tuples in a task's newest report: `process` tells one life of it from the next."""
 
     process: Hashable
     at_ms: int
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 @dataclass
 class _Series:
-    """What is known of one topology."""
+    """State of one topology."""
 
     last: dict[Hashable, Counted] = field(default_factory=dict)
     usual_tps: dict[Hashable, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What of a topology's CPU follows from where its executors are, learned from what its workers' JVMs used.
+"""CPU of a topology that follows from places, learned from what its workers' JVMs used.
 
 A window of a worker gives one equation: the CPU of its JVM is that of a worker, of its executors asleep and awake, of
 its transfer thread, of tuples by how far they go, and of the own work of its components. Placements differ from one
@@ -48,7 +48,7 @@ CONSTANTS = {
 }
 """Estimates, with a spread as wide; `make bench-accuracy` tells which fit what it measures."""
 OWN = Constant(10e-6, 60e-6)
-"""What a component does in the JVM with a tuple that it receives (a spout: emits)."""
+"""Work of a component in the JVM per received tuple (a spout: emitted)."""
 NOISE_RATIO, NOISE_CORES = 0.05, 0.004
 """Of the CPU of a worker in a window: how much it varies by itself."""
 MOST_ROWS = 400
@@ -155,7 +155,7 @@ def _not_below_zero(gram: Floats, moment: Floats) -> Floats:
 
 
 def awake_s(snapshot: TopologySnapshot) -> float:
-    """How long an executor looks for more after a tuple before it sleeps, as the topology's configuration says."""
+    """Time that an executor waits for more after a tuple before it sleeps, by the topology's configuration."""
     rounds = snapshot.config.get(AWAKE_KEY, AWAKE_ROUNDS)
     return AWAKE_ROUND_S * rounds if isinstance(rounds, int) and 0 <= rounds <= 10**6 else AWAKE_ROUND_S * AWAKE_ROUNDS
 
@@ -212,7 +212,7 @@ def _awake(tps: float, wakes_s: float) -> float:
 
 
 def places_cores(law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]) -> dict[int, float]:
-    """What follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz)."""
+    """CPU that follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz)."""
     ends = _Ends.of(topology, edges, hosts)
     size = Counter(ends.at.values())
     spouts = {c.id for c in topology.components if c.kind == "spout"}

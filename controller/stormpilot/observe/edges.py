@@ -15,7 +15,7 @@ Rates = Mapping[int, TaskRates]
 
 
 def measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[str]) -> list[Edge]:
-    """What was counted between executors, by stream; `ignored` gets what names tasks that are not there."""
+    """Counted traffic between executors, by stream; `ignored` gets what names tasks that are not there."""
     executor_of = {t: e.start for e in snapshot.executors for t in range(e.start, e.end + 1)}
     # by start, and in order within: two sorts of what is nearly sorted cost less than one of all
     tps: defaultdict[int, defaultdict[tuple[int, str], float]] = defaultdict(lambda: defaultdict(float))
@@ -43,7 +43,7 @@ def measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[st
 
 
 def derived_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: Rates) -> list[Edge]:
-    """What must flow from and to ackers that nobody counted."""
+    """Traffic from and to ackers that nobody counted."""
     sent: dict[int, dict[str, float]] = {}
     completed: dict[int, float] = {}
     ackers = {e.start for e in executors if e.component == ACKER}

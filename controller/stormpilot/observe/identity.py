@@ -24,7 +24,7 @@ from stormpilot.messages.load import LoadReport, TaskLoad
 LOAD_STREAM = "stormpilot_load"
 """The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 GRACE_MS = 60_000
-"""How long after a change of the placement a worker of the former one may still report."""
+"""Time after a change of the placement within which a worker of the former one may still report."""
 Slot = tuple[str, int]
 Why = Literal["other_topology", "other_name", "other_slot", "second_reporter", "no_collector", "unknown_task"]
 _LISTS = attrgetter("received", "sent", "latency_ms")
@@ -43,7 +43,7 @@ _SENTENCES: Mapping[Why, str] = {
 
 @dataclass(frozen=True)
 class Placement:
-    """What the reports of a topology are held against.
+    """Reference for the reports of a topology.
 
     `slots` has every task, with None where it runs nowhere; `former` the placement before, None where that was never
     seen. `collectors` are tasks that collect reports of others; empty where that is not known.
@@ -98,7 +98,7 @@ def _same_host(a: str, b: str) -> bool:
 
 @dataclass(frozen=True)
 class Believed:
-    """What of a report is believed (None: nothing), and how much was refused, by reason.
+    """The accepted part of a report (None: nothing), and how much was refused, by reason.
 
     `slot` is the one that it reports, with its host; `sure`: its host is known by that name.
     """
@@ -110,18 +110,18 @@ class Believed:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """How many tasks are in it, and how many counters of pairs and times."""
+        """Number of tasks in it, and of counters of pairs and times."""
         tasks = () if self.report is None else self.report.tasks
         return len(tasks), sum(map(len, chain.from_iterable(map(_LISTS, tasks))))
 
     def sentence(self, path: str) -> str:
-        """What was refused of it; empty where nothing was."""
+        """Counts of refused values; empty where none was."""
         texts = [_SENTENCES[why].format(n=n) for why, n in sorted(self.refused.items())]
         return f"{path}: {', '.join(texts)}: that is not believed" if texts else ""
 
 
 def believed(report: LoadReport, topology_id: str, name: str, written_at_ms: int, at: Placement | None) -> Believed:
-    """What of `load/<topology_id>/<name>`, written at `written_at_ms`, is believed."""
+    """The accepted part of `load/<topology_id>/<name>`, written at `written_at_ms`, is believed."""
     if report.topology_id != topology_id:
         return Believed(None, {"other_topology": 1})
     if report.reporter != name:

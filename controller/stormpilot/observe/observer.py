@@ -61,7 +61,7 @@ class Observation:
 
     @property
     def signature(self) -> object:
-        """What makes a cycle run at once when it changes: who is there, what runs where, what operators want."""
+        """Changes that make a cycle run at once: who is there, what runs where, what operators want."""
         s = self.seen
         return (
             tuple(sorted((i, t.version, t.assigned_since_ms) for i, t in s.topologies.items())),
@@ -206,7 +206,7 @@ class Observer:
         return self._history.newest(topology_id)
 
     def keyed(self, topology_id: str) -> Mapping[int, KeyedTask]:
-        """What tasks that hand keyed state over did."""
+        """Hand-over states of tasks."""
         return self._reader.read_keyed(topology_id)
 
     def _profiles(self, seen: StoreSnapshot, now_ms: int) -> Mapping[str, Profile]:

@@ -117,7 +117,7 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
 
 
 capacity_told = attrgetter("mhz", "host_cores", "host_memory_mb", "memory_mb")
-"""What a reading says of its host and of its own memory."""
+"""Claims of a reading about its host and its own memory."""
 
 
 def implausible_capacity(told: tuple[float | None, float | None, float | None, float | None]) -> str | None:

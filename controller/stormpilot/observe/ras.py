@@ -1,4 +1,4 @@
-"""What Storm's ResourceAwareScheduler keeps of a topology's settings, as rules of the model.
+"""Rules of the model from a topology's settings for Storm's ResourceAwareScheduler.
 
 Heap of a worker, one executor or one component per worker, components kept apart or counted per node, generic resources
 (`gpu`), memory that components share, and CPU that is declared as a reservation. Only under that scheduler: no other
@@ -104,7 +104,7 @@ def _named(names: object, hosts: Mapping[str, str]) -> list[str]:
 
 
 def offers(s: SupervisorPart, fallback: str, cpu: CpuPolicy) -> dict[str, float]:
-    """What a supervisor has beside CPU and memory, and the points of CPU that may be reserved."""
+    """Resources of a supervisor beside CPU and memory, and the points of CPU that may be reserved."""
     if not resource_aware(fallback):
         return {}
     return dict(s.resources) | ({RESERVED_CPU: s.cpu_pcore_percent} if cpu in ("auto", "larger") else {})

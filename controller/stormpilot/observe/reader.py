@@ -49,7 +49,7 @@ class PublishedPlan:
 
 @dataclass(frozen=True)
 class Versioned(Generic[M]):
-    """What a znode holds (None: it cannot be read), and its version for compare-and-set."""
+    """Content of a znode (None: it cannot be read), and its version for compare-and-set."""
 
     message: M | None
     version: int
@@ -181,7 +181,7 @@ class Reader:
         )
 
     def read_profiles(self, topology_ids: list[str]) -> dict[str, Profile]:
-        """What weeks of these topologies are like, by id; what is not there or cannot be read is left out."""
+        """Profiles of weeks of these topologies, by id; what is not there or cannot be read is left out."""
         paths = [self._paths.profile(i) for i in topology_ids]
         found = {}
         for i, path, node in zip(topology_ids, paths, self._zookeeper.read(paths), strict=True):
@@ -192,7 +192,7 @@ class Reader:
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How much of load reports was not believed so far, by reason."""
+        """Counts of refused values of load reports, by reason."""
         return self._reports.refused
 
     def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
@@ -221,7 +221,7 @@ class Reader:
         return found
 
     def read_keyed(self, topology_id: str) -> dict[int, KeyedTask]:
-        """What the tasks of a topology that hand keyed state over did; what cannot be read counts as no answer."""
+        """Hand-over states of the tasks of a topology; what cannot be read counts as no answer."""
         folder = self._paths.keyed(topology_id, "tasks")
         paths = [f"{folder}/{name}" for name in self._zookeeper.children([folder])[0]]
         found = {}

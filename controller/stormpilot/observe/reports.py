@@ -23,7 +23,7 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the reports of one topology may have together.
+    """Limits of the reports of one topology together.
 
     `entries_per_task`: a task is reported by itself and by its worker, and for a while by the worker before.
     """
@@ -147,7 +147,7 @@ class Reports:
         self._kept = {path: kept[path] for path in there if path in kept}
 
     def _believed(self, topology_id: str, names: Mapping[str, str]) -> tuple[list[Believed], dict[str, str]]:
-        """What is believed of the reports of a topology, and what is wrong with the others; `names` by path."""
+        """Accepted reports of a topology, and what is wrong with the others; `names` by path."""
         at = self._placements.get(topology_id)
         verdicts: dict[str, Believed] = {}
         wrong: dict[str, str] = {}

@@ -144,7 +144,7 @@ def rates_of(samples: list[Sample], since_ms: int, now_ms: int, in_jvm: bool) ->
 
 
 def _summed(runs: Runs, of: Callable[[Sample], dict[K, int]]) -> dict[K, int]:
-    """How much each of these counters grew in all runs together."""
+    """Growth of each of these counters in all runs together."""
     total: dict[K, int] = {}
     for a, b in runs:
         before = of(a)

@@ -30,7 +30,7 @@ CPU_S, CHILD_S, SHARED_S, TIMED_MS = range(4)
 
 @dataclass(frozen=True)
 class Layout:
-    """What all reports of a series have in common; R tasks (rows).
+    """Common part of all reports of a series; R tasks (rows).
 
     `tasks`: task, component, host, pid, start of the process, and whether CPU of the child process and shared CPU are
     told. The pairs of all rows stand one behind the other, `*_sizes` says how many each row has: where received tuples
@@ -240,7 +240,7 @@ class Series:
             self.reports.pop(0)
 
     def samples(self, row: int) -> list[Sample]:
-        """What it has of one task, as if that had been taken in by itself."""
+        """Series of one task, as if it had been taken in by itself."""
         return [self._sample(i, row) for i in range(len(self.reports))]
 
     def _sample(self, i: int, row: int) -> Sample:
@@ -281,7 +281,7 @@ class Series:
         return Sample(load, received, by_pair(load.sent), report.seen_ms, work, i > 0 or self._first_follows)
 
     def rates(self, since_ms: int, now_ms: int) -> list[TaskRates]:
-        """What every row did over the reports that were first seen at or after `since_ms`."""
+        """Activity of every row over the reports that were first seen at or after `since_ms`."""
         last = self.reports[-1]
         used = [r for r in self.reports if r.seen_ms >= since_ms] or [last]
         first = used[0]

@@ -1,4 +1,4 @@
-"""What operators want, as values: drains, pins, exclusions, holds, requests. What cannot be read counts the safe way.
+"""Settings of operators, as values: drains, pins, exclusions, holds, requests. What cannot be read counts the safe way.
 
 A drain or an exclusion is in force for as long as its znode exists, whatever it holds: its name says enough. A pin says
 where only inside: while one cannot be read, nothing of its topology moves. A hold that cannot be read holds on. What
@@ -61,7 +61,7 @@ class Settings:
 
     @property
     def signature(self) -> object:
-        """What makes a cycle run at once when it changes."""
+        """Changes that make a cycle run at once."""
         return (
             tuple(sorted(self.drains)),
             tuple((p.key, p.supervisor) for p in self.pins),

@@ -181,7 +181,7 @@ PLAIN_STRATEGIES = {
 }
 """They order nodes by resources; a plan breaks nothing that they promise."""
 CONSTRAINT_STRATEGY = "ConstraintSolverStrategy"
-"""What it promises, a plan keeps under the ResourceAwareScheduler."""
+"""Promises of a setting that a plan keeps under the ResourceAwareScheduler."""
 RAS_KEYS = (CONSTRAINTS, SPREAD, ONE_EXECUTOR, ONE_COMPONENT, FAVORED, UNFAVORED)
 PLAIN_RESOURCES = ("cpu", "memory")
 """Words in the names that Storm gives the resources of its own keys."""

@@ -11,7 +11,7 @@ FRESHER_S = 20.0
 
 @dataclass(frozen=True)
 class TaskRates:
-    """What one task did over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
+    """Rates of one task over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
 
     `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
     histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples,

@@ -15,7 +15,7 @@ from stormpilot.observe.storm_keys import USER_POOLS, resource_aware
 
 
 def guarantees(cluster: ClusterSnapshot, mhz: float) -> list[Guarantee]:
-    """What each user is guaranteed, by user; none where Storm's own scheduler knows no users.
+    """Guarantees of users, by user; none where Storm's own scheduler knows no users.
 
     Parameters
     ----------

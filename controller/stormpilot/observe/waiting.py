@@ -18,7 +18,7 @@ def queue_tuples(tasks: Sequence[TaskRates]) -> float | None:
 
 
 def service_ms(tasks: Sequence[TaskRates]) -> float | None:
-    """How long a tuple keeps the thread of the executor of these tasks, in the mean; None where that is not known.
+    """Service time of a tuple in the executor of these tasks, in the mean; None where it is not known.
 
     The thread of a multilang component does not do the work itself: how long a tuple keeps it says nothing.
     """
@@ -48,5 +48,5 @@ def mean_ms(sources: Sequence[TaskRates]) -> float | None:
 
 
 def _middle_ms(bound_ms: float) -> float:
-    """What a tuple of the bucket with this upper bound took, in the (geometric) middle."""
+    """Time of a tuple of the bucket with this upper bound, in the (geometric) middle."""
     return BOUNDS_MS[-1] if bound_ms == ABOVE_MS else bound_ms / RATIO**0.5

@@ -1,4 +1,4 @@
-"""What an operator does, once, for the command line and for HTTP alike: each verb is a function of an `Operator`.
+"""Verbs of operators, once, for the command line and for HTTP alike: each verb is a function of an `Operator`.
 
     Operator(zookeeper, Paths(), who="ops", why="new disk", dry_run=True)
     change = drain(operator, "node-7")            # Change(before, after, text, ...)

@@ -1,4 +1,4 @@
-"""What a verb answers: before, after, and a sentence."""
+"""Answer of a verb: before, after, and a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a verb changed, or with `dry_run` would change.
+    """Change by a verb, made or with `dry_run` only described.
 
     `before` and `after` are JSON values (None: nothing there); `changed` is False when all is as asked already.
     `danger` is a sentence where a person should be asked first, else empty. `request_id` names the request that the

@@ -1,4 +1,4 @@
-"""Who acts, where, and how a change is written: with its audit record, in one transaction."""
+"""Operator: the person, the cluster, and how a change is written: with its audit record, in one transaction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Operator:
             return None, node
 
     def topologies(self) -> dict[str, TopologySnapshot]:
-        """What runs, by id; what cannot be read is left out."""
+        """Running topologies, by id; what cannot be read is left out."""
         ids = self.zookeeper.children([self.paths.topology()])[0]
         found = {i: self.read(self.paths.topology(i), TopologySnapshot)[0] for i in ids}
         return {i: s for i, s in found.items() if s is not None}
@@ -126,7 +126,7 @@ class Operator:
 
 
 def shown(node: Node) -> object:
-    """What a znode holds, as a JSON value."""
+    """Content of a znode, as a JSON value."""
     try:
         return json_value(node.data, PLAN, "the znode")
     except UsageError:

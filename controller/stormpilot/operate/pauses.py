@@ -56,7 +56,7 @@ def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Ch
 
 
 def _danger(operator: Operator, name: str | None) -> str:
-    """What mode act may move at once: executors of the proposals that wait, or else all of them."""
+    """Executors that mode act may move at once: executors of the proposals that wait, or else all of them."""
     own = set(operator.zookeeper.children([operator.paths.mode()])[0]) if name is None else set()
     state, _ = operator.read(operator.paths.controller, ControllerState)
     acting = set() if state is None else {v.id for v in state.topologies if v.mode == "act"}

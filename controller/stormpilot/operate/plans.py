@@ -18,7 +18,7 @@ from stormpilot.zookeeper.paths import Paths
 
 @dataclass(frozen=True)
 class PublishedPlan:
-    """What the controller wants for a topology, against the model as it runs now.
+    """Plan of the controller for a topology, against the model as it runs now.
 
     `proposal` is True for a plan that nobody applies, because the mode is `advise`.
     """

@@ -90,7 +90,7 @@ def replan(operator: Operator, topology: RunningTopology) -> Change:
 
 
 def outcome(operator: Operator, request_id: str) -> AuditRecord | None:
-    """What became of a request; None while nobody has acted on it."""
+    """Outcome of a request; None while nobody has acted on it."""
     found = (r for r in audit(operator) if r.request_id == request_id and r.result != "asked for")
     return next(found, None)
 

@@ -26,7 +26,7 @@ from stormpilot.zookeeper.paths import Paths
 
 @dataclass
 class Resizing:
-    """What changes: `threads` by component, `workers` as they will be. `carry_out` does it.
+    """Changes of threads and workers: `threads` by component, `workers` as they will be. `carry_out` does it.
 
     `before`: threads now; `tasks`: task numbers by component; `component_of`: by an executor's first task.
     """
@@ -104,7 +104,7 @@ def resizing(
     planner: str,
     seed: int = 0,
 ) -> Resizing:
-    """What has to change, planned but not done.
+    """Changes that are needed, planned but not done.
 
     Raises
     ------

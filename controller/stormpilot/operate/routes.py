@@ -95,7 +95,7 @@ def unfinished(operator: Operator, topology: str) -> list[str]:
 
 
 def still_open(table: Routes) -> list[str]:
-    """What a table says is not over yet, in words: tasks that drain, state on its way. Empty when all is."""
+    """Unfinished parts of a table, in words: tasks that drain, state on its way. Empty when all is."""
     found = [f"task {d.task} of {c.component} drains" for c in table.components for d in c.draining]
     return found + [
         f"state of {len(h.partitions)} partitions of {c.component}, task {h.from_} -> {h.to} ({h.phase})"
@@ -105,7 +105,7 @@ def still_open(table: Routes) -> list[str]:
 
 
 def keyed_tasks(operator: Operator, topology_id: str) -> dict[int, KeyedTask]:
-    """What the tasks of a topology that hand keyed state over did, by task."""
+    """Hand-over states of the tasks of a topology, by task."""
     folder = operator.paths.keyed(topology_id, "tasks")
     paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
     found: dict[int, KeyedTask] = {}

@@ -21,7 +21,7 @@ STUCK_PERIODS = 3
 """A leader whose last cycle is this many periods old is stuck."""
 LEAST_STUCK_S = 30.0
 FAILED = "cycle failed: "
-"""How the sentence of a controller begins whose last cycle failed."""
+"""Beginning of the sentence on a controller whose last cycle failed."""
 BY_SITES = "placed by the sites"
 """Said by the plug-in of a topology without a plan that it places itself, as Storm's scheduler knows no sites."""
 UNTOLD = "it could not write why (its log has the reason; stormpilot doctor checks what it may write)"
@@ -102,7 +102,7 @@ def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
 
 
 def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
-    """What operators set and asked for; `remaining` are executors by topology name, `there` whether it can hold now."""
+    """Settings and requests of operators; `remaining`: executors by topology name, `there`: if it can hold now."""
     s = seen.settings
     parts = [] if seen.cluster is None else seen.cluster.supervisors
     host = {p.id: p.host for p in parts}
@@ -239,7 +239,7 @@ def _topologies(
 
 
 def state_text(status: StatusMessage | None) -> str | None:
-    """What the plug-in does with a topology, for people; a topology without any plan is no failure."""
+    """State of a topology in the plug-in, for people; a topology without any plan is no failure."""
     if status is None:
         return None
     if status.code == "NO_PLAN":

@@ -106,7 +106,7 @@ def mined_entries(operator: Operator, topology: str, sources: tuple[str, ...] = 
 def shown_thresholds(
     operator: Operator, topology: str, config: Config | None = None
 ) -> tuple[list[ShownThreshold], Thresholds | None, str]:
-    """What holds for a running topology, all that was mined of it, and what is said of replay's recommendation.
+    """Thresholds in force for a running topology, all that was mined of it, and the text on replay's recommendation.
 
     What the leading controller says counts; without one it is worked out from `config`. The configured number is known
     only with `config`.

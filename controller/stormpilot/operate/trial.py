@@ -13,7 +13,7 @@ UNKNOWN = "the controller has not decided about it yet"
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What is not as a trial run wants it, about `topology` (empty: about the installation), and how to set it."""
+    """Problem of a trial run, about `topology` (empty: about the installation), and how to set it."""
 
     topology: str
     text: str
@@ -21,7 +21,7 @@ class Obstacle:
 
 
 def obstacles(shown: dict[str, Any]) -> list[Obstacle]:
-    """What stands against a trial run, from what `status.gather` found; empty: all is in mode advise and measured."""
+    """Problems of a trial run, from what `status.gather` found; empty: all is in mode advise and measured."""
     found = []
     if not shown["scheduler"]["seen"]:
         found.append(Obstacle("", shown["scheduler"]["text"], "install the plug-in: docs/guide/install.md"))

@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Verb:
-    """What an operator does to a running system.
+    """Verb: an action of an operator on a running system.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Verb:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """What it takes, beside the operator."""
+        """Arguments of the verb, beside the operator."""
         hints = typing.get_type_hints(self.do, include_extras=True)
         own = list(inspect.signature(self.do).parameters.values())[1:]
         return [Parameter(p.name, hints[p.name], p.default, p.kind is p.POSITIONAL_OR_KEYWORD) for p in own]

@@ -1,4 +1,4 @@
-"""What operators look at: the plans of a topology, the audit, and how far a drain is. Nothing is written."""
+"""Views for operators: the plans of a topology, the audit, and how far a drain is. Nothing is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What still runs on a host: executors by topology name, and the decision for each since the host is drained."""
+    """Executors that still run on a host by topology name, and the decision for each since the host is drained."""
 
     host: str
     executors: dict[str, int]
@@ -63,7 +63,7 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
 
 
 def draining(operator: Operator, host: str) -> Remaining:
-    """What still runs on a host, drained or not.
+    """Executors that still run on a host, drained or not.
 
     Decisions of a cycle that began before the host was drained are left out: those of a state that was written within
     a period of the drain, unless their reason is new since then.

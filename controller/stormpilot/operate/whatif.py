@@ -1,4 +1,4 @@
-"""What would be if: plans on a changed model, beside the plan on the model as it is. Nothing is touched."""
+"""Answers to what-if questions: plans on a changed model, beside the plan on the model as it is. Nothing is touched."""
 
 from __future__ import annotations
 

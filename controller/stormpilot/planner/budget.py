@@ -1,4 +1,4 @@
-"""How long a search may take, and how that is shared among its runs: in tries, or by the caller's clock.
+"""Budget of a search, and its shares for runs: in tries, or by the caller's clock.
 
 Tries pace a run where they are given, where no clock runs, and on small models: same seed, same tries, same plan. There
 a clock only cuts. Elsewhere the clock paces each run, so that it ends cold when its time is over, however fast the
@@ -20,7 +20,7 @@ SPEED = 500_000.0  # tries per second and run, until it was measured
 
 @dataclass
 class Budget:
-    """What is left for a search.
+    """Remaining budget of a search.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Pace:
         return self.done / self._tries if self._tries else 1.0
 
     def next(self) -> int:
-        """How many tries to make now, at the temperature of the progress."""
+        """Number of tries to make now, at the temperature of the progress."""
         return self._next if self._timed else min(self._next, self._tries - self.done)
 
     def ran(self, tries: int) -> None:

@@ -57,7 +57,7 @@ def with_least_latency(
         best = judge.ms(running), msgspec.structs.replace(best[1], topologies=running.topologies)
         tried.append("what runs has the least")
     note = f"least latency by how far nodes are filled (parts of B(n)): {', '.join(tried)}"
-    return judge.told(best[1], note)
+    return judge.annotated(best[1], note)
 
 
 def _filled(model: Model, fill: float) -> Model:
@@ -84,7 +84,7 @@ class _Judge:
         sent, cpu_mhz = self.flow.pairs(placement), self.flow.predict(placement).cpu_mhz
         return mean_latency_ms(c, latency_ms(c, placement, sent, cpu_mhz))
 
-    def told(self, plan: Plan, note: str) -> Plan:
+    def annotated(self, plan: Plan, note: str) -> Plan:
         """The plan with the metrics that it has in the model itself, and the objective among its parameters."""
         measured = cost.evaluate(self.model, plan)
         return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""What a planner is, and how one is run: `Planner` and `run`."""
+"""Planners and how one is run: `Planner` and `run`."""
 
 from __future__ import annotations
 

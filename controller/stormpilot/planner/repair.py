@@ -85,7 +85,7 @@ def as_new(frame: Frame) -> Frame:
 
 
 def given_up(frame: Frame, layout: Layout, *, cut: bool) -> Infeasible:
-    """What the best layout found still breaks, as an answer that is not a proof."""
+    """Violations of the best layout found, as an answer that is not a proof."""
     c = frame.compiled
     node = layout.node_of_executors()
     bad = wrong(frame, layout)

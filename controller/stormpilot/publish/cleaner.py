@@ -15,7 +15,7 @@ from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 GRACE_MS = 3_600_000
-"""How long a topology must be gone: a Nimbus that lost its memory for a while costs no history."""
+"""Time that a topology must be gone: a Nimbus that lost its memory for a while costs no history."""
 
 
 class Cleaner:

@@ -22,7 +22,7 @@ from stormpilot.model.values import Plan, TopologyPlan
 
 @dataclass(frozen=True)
 class PlanSet:
-    """What the plans of one decision have in common. `topologies` are the ids of all of them."""
+    """Common part of the plans of one decision. `topologies` are the ids of all of them."""
 
     id: str
     epoch: int

@@ -15,9 +15,9 @@ from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKee
 from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
-"""How many plans of a topology `plan-history/` keeps."""
+"""Number of plans of a topology in `plan-history/`."""
 TRANSACTION_BYTES = 900 * 1024
-"""What one request to ZooKeeper may hold (its limit is 1 MiB)."""
+"""Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 
 
 class DeposedError(RefusedError):

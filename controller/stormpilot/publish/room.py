@@ -1,4 +1,4 @@
-"""What a plan says of CPU and memory, for the repair by the plug-in: what executors take, what supervisors have."""
+"""CPU and memory in a plan, for the repair by the plug-in: what executors take, what supervisors have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan_rooms(
 
 
 def _runs(topology: Topology) -> list[tuple[int, int, int]]:
-    """How many executors one after the other take the same; rounded down, so that what fits exactly still fits."""
+    """Runs of executors that take the same, one after the other; rounded down, so that what fits exactly still fits."""
     takes = [
         (e.component, math.floor(e.cpu_mhz), math.floor(e.memory_mb))
         for e in sorted(topology.executors, key=lambda e: e.start)

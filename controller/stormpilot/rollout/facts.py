@@ -1,4 +1,4 @@
-"""What is seen of a topology under a rollout, and the placements that follow from it."""
+"""Facts about a topology under a rollout, and the placements that follow from it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stormpilot.messages.routes import Routes
 
 @dataclass(frozen=True)
 class Facts:
-    """What is seen of the topology now.
+    """Facts about the topology now.
 
     `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
     plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
     the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
     task. `held` says why nothing may be begun (paused, blackout). Asked in `ready` alone: `stage` is the present step
-    by what is measured now, None: it cannot be done, `lacking` says why; `anew` are other steps from here to the same
-    end. `supervisors` are those that are alive.
+    by what is measured now, None: it cannot be done, `lacking` says why; `replanned_steps` are other steps from here to
+    the same end. `supervisors` are those that are alive.
     """
 
     now_ms: int
@@ -38,7 +38,7 @@ class Facts:
     keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
     held: str = ""
     stage: RolloutStepPart | None = None
-    anew: Sequence[RolloutStepPart] = ()
+    replanned_steps: Sequence[RolloutStepPart] = ()
     lacking: str = ""
 
 
@@ -95,7 +95,7 @@ def placement(m: Rollout, facts: Facts, ports: Mapping[str, Sequence[int]]) -> l
 
 
 def as_it_runs(facts: Facts) -> list[Worker]:
-    """What runs, as the workers of a plan."""
+    """The present placement, as the workers of a plan."""
     ends = {e.start: e.end for e in facts.snapshot.executors}
     return [
         Worker(supervisor=node, port=port, executors=[(s, ends[s]) for s in sorted(starts)])

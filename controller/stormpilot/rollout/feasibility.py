@@ -22,7 +22,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class RolloutSteps:
-    """How one topology's plan is carried out, with the steps where it is `rolling`."""
+    """Move strategy of one topology's plan, with the steps where it is `rolling`."""
 
     strategy: MoveStrategy
     steps: tuple[RolloutStepPart, ...] = ()
@@ -31,7 +31,7 @@ class RolloutSteps:
 def way(
     model: Model, target: TopologyPlan, routable: Routable, moves: MoveStrategyName, config: RolloutSection
 ) -> RolloutSteps:
-    """How to get from where a topology runs to `target`.
+    """Steps from where a topology runs to `target`.
 
     `model` has all topologies, and at least the traffic of this one. What others hold of slots and CPU is theirs for
     the time of the rollout.

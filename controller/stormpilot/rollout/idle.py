@@ -13,7 +13,7 @@ Reading = tuple[int, bool]
 
 @dataclass
 class IdleTracker:
-    """What was seen of a topology's tasks in the present phase."""
+    """Idle tasks of a topology in the present phase."""
 
     phase: object
     first: Mapping[Reading, TaskLoad]

@@ -1,4 +1,4 @@
-"""Who carries what executors do while they are routed around, and whether he can."""
+"""Peers that carry the work of executors that are routed around, and their capacity."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Routable:
-    """What of a topology can be routed, by component: why not (all others can), and the tasks that get tuples now."""
+    """Routable components of a topology: why not (all others can), and the tasks that get tuples now."""
 
     why_not: Mapping[str, str]
     active: Mapping[str, frozenset[int]]
 
 
 def routable(snapshot: TopologySnapshot, table: Routes | None) -> Routable:
-    """What the snapshot and the routing table in force say."""
+    """Routable components by the snapshot and the routing table in force."""
     why_not = {c.id: why for c in snapshot.components if (why := why_not_routable(c))}
     listed = {c.id for c in snapshot.components}
     why_not |= {e.component: "it is Storm's own" for e in snapshot.executors if e.component not in listed}
@@ -98,7 +98,7 @@ class PeerCapacity:
         return ""
 
     def away(self, emptied: Collection[int], where: Mapping[int, str]) -> Away | str:
-        """What it takes to route around these executors (first tasks) while all are `where` they are, or why not.
+        """Requirements of routing around these executors (first tasks) while all are `where` they are, or why not.
 
         `where` has the supervisor of every executor, by first task.
         """

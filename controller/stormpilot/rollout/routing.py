@@ -58,7 +58,7 @@ def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None
 
 def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, tuple[str, ...]]:
     """The table without what has drained, and with hand-overs of keyed state one step on."""
-    table, said = facts.routes, []
+    table, messages = facts.routes, []
     if table is None:
         return None, ()
     at_most_ms = int(config.drain_timeout_s * 1000)
@@ -66,9 +66,9 @@ def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, 
         after = settled(route, facts.idle, facts.now_ms, at_most_ms)
         own = {t: facts.keyed[t] for t in tasks_of(facts.snapshot, route.component) if t in facts.keyed}
         after, problems = handed_on(after, own, facts.now_ms)
-        said += problems
+        messages += problems
         table = table.with_route(after) if after != route else table
-    return table, tuple(said)
+    return table, tuple(messages)
 
 
 def drains(m: Rollout, facts: Facts) -> bool:
@@ -81,7 +81,7 @@ def drains(m: Rollout, facts: Facts) -> bool:
 
 
 def touched(m: Rollout, facts: Facts) -> str:
-    """What somebody else did to the tasks that are put aside."""
+    """Change by somebody else to the tasks that are put aside."""
     if not m.stage.away:
         return ""
     if facts.routes is None:

@@ -28,30 +28,30 @@ TROUBLE: Mapping[str, Outcome] = {"rejected": "REJECTED", "degraded": "DISTURBED
 HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
 SUPERVISOR_SYNC_S = 10.0
-"""How often a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
+"""Period at which a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
 LACKS = "no spare capacity: "
 
 
 @dataclass(frozen=True)
 class Next:
-    """What to write, all or nothing: the rollout as it is then, the table where it changes, and a plan.
+    """Writes of a step, all or nothing: the rollout as it is then, the table where it changes, and a plan.
 
     `publish`: the plan of the present step, whose id becomes `standing_plan_id`; `withdraw`: what runs, as the plan,
-    since the plan of the step must not be applied any more. `said` is for the log.
+    since the plan of the step must not be applied any more. `messages` are for the log.
     """
 
     rollout: Rollout
     routes: Routes | None = None
     publish: bool = False
     withdraw: bool = False
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
-    """What is to be done now; None: nothing, look again later."""
+    """Next writes; None: nothing, look again later."""
     if not m.running:
         return None
-    table, said = settled_table(facts, config)
+    table, messages = settled_table(facts, config)
     changed = table if table != facts.routes else None
     facts = replace(facts, routes=table)
     phases = {"ready": _ready, "draining": _draining, "moving": _moving, "returning": _returning}
@@ -60,8 +60,8 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     except RefusedError:  # the state of keys is on its way: once it has arrived they can go on
         found = None
     if found is None:
-        return Next(m, changed, said=said) if changed is not None or said else None
-    return replace(found, routes=found.routes or changed, said=(*said, *found.said))
+        return Next(m, changed, messages=messages) if changed is not None or messages else None
+    return replace(found, routes=found.routes or changed, messages=(*messages, *found.messages))
 
 
 def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
@@ -81,9 +81,9 @@ def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     lacking, routes, stage = facts.lacking, None, facts.stage
     if stage is not None and (silent := sorted({b for _, b in stage.switches} - {p.task for p in facts.processes})):
         stage, lacking = None, f"task {silent[0]}, which is to stand in for good, has not reported"
-    if facts.anew:
-        m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], *facts.anew])
-        stage = facts.anew[0]
+    if facts.replanned_steps:
+        m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], *facts.replanned_steps])
+        stage = facts.replanned_steps[0]
     if stage is not None:
         m = msgspec.structs.replace(m, steps=[*m.steps[: m.step], stage, *m.steps[m.step + 1 :]])
         try:
@@ -96,7 +96,7 @@ def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         return _waits(m, facts, f"{LACKS}{lacking}")
     after = msgspec.structs.replace(m, phase="draining", since_ms=facts.now_ms, text="")
     tasks = ", ".join(map(str, stage.away)) or "none"
-    return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)}: tasks {tasks} get no more tuples",))
+    return Next(after, routes, messages=(f"step {m.step + 1} of {len(m.steps)}: tasks {tasks} get no more tuples",))
 
 
 def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
@@ -109,7 +109,7 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if facts.held or m.paused_by:
         text = f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}"
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=text)
-        return Next(after, with_back(m, facts, m.stage.away), said=(f"{text}; its tasks get tuples again",))
+        return Next(after, with_back(m, facts, m.stage.away), messages=(f"{text}; its tasks get tuples again",))
     if not _fits(m, facts):
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
     if drains(m, facts):
@@ -158,7 +158,7 @@ def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome=outcome, text=text)
         return Next(after, routes)
     after = msgspec.structs.replace(_before_move(m), phase="ready", step=m.step + 1, since_ms=facts.now_ms, text="")
-    return Next(after, routes, said=(f"step {m.step + 1} of {len(m.steps)} is done",))
+    return Next(after, routes, messages=(f"step {m.step + 1} of {len(m.steps)} is done",))
 
 
 def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
@@ -171,7 +171,7 @@ def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | Non
     if not begun and facts.held and for_s > HELD_S:
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=f"held: {facts.held}")
         text = f"{after.text}; the plan of the step is withdrawn, its tasks get tuples again"
-        return Next(after, with_back(m, facts, m.stage.away), withdraw=True, said=(text,))
+        return Next(after, with_back(m, facts, m.stage.away), withdraw=True, messages=(text,))
     if for_s > config.start_timeout_s:
         text = f"the plan of step {m.step + 1} was not applied within {for_s:.0f} s"
         return replace(_begin_return(m, facts, "TOO_LATE", text), withdraw=not begun)
@@ -229,9 +229,9 @@ def _fits(m: Rollout, facts: Facts) -> bool:
 
 def _applied(m: Rollout, facts: Facts) -> bool:
     status = facts.status
-    said = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
+    reported = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
     run = {(slot[0], frozenset(starts)) for slot, starts in running_workers(placed(facts)).items()}
-    return said and workers_of(m.stage.workers) <= run
+    return reported and workers_of(m.stage.workers) <= run
 
 
 def _tasks(m: Rollout) -> list[int]:
@@ -259,7 +259,7 @@ def _waits(m: Rollout, facts: Facts, text: str) -> Next | None:
     if m.text.partition(":")[0] == text.partition(":")[0]:
         return None
     after = msgspec.structs.replace(m, text=text, since_ms=facts.now_ms)
-    return Next(after, said=(f"step {m.step + 1} of {len(m.steps)} waits, {text}",))
+    return Next(after, messages=(f"step {m.step + 1} of {len(m.steps)} waits, {text}",))
 
 
 def _ended(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Rollout:

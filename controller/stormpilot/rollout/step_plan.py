@@ -1,4 +1,4 @@
-"""What a step of a rollout publishes: a plan, what is to be followed of it, and the record of who did it."""
+"""Publication of a rollout step: a plan, what is to be followed of it, and the record of who did it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stormpilot.rollout.state_machine import Next
 
 @dataclass(frozen=True)
 class Names:
-    """Who publishes, in which leadership, and what makes the unique ids of it."""
+    """Publisher of a step, in which leadership, and what makes the unique ids of it."""
 
     controller: str
     epoch: int
@@ -68,7 +68,7 @@ def plan_of_step(
 
 
 def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names) -> AuditRecord:
-    """What the audit log says of `entry`, the plan of a step."""
+    """Audit record of `entry`, the plan of a step."""
     return AuditRecord(
         id=f"a-{names.new_id()}",
         at_ms=entry.plan.created_at_ms,

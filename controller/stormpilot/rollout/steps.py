@@ -109,7 +109,7 @@ class _Search:
         yield self._closed(frozenset().union(*(starts for _, starts in set(self.then) - set(self.now))))
 
     def _closed(self, wanted: frozenset[int]) -> tuple[frozenset[int], list[PlacedWorker]]:
-        """What has to be emptied for these executors, and what starts: target workers, and what is left over."""
+        """Workers to empty for these executors, and those that start: target workers, and what is left over."""
         sources = [w for w in self.now if w[1] & wanted]
         emptied: frozenset[int] = frozenset().union(*(starts for _, starts in sources))
         arriving = [w for w in self.then if w not in self.now and w[1] <= emptied]

@@ -1,4 +1,4 @@
-"""How many threads, slots and VMs a topology needs for a rate, and what rate a placement supports [S17].
+"""Threads, slots and VMs of a topology for a rate, and the rate that a placement supports [S17].
 
     performance.py   what one slot can do with q threads of a component
     problem.py       the input file: topology, performance models, slot, VM sizes

@@ -1,4 +1,4 @@
-"""How many threads each component needs, and what CPU and memory: linearly scaled (LSA) or by model (MBA) [S17 6].
+"""Threads, CPU and memory of each component: linearly scaled (LSA) or by model (MBA) [S17 6].
 
 An allocation is a list of bundles; a bundle is what is meant to run together on one slot.
 """
@@ -34,7 +34,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Allotment:
-    """What a component gets for `rate_tps`; `full_bundle`: threads that fill a slot (None: at any rate the same)."""
+    """Threads and slots of a component for `rate_tps`; `full_bundle`: threads that fill a slot (None: no such)."""
 
     component: str
     rate_tps: float
@@ -144,7 +144,7 @@ def _one_thread(performance: Performance, rate_tps: float) -> Bundle:
 
 
 def _divided(rate_tps: float, unit_tps: float) -> tuple[int, float]:
-    """How often the unit goes into the rate, and what remains; a remainder that rounding made is none."""
+    """Quotient of the rate and the unit, and what remains; a remainder that rounding made is none."""
     whole = math.floor(rate_tps / unit_tps + SLACK)
     if whole > MOST_BUNDLES:
         raise RefusedError(f"{rate_tps:g}/s are {whole:,} times what one slot takes, expected at most {MOST_BUNDLES:,}")

@@ -1,4 +1,4 @@
-"""What rate a placement supports, and the CPU and memory that follow, from performance models [S17 8.5].
+"""Rate that a placement supports, and the CPU and memory that follow, from performance models [S17 8.5].
 
 Storm's shuffle gives every thread of a component equally many tuples, wherever it runs. A slot with q of a
 component's tau threads gets q/tau of them and sustains I(q); the slot that is full first sets the rate of the whole.
@@ -58,7 +58,7 @@ class VmLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a placement supports; rates are those of a source.
+    """Rate that a placement supports; rates are those of a source.
 
     `supported_tps`: with tuples split evenly over threads. `unskewed_tps`: if every slot got as much as it can take.
     `at_tps`: the rate that the loads are for. `resources_tps`: where a VM's cores or a slot's memory would be used up,

@@ -86,7 +86,7 @@ class Rules:
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was measured with `threads` at `rate_tps` (the `step`-th of the grid).
+    """Measurement with `threads` at `rate_tps` (the `step`-th of the grid).
 
     `cpu_share`, `memory_share`: of the slot. `memory_mb` is what its processes hold, `heap_mb` the live heap of its JVM
     (null: not known). `slope` in seconds of latency per second, `latency_ms` the median over the trial; null where too
@@ -118,7 +118,7 @@ class RunTrial(Protocol):
 
 
 class Standing(NamedTuple):
-    """How far a search is: peaks so far, and of the present threads the bounds and the trials that they leave."""
+    """Progress of a search: peaks so far, and of the present threads the bounds and the trials that they leave."""
 
     peaks: Sequence[Trial]
     threads: int

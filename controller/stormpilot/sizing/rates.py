@@ -1,4 +1,4 @@
-"""How fast each component is fed, by the rate of the sources and the selectivities of the streams [S17 6]."""
+"""Input rate of each component, by the rate of the sources and the selectivities of the streams [S17 6]."""
 
 from __future__ import annotations
 

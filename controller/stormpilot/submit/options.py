@@ -56,7 +56,7 @@ def resolve_options(
     submitted_name: str,
     storm_workers: Callable[[], list[str]],
 ) -> dict[str, Any]:
-    """What goes to Storm as the topology's configuration.
+    """The topology's configuration for Storm.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 KEPT = 1000
-"""How many records stay in ZooKeeper."""
+"""Number of records that stay in ZooKeeper."""
 FILE = "audit.jsonl"
 
 

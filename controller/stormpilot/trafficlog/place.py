@@ -21,7 +21,7 @@ from stormpilot.errors import UnreachableError, UsageError
 
 HIDDEN = ".tmp"
 ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""What Hadoop and Spark call otherwise."""
+"""Names of storage schemes in Hadoop and Spark."""
 RENAMES = ("local", "hdfs")
 """Types of file systems that rename at once."""
 

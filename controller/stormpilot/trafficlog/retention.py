@@ -83,7 +83,7 @@ def enforce(place: LogPlace, now_ms: int, retention_days: float, max_mb: float) 
 
 
 def _groups(infos: list[pafs.FileInfo], this_hour: str) -> Iterator[tuple[str, list[pafs.FileInfo]]]:
-    """What may become one file: a past day if it is small enough, else each past hour."""
+    """Groups that may become one file: a past day if it is small enough, else each past hour."""
     day = infos[0].base_name[:8]
     if day < this_hour[:8] and sum(i.size for i in infos) <= DAY_MAX_BYTES:
         yield day, infos

@@ -1,4 +1,4 @@
-"""What was observed in a window as rows of the traffic log."""
+"""Rows of the traffic log for the observations of a window."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ TABLES: dict[str, pa.Schema] = {
 CLUSTER_TABLES = frozenset({"nodes"})
 """Tables without a folder per topology."""
 HOPS = ("worker", "node", "network")
-"""What a tuple crosses: nothing (both executors in one worker), from worker to worker of a node, from node to node."""
+"""Distance of a tuple: nothing (both executors in one worker), from worker to worker of a node, from node to node."""
 
 
 def partition_name(table: str, day: str, topology_id: str | None) -> str:

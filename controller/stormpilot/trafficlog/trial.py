@@ -66,7 +66,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Certainty:
-    """How far the figures can be believed.
+    """Confidence of the figures.
 
     `moves` were made and judged in the period, `checked` of them by the share between nodes; `error_share` is the
     median of their distance between predicted and measured share (a part of one), `downtime_s` of their restarts. The
@@ -243,7 +243,7 @@ def _proposal(rows: Sequence[tuple[Row, float]]) -> Proposal:
 
 
 def _skipped(lasting: Sequence[tuple[Row, float]]) -> list[Skipped]:
-    """What proposed nothing, the longest first; a proposal that moves nothing is of these too."""
+    """Reasons without a proposal, the longest first; a proposal that moves nothing is of these too."""
     by: defaultdict[str, list[tuple[Row, float]]] = defaultdict(list)
     for d, s in lasting:
         if d["action"] != "publish" and not _proposes(d):

@@ -57,7 +57,7 @@ def skipped_cells(s: Skipped) -> list[str]:
 
 
 def total_line(topologies: Sequence[TopologyTrial]) -> str:
-    """What all proposals together would have won and cost."""
+    """Gain and cost of all proposals together."""
     proposals = sum(len(t.proposals) for t in topologies)
     if not proposals:
         return "Nothing would have been moved."
@@ -71,7 +71,7 @@ def total_line(topologies: Sequence[TopologyTrial]) -> str:
 
 
 def certainty_lines(t: TopologyTrial) -> list[str]:
-    """How sure the figures of a topology are."""
+    """Confidence of the figures of a topology."""
     c, lines = t.certainty, []
     if c.moves:
         verdicts = ", ".join(f"{n} {v}" for v, n in sorted(c.verdicts.items()))

@@ -28,7 +28,7 @@ MOST_TUPLES_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Specimen:
-    """What is specimen, and how it is fed.
+    """The specimen and its feed.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Specimen:
 def submission(
     specimen: Specimen, threads: int, nimbus: Address, options: Mapping[str, Any], runner: str | None
 ) -> Submission:
-    """What is sent for trials with that many threads; `options` are the topology's.
+    """Configuration for trials with that many threads; `options` are the topology's.
 
     Raises
     ------

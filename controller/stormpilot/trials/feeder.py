@@ -45,7 +45,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Fed:
-    """What came of a rate. `why`: why it is not stable, empty if it is; `clear`: so far from it that it ended early.
+    """Result of a rate. `why`: why it is not stable, empty if it is; `clear`: so far from it that it ended early.
 
     `latency_ms` is the median; null, as is the slope, where too few tuples came through.
     """
@@ -83,7 +83,7 @@ class Feeder:
         return self.send(0.0, 0.0)
 
     def sources(self, trial: int) -> list[dict[str, Any]]:
-        """What the tasks of the source measured in this trial, or empty until all of them have taken it up."""
+        """Measurements of the tasks of the source in this trial, or empty until all of them have taken it up."""
         names = [self._paths.trial(self.topology_id, f"source-{i}") for i in range(self.tasks)]
         found = [json.loads(node.data) for node in self._zookeeper.read(names) if node is not None]
         there = [s for s in found if s["trial"] == trial]

@@ -1,4 +1,4 @@
-"""What the slot of the component has, and what it used: from the load reports of the hook in its worker's JVM."""
+"""Resources and use of the component's slot: from the load reports of the hook in its worker's JVM."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def worker_report(
 
 
 def used(before: LoadReport, now: LoadReport) -> Use | None:
-    """What the worker used between two of its reports; None where it restarted, or the JVM does not tell its CPU."""
+    """Use of the worker between two of its reports; None where it restarted, or the JVM does not tell its CPU."""
     if before.worker is None or now.worker is None or before.worker.cpu_s is None or now.worker.cpu_s is None:
         return None
     seconds = (now.written_at_ms - before.written_at_ms) / 1000

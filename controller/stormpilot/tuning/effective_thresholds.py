@@ -33,7 +33,7 @@ Key = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class EffectiveThresholds:
-    """What holds now. `chosen` by topology id, then by name and scope; only what is not as configured, or refused."""
+    """Thresholds in force; `chosen` by topology id, then by name and scope; only those not configured, or refused."""
 
     chosen: Mapping[str, Mapping[Key, ChosenThreshold]] = field(default_factory=dict)
     cpu_limit: Mapping[str, ChosenThreshold] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class EffectiveThresholds:
             ],
         )
 
-    def told(self, topology_id: str, model: Model) -> list[ChosenThreshold]:
-        """What an operator is told of a topology: its own, and B(n) of the nodes on which it runs."""
+    def in_force(self, topology_id: str, model: Model) -> list[ChosenThreshold]:
+        """Thresholds of a topology for operators: its own, and B(n) of the nodes on which it runs."""
         own = [c for _, c in sorted(self.chosen.get(topology_id, {}).items()) if c.name != CPU_LIMIT_RATIO]
         used = {a.supervisor for t in model.topologies if t.id == topology_id for a in t.assignment}
         return own + [c for s, c in sorted(self.cpu_limit.items()) if s in used]
@@ -97,7 +97,7 @@ def choose(
 
 
 def thresholds_of(snapshot: TopologySnapshot, mined: Mapping[str, Thresholds]) -> Thresholds | None:
-    """What was mined of this topology, else of the one that had its name before: a new submission has a new id."""
+    """Mined thresholds of this topology, else of the one that had its name before: a new submission has a new id."""
     own = mined.get(snapshot.id)
     if own is not None:
         return own

@@ -1,4 +1,4 @@
-"""What a topology is planned by instead of as configured: what its owner asks for, else what replay recommends.
+"""Planner of a topology instead of the configured one: what its owner asks for, else what replay recommends.
 
 An owner names a planner, with parameters, in the topology's configuration; the operator says which ones owners may name
 (`planner.owner_planners`).
@@ -33,7 +33,7 @@ PLANNER_KEY, PARAMS_KEY = "stormpilot.planner", "stormpilot.planner.params"
 
 @dataclass(frozen=True)
 class Choice:
-    """How a topology is planned instead of as configured; `name` is what people read."""
+    """Planner and settings of a topology instead of the configured ones; `name` is what people read."""
 
     name: str
     planner: str
@@ -63,10 +63,10 @@ class Choices:
     """By topology id: what is planned by, and what people are told of a recommendation, used or not."""
 
     used: Mapping[str, Choice] = field(default_factory=dict)
-    said: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, topology_id: str) -> str:
-        """What tells groups apart that are planned differently; empty: as configured."""
+        """Key of a group that is planned differently; empty: as configured."""
         choice = self.used.get(topology_id)
         return "" if choice is None else choice.name
 
@@ -74,7 +74,7 @@ class Choices:
 def choices(
     config: Config, mined: Mapping[str, Thresholds], now_ms: int, owners: Mapping[str, Mapping[str, Any]]
 ) -> Choices:
-    """What holds now; `mined`, and `owners`, the topologies' own configurations, are by topology id."""
+    """Choices in force; `mined`, and `owners`, the topologies' own configurations, are by topology id."""
     found = {t: recommended(config, m, now_ms) for t, m in sorted(mined.items())}
     found |= {t: asked_for(config, own) for t, own in sorted(owners.items()) if PLANNER_KEY in own or PARAMS_KEY in own}
     used = {t: choice for t, (choice, _) in found.items() if choice is not None}
@@ -82,7 +82,7 @@ def choices(
 
 
 def asked_for(config: Config, own: Mapping[str, Any]) -> tuple[Choice | None, str]:
-    """What the owner of a topology asks for as it is used (None: it is not), and a sentence for people."""
+    """The owner's wish for a topology as it is used (None: it is not), and a sentence for people."""
     planner, params = own.get(PLANNER_KEY), own.get(PARAMS_KEY, {})
     try:
         if not isinstance(planner, str) or not isinstance(params, Mapping):

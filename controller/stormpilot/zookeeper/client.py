@@ -41,7 +41,7 @@ Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
 _PIPELINE = 500
 CONNECT_S = 5.0
-"""How long a command waits for the connection."""
+"""Time that a command waits for the connection."""
 _silent = logging.getLogger("stormpilot.kazoo")
 _silent.setLevel(logging.CRITICAL)  # what kazoo would say of a connection, its users here say in their own words
 
@@ -111,7 +111,7 @@ class Append:
 
     @property
     def path(self) -> str:
-        """What an error names."""
+        """Text of an error."""
         return self.prefix
 
 
@@ -190,7 +190,7 @@ class ZooKeeper:
 
     @property
     def sessions_lost(self) -> int:
-        """How many sessions ended so far: whoever held something ephemeral compares."""
+        """Number of sessions that ended so far: whoever held something ephemeral compares."""
         return self._sessions_lost
 
     def start(self) -> None:
@@ -256,7 +256,7 @@ class ZooKeeper:
         return found
 
     def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
-        """How large many znodes are, and when they were written; None for one that is not there. Reads no data."""
+        """Sizes and times of many znodes; None for one that is not there. Reads no data."""
         found: list[NodeStat | None] = []
         for first in range(0, len(paths), _PIPELINE):
             for path, call in [(p, self.client.exists_async(p)) for p in paths[first : first + _PIPELINE]]:

@@ -1,4 +1,4 @@
-"""How to connect to ZooKeeper: as whom, and whether by TLS. Runs inside workers: standard library only."""
+"""Login and TLS of ZooKeeper connections. Runs inside workers: standard library only."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def addresses(hosts: str) -> list[tuple[str, str]]:
 
 
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
-    """What kazoo makes for itself; `UsageError` for a file that cannot be used, `where` says which setting names it."""
+    """TLS context as kazoo makes it; `UsageError` for a file that cannot be used, `where` is the setting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.verify_hostname
     try:
@@ -103,7 +103,7 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
 
 
 def login_of_worker(storm_conf: Mapping[str, Any]) -> Login:
-    """What the configuration that a worker gets says; the twin of what Storm does for its JVM.
+    """Login from the configuration that a worker gets; the twin of what Storm does for its JVM.
 
     TLS where `storm.zookeeper.ssl.enable` is true, or `stormpilot.zookeeper.ssl.ca` is set; its PEM files are
     `stormpilot.zookeeper.ssl.ca`, `.cert` and `.key`, or Storm's own trust store and key store where those are PEM.

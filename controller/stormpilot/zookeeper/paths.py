@@ -37,7 +37,7 @@ class Paths:
 
     @property
     def controller(self) -> str:
-        """What the leading controller saw, decided and expects, written at the end of every cycle."""
+        """State of the leading controller: observations, decisions, expectations; written at the end of every cycle."""
         return f"{self.base}/controller"
 
     def topology(self, topology_id: str = "") -> str:
@@ -61,7 +61,7 @@ class Paths:
         return self._under("plan-history", topology_id, n)
 
     def moves(self, topology_id: str = "") -> str:
-        """What became of the last moves: effect check, back-off, move budget."""
+        """Outcome of the last moves: effect check, back-off, move budget."""
         return self._under("moves", topology_id)
 
     def rollout(self, topology_id: str = "") -> str:
@@ -81,11 +81,11 @@ class Paths:
         return self._under("trials", topology_id, name)
 
     def status(self, topology_id: str = "") -> str:
-        """What the shim did with the plan."""
+        """Status of the plan in the plug-in."""
         return self._under("status", topology_id)
 
     def request(self, topology_id: str = "") -> str:
-        """What an operator asks of the leading controller; gone when it is done or refused."""
+        """Request of an operator to the leading controller; gone when it is done or refused."""
         return self._under("requests", topology_id)
 
     def hold(self, topology_id: str = "") -> str:
@@ -93,11 +93,11 @@ class Paths:
         return self._under("holds", topology_id)
 
     def thresholds(self, topology_id: str = "") -> str:
-        """What was mined from the history of a topology."""
+        """Thresholds that were mined from the history of a topology."""
         return self._under("thresholds", topology_id)
 
     def profile(self, topology_id: str = "") -> str:
-        """What a week of a topology is like, by its history."""
+        """Profile of a topology's week, by its history."""
         return self._under("profiles", topology_id)
 
     def audit(self, name: str = "") -> str:

@@ -69,7 +69,7 @@ def test_a_leader_frozen_beyond_its_session_acts_no_more_and_stands_for_election
             until(lambda: (s := scene.state()) is not None and s.epoch > before.epoch, "the other one to lead")
             frozen.send_signal(signal.SIGCONT)
             mark = scene.log.stat().st_size
-            until(lambda: scene.said("session lost", mark) or scene.said("stepped down", mark), "it to notice")
+            until(lambda: scene.logged("session lost", mark) or scene.logged("stepped down", mark), "it to notice")
             now = scene.state()
             assert now is not None
             assert now.controller.endswith(f":{successor.pid}")
@@ -93,8 +93,8 @@ def test_a_full_or_read_only_folder_of_the_traffic_log_costs_rows_and_nothing_el
         scene.start_controller(["unshare", "-rm", "sh", "-c", script])
         until(lambda: (s := scene.state()) is not None and s.counters.get("log_rows_lost", 0) > 0, "lost rows")
         scene.cycles(3)
-        assert scene.said("traffic log", mark)
-        assert not scene.said("cycle failed", mark)
+        assert scene.logged("traffic log", mark)
+        assert not scene.logged("cycle failed", mark)
     scene.stop_controller()
 
 
@@ -109,9 +109,9 @@ def test_a_clock_that_jumps_moves_nothing(scene: Scene, hours: int) -> None:
         until(scene.leads, "the controller to lead")
         scene.cycles(2)
         scene.controller.send_signal(signal.SIGUSR1)
-        until(lambda: scene.said("clock jumped", mark), "the clock to jump")
+        until(lambda: scene.logged("clock jumped", mark), "the clock to jump")
         scene.cycles(5)
-        assert not scene.said("cycle failed", mark)
+        assert not scene.logged("cycle failed", mark)
         assert scene.plan() == plan
     scene.stop_controller()
 
@@ -130,7 +130,7 @@ def test_a_planner_that_misbehaves_is_named_and_publishes_nothing(scene: Scene, 
             started = time.monotonic()
             scene.cycles(2)
             assert time.monotonic() - started < 60, "the controller did not go on with its cycles"
-            assert not scene.said("cycle failed", mark)
+            assert not scene.logged("cycle failed", mark)
             assert scene.plan() == plan
     finally:
         scene.stop_controller()

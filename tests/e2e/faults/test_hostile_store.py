@@ -52,7 +52,7 @@ def goes_on(scene: Scene) -> None:
     mark = scene.log.stat().st_size
     scene.rounds(5)
     scene.cycles(3)
-    assert not scene.said("cycle failed", mark)
+    assert not scene.logged("cycle failed", mark)
     until(scene.applied, "the plan to be in force")
 
 
@@ -138,7 +138,7 @@ def test_ten_thousand_hostile_znodes_of_each_kind_end_nobody_and_move_nothing(sc
             mark = scene.log.stat().st_size
             scene.rounds(3)
             scene.cycles(2)
-            assert not scene.said("cycle failed", mark)
+            assert not scene.logged("cycle failed", mark)
             for call in [client.delete_async(path) for path in laid]:
                 with suppress(NoNodeError):  # Nimbus and the controller remove what is of no topology
                     call.get(timeout=300)

@@ -166,7 +166,7 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
         rows = controller.get("/api/v1/status")["topologies"]
         return rows[0]["mode"] if rows else None
 
-    def said(*words: str) -> bool:
+    def logged(*words: str) -> bool:
         return any(all(w in str(line) for w in words) for line in controller.lines())
 
     def reload(role: str, **body: object) -> int:
@@ -178,14 +178,14 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
     assert reload("admin", dryRun=True) == 202
     controller.config.write_text(text + "decide: {mode: atc}\n")
     assert reload("admin") == 202
-    until(lambda: said("the old one stays", "decide.mode"), "the bad file to be refused")
-    assert not said("configuration reloaded")
+    until(lambda: logged("the old one stays", "decide.mode"), "the bad file to be refused")
+    assert not logged("configuration reloaded")
     assert mode() == "advise"
 
     controller.config.write_text(text + "decide: {mode: act}\n")
     assert reload("admin") == 202
     until(lambda: mode() == "act", "the new mode")
-    assert said("configuration reloaded", "decide.mode")
+    assert logged("configuration reloaded", "decide.mode")
     assert controller.stop() == 0
 
 

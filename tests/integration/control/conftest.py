@@ -55,7 +55,7 @@ class Controller:
         """Whether it has not ended."""
         return self._thread.is_alive()
 
-    def said(self, event: str, **fields: object) -> list[Mapping[str, object]]:
+    def logged(self, event: str, **fields: object) -> list[Mapping[str, object]]:
         """Lines of that event with these fields."""
         return [x for x in list(self.lines) if x["event"] == event and all(x.get(k) == v for k, v in fields.items())]
 

@@ -24,7 +24,7 @@ def test_an_answer_out_of_order_costs_a_session_and_not_the_controller(
     """It ends kazoo's own thread, which never comes back by itself."""
     play(shared_zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("leading"), "it to lead")
+    until(lambda: controller.logged("leading"), "it to lead")
     connection = controller.daemon._zookeeper.client._connection
     read, broken = connection._read_response, []
 
@@ -35,6 +35,6 @@ def test_an_answer_out_of_order_costs_a_session_and_not_the_controller(
         return read(*given)
 
     monkeypatch.setattr(connection, "_read_response", out_of_order)
-    until(lambda: len(controller.said("leading")) == 2, "it to lead again")
+    until(lambda: len(controller.logged("leading")) == 2, "it to lead again")
     assert broken
     assert controller.running

@@ -40,13 +40,13 @@ def test_new_topology_gets_its_first_plan_at_once(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     hourly = CycleSection(period_s=3600.0, poll_s=1.0)
     controller = start(msgspec.structs.replace(settings(shared_zookeeper.hosts), cycle=hourly))
-    until(lambda: controller.said("no change"), "the first cycle, which finds nothing to do")
+    until(lambda: controller.logged("no change"), "the first cycle, which finds nothing to do")
     shim.submit(topology())
     until(lambda: shim.applied, "the first plan to be applied")
     assert all(supervisor for supervisor, _ in shim.placement(ID).values())
-    (line,) = controller.said("published plan")
+    (line,) = controller.logged("published plan")
     assert (line["topology"], line["reason"], line["moves"]) == ("flights", "FIRST_PLAN", 6)
-    until(lambda: controller.said("plan applied"), "the controller to see that it was applied")
+    until(lambda: controller.logged("plan applied"), "the controller to see that it was applied")
 
 
 def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
@@ -55,10 +55,10 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("no change", reason="INSUFFICIENT_METRICS"), "a cycle that has too little data")
-    until(lambda: controller.said("no change", reason="GAIN_NOT_SUSTAINED"), "the gain to be seen once")
+    until(lambda: controller.logged("no change", reason="INSUFFICIENT_METRICS"), "a cycle that has too little data")
+    until(lambda: controller.logged("no change", reason="GAIN_NOT_SUSTAINED"), "the gain to be seen once")
     until(lambda: shim.applied, "a plan to be applied")
-    (line,) = controller.said("published plan")
+    (line,) = controller.logged("published plan")
     before, after = (int(x) for x in str(line["inter_node_tps"]).split("->"))
     assert after < before * 0.9
     assert (line["reason"], line["planner"]) == ("GAIN", "online")
@@ -71,7 +71,7 @@ def test_measured_gain_is_published_applied_and_followed_by_a_cool_down(
     assert entry.plan == plan
     assert (entry.reason, entry.published_by) == ("GAIN", controller.daemon.name)
 
-    until(lambda: controller.said("no change", reason="COOL_DOWN"), "the cool-down")
+    until(lambda: controller.logged("no change", reason="COOL_DOWN"), "the cool-down")
     assert len(shim.applied) == 1
     until(lambda: measured_below(shim, before * 0.95), "the measured traffic to be that of the plan")
 
@@ -83,7 +83,7 @@ def test_advice_is_written_beside_and_nothing_is_published(
     shim.submit(topology(SPREAD))
     shim.client.create(shim.paths.mode("flights"), encode(ModeSetting(mode="advise")), makepath=True)
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("proposed plan", reason="GAIN"), "proposal")
+    until(lambda: controller.logged("proposed plan", reason="GAIN"), "proposal")
     assert shim.client.get_children(shim.paths.plan()) == []
     proposal: HistoryEntry = message(shim, shim.paths.proposal(ID), HistoryEntry)
     assert proposal.plan.topology_id == ID
@@ -120,7 +120,7 @@ def test_refused_plan_is_told_and_another_is_made(
     shim._cluster = cluster("a", "b", ports=[6799])
     shim.submit(topology())
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("plan rejected", code="PORT_UNKNOWN"), "the refusal to be told")
+    until(lambda: controller.logged("plan rejected", code="PORT_UNKNOWN"), "the refusal to be told")
     shim.change_cluster(cluster("a", "b", ports=[6799]))
     until(lambda: shim.applied, "a plan that fits")
     assert {port for _, port in shim.placement(ID).values()} == {6799}
@@ -139,10 +139,10 @@ def test_placement_repaired_by_the_plug_in_becomes_the_plan_without_moving_anyth
     left = sorted({"a", "b", "c"} - {lost})
     shim.change_cluster(cluster(*left))
     shim.degrade(ID, {t: ((left[-1], 6703) if s == lost else (s, p)) for t, (s, p) in place.items()})  # type: ignore[misc]
-    until(lambda: controller.said("plan degraded"), "the loss to be told")
+    until(lambda: controller.logged("plan degraded"), "the loss to be told")
     until(lambda: len(shim.applied) == 2, "the repair to be made the plan")
     assert {s for s, _ in shim.placement(ID).values()} <= set(left)
-    assert controller.said("published plan")[-1]["reason"] in ("REPAIR", "GAIN")
+    assert controller.logged("published plan")[-1]["reason"] in ("REPAIR", "GAIN")
 
 
 def test_nothing_moves_when_most_of_the_cluster_vanishes(
@@ -150,7 +150,7 @@ def test_nothing_moves_when_most_of_the_cluster_vanishes(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b", "c", "d"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("no change", reason="NO_TOPOLOGY"), "a cycle that sees four supervisors")
+    until(lambda: controller.logged("no change", reason="NO_TOPOLOGY"), "a cycle that sees four supervisors")
     shim.change_cluster(cluster("a", "b"))
     shim.submit(topology())
     until(lambda: held(shim, "MASS_FAILURE"), "the guard")
@@ -196,8 +196,8 @@ def test_garbage_anywhere_is_named_once_and_stops_nothing(
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: shim.applied, "a plan all the same")
     for path in (paths.status("gone-1-1"), paths.plan("gone-1-1"), paths.topology("gone-1-1"), paths.mode("gone")):
-        assert len(controller.said("cannot be read, left out", path=path)) == 1
-    assert not controller.said("cycle failed; retrying next period")
+        assert len(controller.logged("cannot be read, left out", path=path)) == 1
+    assert not controller.logged("cycle failed; retrying next period")
     state: ControllerState = message(shim, paths.controller, ControllerState)
     assert any("gone-1-1" in p for p in state.problems)
 
@@ -272,7 +272,7 @@ def test_what_nobody_thought_of_in_a_snapshot_costs_cycles_and_not_the_controlle
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: view(shim) is not None, "a cycle")
     broken.set()
-    until(lambda: controller.said("cluster could not be observed; retrying next period"), "a failure")
+    until(lambda: controller.logged("cluster could not be observed; retrying next period"), "a failure")
     broken.clear()
     cycles = message(shim, shim.paths.controller, ControllerState).cycles
     until(lambda: message(shim, shim.paths.controller, ControllerState).cycles > cycles + 1, "cycles that go on")

@@ -52,13 +52,13 @@ def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
     shim.client.create(paths.epoch, b"1", makepath=True)
     allow(shared_zookeeper.hosts, paths.epoch, False)
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: len(controller.said("cannot lead; rejoining election")) >= 2, "it to try again")
-    said = controller.said("cannot lead; rejoining election")
+    until(lambda: len(controller.logged("cannot lead; rejoining election")) >= 2, "it to try again")
+    said = controller.logged("cannot lead; rejoining election")
     assert "set zookeeper.auth_file or .jaas_file to the login" in str(said[0]["why"])
     assert controller.running
     assert traces(controller) == []
     allow(shared_zookeeper.hosts, paths.epoch, True)
-    until(lambda: controller.said("leading"), "it to lead")
+    until(lambda: controller.logged("leading"), "it to lead")
 
 
 def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
@@ -69,8 +69,8 @@ def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: shim.client.exists(paths.controller), "a first cycle")
     allow(shared_zookeeper.hosts, paths.controller, False)
-    until(lambda: len(controller.said("cycle failed; retrying next period")) >= 2, "cycles to fail")
-    assert f"refuses {paths.controller} to us" in str(controller.said("cycle failed; retrying next period")[0]["why"])
+    until(lambda: len(controller.logged("cycle failed; retrying next period")) >= 2, "cycles to fail")
+    assert f"refuses {paths.controller} to us" in str(controller.logged("cycle failed; retrying next period")[0]["why"])
     assert traces(controller) == []
     before: ControllerState = message(shim, paths.controller, ControllerState)
     allow(shared_zookeeper.hosts, paths.controller, True)

@@ -135,7 +135,7 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
     until(lambda: shim.applied, "the next leader to replace what was left of the round")
     assert plan_of(shim).plan_id != f"p-{ID}"
     assert f"p-{ID}" not in shim.applied
-    assert controller.said("published plan")
+    assert controller.logged("published plan")
     for t, port in ((ID, 6702), (OTHER, 6703)):
         assert set(shim.placement(t).values()) != {("a", port)}, "what the torn round wanted"
     until(lambda: plan_of(shim).epoch == 2, "a plan of the new leader")

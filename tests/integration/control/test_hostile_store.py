@@ -36,16 +36,16 @@ def test_an_election_over_bombs_of_every_kind_ends_neither_the_controller_nor_it
     shim.client.create(paths.controller, bombs()["deep list"], makepath=True)
     first = start(settings(shared_zookeeper.hosts))
     until(lambda: shim.applied, "the sound topology to be planned")
-    assert len(first.said("leading")) == 1, "no cycle and no read ended the leadership"
-    assert not first.said("cycle failed; retrying next period")
-    assert {str(x["path"]) for x in first.said("cannot be read, left out")} & set(laid)
+    assert len(first.logged("leading")) == 1, "no cycle and no read ended the leadership"
+    assert not first.logged("cycle failed; retrying next period")
+    assert {str(x["path"]) for x in first.logged("cannot be read, left out")} & set(laid)
     first.stop()
 
     second = start(settings(shared_zookeeper.hosts))
-    until(lambda: len(second.said("leading")) == 2, "the next one to lead")
+    until(lambda: len(second.logged("leading")) == 2, "the next one to lead")
     until(lambda: message(shim, paths.controller, ControllerState).epoch == 2, "its first cycle")
     assert second.running
-    assert not second.said("cannot lead; rejoining election")
+    assert not second.logged("cannot lead; rejoining election")
 
 
 @pytest.mark.faults
@@ -66,10 +66,10 @@ def test_a_folder_whose_list_is_longer_than_a_packet_is_named_and_stops_neither_
     until(lambda: _told(shim, path(), MAX_CHILDREN), "the folder to be named")
     before = message(shim, paths.controller, ControllerState).cycles
     until(lambda: message(shim, paths.controller, ControllerState).cycles > before + 2, "cycles to go on")
-    assert not first.said("cycle failed; retrying next period")
+    assert not first.logged("cycle failed; retrying next period")
     first.stop()
     second = start(settings(shared_zookeeper.hosts))
-    until(lambda: len(second.said("leading")) == 2, "the next one to lead over it")
+    until(lambda: len(second.logged("leading")) == 2, "the next one to lead over it")
     until(lambda: message(shim, paths.controller, ControllerState).epoch == 2, "its first cycle")
     assert _told(shim, path(), MAX_CHILDREN)
     shim.client.delete(path(), recursive=True)

@@ -160,7 +160,7 @@ def test_a_leader_whose_connection_breaks_right_after_its_election_leads_when_it
         config = settings(server.hosts)
         lasting = msgspec.structs.replace(config.zookeeper, session_timeout_s=40.0)
         controller = start(msgspec.structs.replace(config, zookeeper=lasting))
-        until(lambda: controller.said("leading"), "it to lead", timeout_s=30)
+        until(lambda: controller.logged("leading"), "it to lead", timeout_s=30)
         assert len(calls) == 2
         controller.stop()
     finally:
@@ -173,12 +173,12 @@ def test_of_two_controllers_one_leads_and_the_other_takes_over_with_a_higher_epo
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     config = settings(shared_zookeeper.hosts)
     first = start(config)
-    until(lambda: first.said("leading"), "the first to lead")
+    until(lambda: first.logged("leading"), "the first to lead")
     second = start(config)
-    until(lambda: second.said("standby"), "the second to stand by")
-    assert len(first.said("leading")) == 1
+    until(lambda: second.logged("standby"), "the second to stand by")
+    assert len(first.logged("leading")) == 1
     first.stop()
-    until(lambda: len(second.said("leading")) == 2, "the second to lead")
+    until(lambda: len(second.logged("leading")) == 2, "the second to lead")
     assert epoch(shim.client, paths) == 2
     shim.submit(topology())
     until(lambda: shim.applied, "a plan of the second")
@@ -194,10 +194,10 @@ def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.said("no change"), "a cycle")
+    until(lambda: controller.logged("no change"), "a cycle")
     expire_session(controller.daemon._zookeeper.client)
-    until(lambda: len(controller.said("leading")) == 2, "it to lead again")
-    assert controller.said("session lost; rejoining election") or controller.said("stepped down")
+    until(lambda: len(controller.logged("leading")) == 2, "it to lead again")
+    assert controller.logged("session lost; rejoining election") or controller.logged("stepped down")
     assert epoch(shim.client, paths) == 2
     assert len(shim.client.get_children(paths.leader)) == 1
     shim.submit(topology())
@@ -225,7 +225,7 @@ def test_killed_in_the_middle_of_planning_leaves_no_trace_and_the_next_one_finis
     survivor = start(settings(shared_zookeeper.hosts))
     until(lambda: shim.applied, "the first plan, by the next one")
     assert epoch(shim.client, paths) == 2
-    assert survivor.said("published plan", reason="FIRST_PLAN")
+    assert survivor.logged("published plan", reason="FIRST_PLAN")
 
 
 def epoch_or_none(shim: ShimDouble, paths: Paths) -> int | None:
@@ -268,12 +268,12 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     controller = start(settings(zookeeper.hosts))
     until(lambda: shim.applied, "the first plan")
     zookeeper.stop()
-    until(lambda: controller.said("waiting for ZooKeeper"), "it to say that ZooKeeper is away")
+    until(lambda: controller.logged("waiting for ZooKeeper"), "it to say that ZooKeeper is away")
     assert controller.running
     zookeeper.start()
-    until(lambda: controller.said("ZooKeeper connection restored"), "it to say that ZooKeeper is back")
-    cycles = len(controller.said("no change"))
-    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
+    until(lambda: controller.logged("ZooKeeper connection restored"), "it to say that ZooKeeper is back")
+    cycles = len(controller.logged("no change"))
+    until(lambda: len(controller.logged("no change")) > cycles, "cycles to go on")
     assert len(shim.applied) == 1
 
 
@@ -283,17 +283,17 @@ def test_frozen_zookeeper_holds_no_controller_for_ever(
     """Connections stay open and nothing answers: calls have deadlines."""
     play(zookeeper.hosts, cluster("a", "b"))
     controller = start(settings(zookeeper.hosts))
-    until(lambda: controller.said("no change"), "a cycle")
+    until(lambda: controller.logged("no change"), "a cycle")
     zookeeper.pause()
     try:
         until(
-            lambda: controller.said("waiting for ZooKeeper") or controller.said("ZooKeeper does not answer"),
+            lambda: controller.logged("waiting for ZooKeeper") or controller.logged("ZooKeeper does not answer"),
             "it to notice",
         )
     finally:
         zookeeper.resume()
-    cycles = len(controller.said("no change"))
-    until(lambda: len(controller.said("no change")) > cycles, "cycles to go on")
+    cycles = len(controller.logged("no change"))
+    until(lambda: len(controller.logged("no change")) > cycles, "cycles to go on")
 
 
 # --- authentication ---------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_znodes_of_a_controller_with_a_login_are_closed_to_others(
     hosts = shared_zookeeper.hosts
     login = ZooKeeperSection(hosts=hosts, root=paths.root, auth_file=str(tmp_path / "login"))
     controller = start(msgspec.structs.replace(settings(hosts), zookeeper=login))
-    until(lambda: controller.said("no change"), "a cycle with the login")
+    until(lambda: controller.logged("no change"), "a cycle with the login")
     config_file = tmp_path / "c.yaml"
     config_file.write_text(f"zookeeper: {{hosts: '{hosts}', root: {paths.root}, auth_file: login}}\n")
 

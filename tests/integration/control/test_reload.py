@@ -40,7 +40,7 @@ class Running:
         self.file.write_text(text)
         self.process.send_signal(signal.SIGHUP)
 
-    def said(self, *words: str) -> bool:
+    def logged(self, *words: str) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         return any(all(w in line for w in words) for line in self.log.read_text().splitlines())
 
@@ -79,7 +79,7 @@ def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
     until(lambda: mode() == "advise", "the first cycle")
 
     controller.write(advising.replace("mode: advise", "mode: atc"))
-    until(lambda: controller.said("the old one stays", "decide.mode"), "the broken file to be refused")
+    until(lambda: controller.logged("the old one stays", "decide.mode"), "the broken file to be refused")
     refused = state()
     assert refused is not None
     until(lambda: (s := state()) is not None and s.cycles > refused.cycles + 1, "cycles after the broken file")
@@ -89,8 +89,8 @@ def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
     acting = advising.replace("mode: advise", "mode: act").replace("period_s: 1,", "period_s: 2,")
     controller.write(acting.replace("api: {enabled: false}", "api: {enabled: false, port: 1}"))
     until(lambda: mode() == "act", "the new mode")
-    assert controller.said("configuration reloaded", "cycle.period_s, decide.mode")
-    assert controller.said("need a restart", "api.port")
+    assert controller.logged("configuration reloaded", "cycle.period_s, decide.mode")
+    assert controller.logged("need a restart", "api.port")
     until(lambda: shim.applied, "a plan, now that it may act")
     last = state()
     assert last is not None

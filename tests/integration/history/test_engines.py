@@ -14,7 +14,7 @@ import pytest
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
 from stormpilot.history.mine import on_duckdb
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.job import mine
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.reading import open_log
@@ -58,9 +58,9 @@ def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tm
             pq.write_table(pq.ParquetFile(first).read().slice(3), day / "z-merged.parquet")
         if "date=2025-01-04" in str(day):
             (day / "z-truncated.parquet").write_bytes(first.read_bytes()[:100])
-    selection, terms = Selection(), Terms(now_ms=1, by="me", log="here")
-    by_duckdb = on_duckdb.mine(str(log), selection, terms, with_sizing=True)
-    by_spark = mine(open_log(spark, str(log), selection), terms, with_sizing=True)
+    selection, criteria = Selection(), MiningCriteria(now_ms=1, by="me", log="here")
+    by_duckdb = on_duckdb.mine(str(log), selection, criteria, with_sizing=True)
+    by_spark = mine(open_log(spark, str(log), selection), criteria, with_sizing=True)
     assert (by_duckdb.engine, by_spark.engine) == ("duckdb", "spark")
     health = {t.name: t for t in by_duckdb.health.tables}
     assert len(by_duckdb.health.skipped) > 4

@@ -10,7 +10,7 @@ import pytest
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
 from stormpilot.history.mine import on_duckdb
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.health import in_time, topologies_of
 from stormpilot.history.mine.log import Selection
@@ -30,7 +30,7 @@ def test_time_that_is_missing_or_not_measured_is_told(table: Table) -> None:
 
 def mined(log: Path) -> MinedLog:
     """All that is found in a log."""
-    return on_duckdb.mine(str(log), Selection(), Terms())
+    return on_duckdb.mine(str(log), Selection(), MiningCriteria())
 
 
 def test_rows_that_are_there_twice_count_once_and_are_counted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from stormpilot.generate.logs.spec import Spec
 from stormpilot.history import duck, frames
 from stormpilot.history.mine import kept, on_duckdb
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.quality import Reused
@@ -116,7 +116,7 @@ def test_a_second_mining_reads_no_big_table_builds_no_query_and_finds_the_same(
     """Every number of every finding; what was read of each table is in the result."""
 
     def mined(*, keep: bool) -> MinedLog:
-        return on_duckdb.mine(str(log), ALL, Terms(now_ms=1), with_sizing=True, keep=keep)
+        return on_duckdb.mine(str(log), ALL, MiningCriteria(now_ms=1), with_sizing=True, keep=keep)
 
     by = [mined(keep=False), mined(keep=True)]
     with monkeypatch.context() as patch:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from benchmarks.history.shapes import PER_DAY, queueing, utilisation
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.messages.thresholds import ThresholdEntry
@@ -35,7 +35,7 @@ def limit(table: Table, u: Floats, latency: Floats, supervisors: Sequence[str] =
     ]
     bins = [vars(r) for r in collected(latency_bins(table("windows", rows)))]
     found = {r["supervisor"]: r for r in knees(bins)}
-    return {s: cpu_limit(s, found.get(s), Terms()) for s in supervisors}
+    return {s: cpu_limit(s, found.get(s), MiningCriteria()) for s in supervisors}
 
 
 def near(entry: ThresholdEntry, knee: float, off: float = 0.03) -> bool:

@@ -24,7 +24,7 @@ from stormpilot.generate.logs.truth import TopologyTruth
 from stormpilot.history import frames
 from stormpilot.history import spark as spark_module
 from stormpilot.history.mine import job, on_duckdb, reading_duckdb
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.reading import open_log
@@ -209,14 +209,14 @@ def test_mining_asks_spark_for_nothing_but_frames(spark: SparkSession, hour: Pat
     """Neither the context, which Spark Connect has not, nor Python in executors, which need not have it."""
     spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.hours.link./traffic", hour.as_uri())  # type: ignore[union-attr]
     path = "viewfs://hours/traffic" if remote else str(hour)
-    terms = Terms(now_ms=1)
+    criteria = MiningCriteria(now_ms=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spark.sparkContext, "pythonExec", "/no/python")
         log = open_log(WithoutContext(spark), path)  # type: ignore[arg-type]
-        found = job.mine(log, terms).topologies
+        found = job.mine(log, criteria).topologies
         limits = log.limits({"made-1": 0.7}).collect()
     assert [(r.supervisor, r.cpu_limit_ratio) for r in limits] == [("made-1", 0.7)]
-    expected = on_duckdb.mine(str(hour), Selection(), terms).topologies
+    expected = on_duckdb.mine(str(hour), Selection(), criteria).topologies
     rows, expected_rows = (
         [[(e.name, e.of, e.rows) for e in m.thresholds.entries] for m in f] for f in (found, expected)
     )
@@ -308,7 +308,9 @@ def _file(path: Path, name: str) -> Path:
 
 def test_a_month_gives_back_what_was_planted(tmp_path: Path) -> None:
     truth = generate(tmp_path / "month", MONTH, seed=5).topologies[0]
-    (mined,) = on_duckdb.mine(str(tmp_path / "month"), Selection(("made1",)), Terms(), with_sizing=True).topologies
+    (mined,) = on_duckdb.mine(
+        str(tmp_path / "month"), Selection(("made1",)), MiningCriteria(), with_sizing=True
+    ).topologies
     found = {(e.name, *e.of): e for e in mined.thresholds.entries}
     for key, planted in _planted(truth).items():
         entry = found[key]
@@ -347,7 +349,7 @@ def test_overloads_and_queues_are_told_by_the_limit_in_the_log_where_the_daily_p
     """By the knee every working day would be one overload of hours, and no queue would tell of any."""
     spec = Spec(days=14, window_s=120, parallelism=1, nodes=2, lowest_knee_ratio=0.36, highest_knee_ratio=0.42)
     truth = generate(tmp_path / "log", spec, seed=5).topologies[0]
-    (mined,) = on_duckdb.mine(str(tmp_path / "log"), Selection(), Terms()).topologies
+    (mined,) = on_duckdb.mine(str(tmp_path / "log"), Selection(), MiningCriteria()).topologies
     found = {(e.name, *e.of): e for e in mined.thresholds.entries}
     for knee in truth.knees:
         assert found[th.CPU_LIMIT_RATIO, knee.supervisor].value == pytest.approx(knee.knee_ratio, abs=0.03)

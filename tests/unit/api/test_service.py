@@ -70,7 +70,7 @@ def test_fault_outside_does_not_reach_the_cycle_and_is_said_once(make: Make, lin
     service.leading(1)
     for _ in range(3):
         service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
-    assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
+    assert [x["event"] for x in lines] == ["report failed; cycles go on"]
     assert service.board.cycles == 3
     service._metrics = None
     service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
@@ -79,7 +79,7 @@ def test_fault_outside_does_not_reach_the_cycle_and_is_said_once(make: Make, lin
 
 def test_start_that_cannot_work_leaves_the_controller_alone(make: Make, lines: list[Any]) -> None:
     service = make(notify=NotifySection(url="http://127.0.0.1:1/x", headers_file="/nowhere"))
-    assert [x["event"] for x in lines] == ["what is told outside is wrong, the cycles go on"]
+    assert [x["event"] for x in lines] == ["report failed; cycles go on"]
     service.leading(1)
     service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     assert service.board.part == "leading"

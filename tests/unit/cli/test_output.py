@@ -103,11 +103,11 @@ def test_a_model_is_printed_as_its_file_has_it() -> None:
 def test_progress_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 100.0
     progress = Progress("node-7", clock_s=lambda: now_s)
-    progress.tell("6 left", 0, 6)
+    progress.update("6 left", 0, 6)
     now_s = 110.0
-    progress.tell("4 left", 2, 6)
-    progress.tell("4 left", 2, 6)
+    progress.update("4 left", 2, 6)
+    progress.update("4 left", 2, 6)
     now_s = 400.0
-    progress.tell("nothing left", 6, 6)
+    progress.update("nothing left", 6, 6)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["node-7: 6 left", "node-7: 4 left, about 20 s left", "node-7: nothing left"]

@@ -219,8 +219,8 @@ def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_foretold_well(
     measured, text = planned_rates("", 0.05)
     assert "profile" not in text
     assert planned_rates(ahead, 0.5)[0] == measured
-    foreseen, text = planned_rates(ahead, 0.05)
-    assert foreseen > measured * 2
+    forecast, text = planned_rates(ahead, 0.05)
+    assert forecast > measured * 2
     assert "planned for the most of the next 150 min" in text
 
 

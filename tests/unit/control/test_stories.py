@@ -204,7 +204,7 @@ BUSY = {("a", 6700): (1, 2, 3, 4, 5, 6)}
 EASED = {("a", 6700): (1, 2, 4, 5), ("b", 6700): (3, 6)}
 
 
-def refilling(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[World, str]:
+def with_a_new_supervisor(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[World, str]:
     """Everything runs on a; b comes later. The planner leaves all of it on a for as long as it fits there."""
     w = World("a", settings=f"new_supervisors: {{{settings}}}\n")
     w.traffic = {(1, 2): 100.0, (2, 4): 100.0, (1, 3): 5.0, (3, 4): 5.0}
@@ -221,7 +221,7 @@ def refilling(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[Worl
 
 
 def test_supervisor_that_came_is_used_once_it_has_stayed() -> None:
-    w, t = refilling()
+    w, t = with_a_new_supervisor()
     w.supervisors("a", "b")
     assert w.tell(30) == ["NO_BETTER_PLAN"], "it may be gone again in a moment"
     assert w.tell(10) == ["NEW_SUPERVISOR"]
@@ -233,7 +233,7 @@ def test_supervisor_that_came_is_used_once_it_has_stayed() -> None:
 
 
 def test_supervisor_that_comes_and_goes_is_not_used() -> None:
-    w, t = refilling()
+    w, t = with_a_new_supervisor()
     for _ in range(5):
         w.supervisors("a", "b")
         w.tell(20)
@@ -252,7 +252,7 @@ def test_supervisor_that_comes_and_goes_is_not_used() -> None:
     ],
 )
 def test_supervisor_that_came_stays_empty_when_nobody_needs_it(settings: str) -> None:
-    w, t = refilling(settings)
+    w, t = with_a_new_supervisor(settings)
     w.supervisors("a", "b")
     w.tell(120)
     assert w.slots(t) == BUSY

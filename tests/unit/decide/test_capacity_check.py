@@ -29,7 +29,7 @@ WHERE = st.integers(0, NODES - 1)
 def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Prediction]]:
     """Topologies of one executor each, every one with a port of its own on every node; each is to go somewhere."""
     nodes = [supervisor(f"n{n}", 9, mhz=draw(st.sampled_from([200.0, 400.0, 700.0]))) for n in range(NODES)]
-    topologies, plans, foreseen = [], [], {}
+    topologies, plans, predictions = [], [], {}
     for t in range(draw(st.integers(2, 7))):
         name, now, then = f"t{t}", draw(WHERE), draw(WHERE)
         cpu_mhz, later_mhz = (draw(st.sampled_from([0.1, 100.0, 150.3, 250.0])) for _ in range(2))
@@ -45,16 +45,16 @@ def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Prediction]]:
         )
         worker = Worker(supervisor=f"n{then}", port=nodes[then].slots[t], executors=[(1, 1)])
         plans.append(TopologyPlan(id=name, workers=[worker]))
-        foreseen[name] = Prediction(0.0, 0.0, 0.0, 1, {1: later_mhz})
-    return Model(supervisors=nodes, topologies=topologies, traffic=[]), Plan(topologies=plans), foreseen
+        predictions[name] = Prediction(0.0, 0.0, 0.0, 1, {1: later_mhz})
+    return Model(supervisors=nodes, topologies=topologies, traffic=[]), Plan(topologies=plans), predictions
 
 
 @given(rounds())
 def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan, dict[str, Prediction]]) -> None:
-    model, plan, foreseen = case
+    model, plan, predictions = case
     plans = {p.id: p for p in plan.topologies}
     wanted = {t: Decision(t, "publish", Reason.GAIN, "", moved_executors=1) for t in plans}
-    answer = hold_what_does_not_fit(model, wanted, plans, foreseen)
+    answer = hold_what_does_not_fit(model, wanted, plans, predictions)
     moving = {t: plans[t] for t, d in answer.items() if d.action != "skip"}
     assert all(d.reason is Reason.INSUFFICIENT_CPU for d in answer.values() if d.action == "skip")
     if len(moving) < len(plans):
@@ -62,4 +62,4 @@ def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan
         gone_to = {w.supervisor for p in moving.values() for w in p.workers}
         for s, mhz in planned_load_mhz(model, moving).items():
             assert s not in gone_to or mhz <= max(limit_mhz[s], now_mhz[s]) + 1e-6
-    assert hold_what_does_not_fit(model, answer, plans, foreseen) == answer
+    assert hold_what_does_not_fit(model, answer, plans, predictions) == answer

@@ -121,9 +121,9 @@ class Count(KeyedState, Bolt):
 P = partition_of(["the"], N)
 
 
-def look(bolt: Count) -> None:
+def poll(bolt: Count) -> None:
     assert bolt._stormpilot_handing is not None
-    bolt._stormpilot_handing.look()
+    bolt._stormpilot_handing.poll()
 
 
 @pytest.fixture
@@ -154,13 +154,13 @@ def play(tmp_path: Path, script: list[str | Callable[[Count], None]], task: int 
 
 def test_state_follows_its_keys_and_is_added_to_what_came_meanwhile(store: Store, tmp_path: Path) -> None:
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, ["the", "the", "cat", look, look])
+    a, _ = play(tmp_path, ["the", "the", "cat", poll, poll])
     assert a.calls == [("drain", [P])]
     assert a.words() == {"cat": 1}
     assert store.answers[A]["saved"] == [f"{A}-{B}-1"]
 
     store.tell((A, B, "load", [P]), owners={P: B})
-    b, _ = play(tmp_path, ["the", look, look, lambda _: store.tell(owners={P: B}), look], task=B)
+    b, _ = play(tmp_path, ["the", poll, poll, lambda _: store.tell(owners={P: B}), poll], task=B)
     assert b.calls == [("activate", [P])]
     assert b.words() == {"the": 3}
     assert store.kept == {}, "removed when the hand-over has left the table"
@@ -169,17 +169,17 @@ def test_state_follows_its_keys_and_is_added_to_what_came_meanwhile(store: Store
 def test_nothing_is_loaded_before_all_is_saved(store: Store, tmp_path: Path) -> None:
     store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.tell((A, B, "save", [P]), owners={P: B})
-    b, _ = play(tmp_path, [look, look], task=B)
+    b, _ = play(tmp_path, [poll, poll], task=B)
     assert b.calls == [] and store.answers[B]["loaded"] == []
 
 
 def test_work_is_done_once_however_often_it_is_told(store: Store, tmp_path: Path) -> None:
     """The driver did not see the answer: it stays in the task's znode, and the hook is not called again."""
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, ["the", look, look, look, look])
+    a, _ = play(tmp_path, ["the", poll, poll, poll, poll])
     assert a.calls == [("drain", [P])]
     store.tell((A, B, "load", [P]), owners={P: B})
-    b, _ = play(tmp_path, [look, look, look, look], task=B)
+    b, _ = play(tmp_path, [poll, poll, poll, poll], task=B)
     assert b.calls == [("activate", [P])]
     assert store.answers[B]["loaded"] == [f"{A}-{B}-1"]
 
@@ -187,9 +187,9 @@ def test_work_is_done_once_however_often_it_is_told(store: Store, tmp_path: Path
 def test_a_taker_that_restarts_before_the_end_loads_again(store: Store, tmp_path: Path) -> None:
     store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.tell((A, B, "load", [P]), owners={P: B})
-    play(tmp_path, [look, look], task=B)
+    play(tmp_path, [poll, poll], task=B)
     store.tell(owners={P: B})  # the first process answered, and died before it took the state away
-    again, _ = play(tmp_path, [look, look], task=B)
+    again, _ = play(tmp_path, [poll, poll], task=B)
     assert again.words() == {"the": 2}
     assert store.kept == {}
 
@@ -197,9 +197,9 @@ def test_a_taker_that_restarts_before_the_end_loads_again(store: Store, tmp_path
 def test_a_giver_that_restarts_saves_beside_what_it_saved_before(store: Store, tmp_path: Path) -> None:
     store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.tell((A, B, "save", [P]), owners={P: B})
-    play(tmp_path, ["the", look, look])
+    play(tmp_path, ["the", poll, poll])
     store.tell((A, B, "load", [P]), owners={P: B})
-    b, _ = play(tmp_path, [look, look], task=B)
+    b, _ = play(tmp_path, [poll, poll], task=B)
     assert b.words() == {"the": 3}
 
 
@@ -207,7 +207,7 @@ def test_what_lies_ready_is_loaded_when_the_hand_over_was_given_up(store: Store,
     store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.kept[f"{B}-{A}-1-7-0"] = packed({P: {"not": 1}})[0]
     store.routes = None
-    b, _ = play(tmp_path, [look, look], task=B)
+    b, _ = play(tmp_path, [poll, poll], task=B)
     assert b.words() == {"the": 2}, "the other one is not for this task"
     assert list(store.kept) == [f"{B}-{A}-1-7-0"]
 
@@ -221,7 +221,7 @@ def test_a_tuple_that_comes_too_late_is_told_and_goes_with_a_second_hand_over(st
         store.tell(owners={P: B})
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, ["the", look, look, over, look, "the", look, more, look, look])
+    a, _ = play(tmp_path, ["the", poll, poll, over, poll, "the", poll, more, poll, poll])
     assert a.calls == [("drain", [P]), ("drain", [P]), ("drain", [])]
     assert store.answers[A]["late"] == [] and a.words() == {}
 
@@ -231,7 +231,7 @@ def test_a_partition_that_came_back_is_not_late(store: Store, tmp_path: Path) ->
         store.tell((B, A, "load", [P]))
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, [look, back, "the", look, "the", look])
+    a, _ = play(tmp_path, [poll, back, "the", poll, "the", poll])
     assert store.answers[A]["late"] == []
     assert a.words() == {"the": 2}
 
@@ -253,7 +253,7 @@ def test_a_task_that_keeps_other_keys_saves_when_those_that_leave_are_quiet(
         assert bolt.calls == []
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    script = [look, not_yet, later(0.9), "the", later(0.9), not_yet, later(0.2), "cat", look]
+    script = [poll, not_yet, later(0.9), "the", later(0.9), not_yet, later(0.2), "cat", poll]
     a, _ = play(tmp_path, script)
     assert a.calls == [("drain", [P])]
     assert dict(unpacked(next(iter(store.kept.values())))) == {P: {"the": 1}}
@@ -266,7 +266,7 @@ def test_a_hook_that_raises_hands_nothing_over_and_the_task_goes_on(
     monkeypatch.setattr(Count, "raises", raises)
     store.kept[f"{B}-{A}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.tell((A, B, "save", [P]), (B, A, "load", [P]), owners={P: B})
-    a, sent = play(tmp_path, ["the", look, look, "cat", look])
+    a, sent = play(tmp_path, ["the", poll, poll, "cat", poll])
     assert any("keyed state is not handed over: RuntimeError" in line for line in log_lines(sent))
     assert a.counts[partition_of(["cat"], N)] == {"cat": 1}
     if raises == "drain":
@@ -280,7 +280,7 @@ def test_state_that_is_too_large_or_no_json_stays_where_it_was(
 ) -> None:
     monkeypatch.setattr(handing_over, "MAX_BYTES", 10)
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, ["the", look, look, look])
+    a, _ = play(tmp_path, ["the", poll, poll, poll])
     assert "10 are taken" in store.answers[A]["failed"][f"{A}-{B}-1"]
     assert a.words() == {"the": 1} and store.kept == {}
 
@@ -291,13 +291,13 @@ def test_while_zookeeper_is_away_nothing_is_lost(store: Store, tmp_path: Path) -
 
     def still_down(bolt: Count) -> None:
         with pytest.raises(StoreUnavailable):
-            look(bolt)
+            poll(bolt)
 
     def up(bolt: Count) -> None:
         store.down = False
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    play(tmp_path, ["the", look, down, still_down, still_down, up, look])
+    play(tmp_path, ["the", poll, down, still_down, still_down, up, poll])
     assert [dict(unpacked(d)) for d in store.kept.values()] == [{P: {"the": 1}}]
 
 
@@ -310,13 +310,13 @@ def test_a_table_that_is_broken_or_of_tomorrow_starts_nothing(store: Store, tmp_
         store.routes = {"schema": 1, "components": [7]}
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, _ = play(tmp_path, [newer, look, look, wrong, look, look])
+    a, _ = play(tmp_path, [newer, poll, poll, wrong, poll, poll])
     assert a.calls == []
 
 
 def test_however_often_it_looks_it_leaves_one_watch(store: Store, tmp_path: Path) -> None:
     """The client keeps what it was given until the table changes, which may be months."""
-    play(tmp_path, [look] * 5)
+    play(tmp_path, [poll] * 5)
     assert len(store.watches) == 1
 
 
@@ -325,7 +325,7 @@ def test_it_reports_its_load_as_well(store: Store, tmp_path: Path) -> None:
         pass
 
     store.tell((A, B, "save", [P]), owners={P: B})
-    a, sent = play(tmp_path, ["the", look, look], cls=Both)
+    a, sent = play(tmp_path, ["the", poll, poll], cls=Both)
     assert a.calls == [("drain", [P])]
     assert any(m.get("stream") == "stormpilot_load" for m in sent)
 
@@ -368,7 +368,7 @@ def test_a_table_that_nobody_honest_wrote_is_as_if_it_were_not_there(
             return table
 
     handing = HandingOver(Hostile(), "t-1", "count", A)
-    handing.look()
+    handing.poll()
     assert not handing.work
     assert "the routing table cannot be read" in caplog.text
 

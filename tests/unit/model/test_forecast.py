@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stormpilot.messages.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
-from stormpilot.model.forecast import foresee, rate_at
+from stormpilot.model.forecast import forecast_of, rate_at
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -70,30 +70,30 @@ def test_hours_of_the_week_begin_on_monday_in_utc() -> None:
 
 
 def test_edges_grow_as_the_profile_says_and_those_of_ackers_as_all_tuples() -> None:
-    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    found = forecast_of(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
     assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
     assert found.moved == {"t"}
-    assert found.said["t"] == "planned for the most of the next 60 min: +50% tuples/s by the profile (tested error 5%)"
+    assert found.texts["t"] == "planned for the most of the next 60 min: +50% tuples/s by the profile (tested error 5%)"
 
 
 def test_cpu_follows_the_mined_law_and_without_one_the_rate() -> None:
-    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    found = forecast_of(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
     assert cpu(found.model) == pytest.approx([150.0, 230.0 + 2.0 * 50, 10.0])
-    guessed = foresee(model(), {"t": profile()}, {"t": law("default")}, NOON_MS, HOUR_S, 0.15)
+    guessed = forecast_of(model(), {"t": profile()}, {"t": law("default")}, NOON_MS, HOUR_S, 0.15)
     assert cpu(guessed.model) == pytest.approx([150.0, 345.0, 10.0])
 
 
 def test_what_will_fall_stays_as_measured_since_the_plan_has_to_hold_now_too() -> None:
     for given in (law(), law("default")):
-        found = foresee(model(), {"t": profile(then=50.0)}, {"t": given}, NOON_MS, HOUR_S, 0.15)
+        found = forecast_of(model(), {"t": profile(then=50.0)}, {"t": given}, NOON_MS, HOUR_S, 0.15)
         assert found.model == model()
-        assert found.said["t"].startswith("planned for the most of the next 60 min: +0% tuples/s")
+        assert found.texts["t"].startswith("planned for the most of the next 60 min: +0% tuples/s")
 
 
 def test_peak_on_the_way_counts_though_the_end_is_calm() -> None:
-    found = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS, 4 * HOUR_S, 0.15)
+    found = forecast_of(model(), {"t": profile()}, {"t": law()}, NOON_MS, 4 * HOUR_S, 0.15)
     assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
-    before = foresee(model(), {"t": profile()}, {"t": law()}, NOON_MS - 4 * 3_600_000, 2 * HOUR_S, 0.15)
+    before = forecast_of(model(), {"t": profile()}, {"t": law()}, NOON_MS - 4 * 3_600_000, 2 * HOUR_S, 0.15)
     assert [e.rate for e in before.model.traffic] == pytest.approx([100.0, 100.0])
 
 
@@ -106,11 +106,11 @@ def test_nodes_that_will_be_overloaded_are_told_with_their_load() -> None:
         topologies=[msgspec.structs.replace(t, assignment=assigned)],
     )
     assert sum(cpu(busy)) == 340.0
-    found = foresee(busy, {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    found = forecast_of(busy, {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
     assert found.overloaded == {"a": pytest.approx((150.0 + 330.0 + 10.0) / 400.0)}
-    calm = foresee(busy, {"t": profile(then=90.0)}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
+    calm = forecast_of(busy, {"t": profile(then=90.0)}, {"t": law()}, NOON_MS, HOUR_S, 0.15)
     assert calm.overloaded == {}
-    assert foresee(busy, {}, {}, NOON_MS, HOUR_S, 0.15).overloaded == {}
+    assert forecast_of(busy, {}, {}, NOON_MS, HOUR_S, 0.15).overloaded == {}
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_nodes_that_will_be_overloaded_are_told_with_their_load() -> None:
 )
 def test_without_a_good_profile_the_model_stays_as_measured(given: Profile | None, why: str) -> None:
     profiles = {} if given is None else {"t": given}
-    found = foresee(model(), profiles, {}, NOON_MS, HOUR_S, 0.15)
-    assert (found.model, found.said, found.moved) == (model(), {"t": why}, frozenset())
+    found = forecast_of(model(), profiles, {}, NOON_MS, HOUR_S, 0.15)
+    assert (found.model, found.texts, found.moved) == (model(), {"t": why}, frozenset())
 
 
 def test_rate_between_two_hours_is_on_the_line_between_their_middles() -> None:
@@ -145,5 +145,5 @@ def test_week_goes_round() -> None:
 
 
 def test_no_edge_changes_by_more_than_ten_times() -> None:
-    found = foresee(model(), {"t": profile(then=1e9)}, {}, NOON_MS, HOUR_S, 0.15)
+    found = forecast_of(model(), {"t": profile(then=1e9)}, {}, NOON_MS, HOUR_S, 0.15)
     assert max(e.rate for e in found.model.traffic) == 1000.0

@@ -160,7 +160,7 @@ def test_receiver_that_fails_and_hangs_gets_the_event_when_it_recovers(receiver:
     assert receiver.texts[:4] == ["a"] * 4
     assert receiver.texts == sorted(receiver.texts)
     assert len({g["id"] for g in receiver.got}) == 2  # a retry has the same, so that a receiver can tell
-    assert webhook.told() == ({"sent": 2, "failed": 0, "dropped": 0}, 0)
+    assert webhook.counts() == ({"sent": 2, "failed": 0, "dropped": 0}, 0)
 
 
 def test_offering_never_waits_for_a_receiver_that_hangs(receiver: Receiver, make: Make) -> None:

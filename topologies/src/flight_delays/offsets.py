@@ -1,4 +1,4 @@
-"""What a task of the spout has emitted and what of it is acknowledged: the arithmetic of at-least-once."""
+"""Offsets that a task of the spout emitted, and those acknowledged: the arithmetic of at-least-once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the spout has come, as kept in ZooKeeper: format, and a reader (also `python -m flight_delays.progress`).
+"""Progress of the spout, as kept in ZooKeeper: format, and a reader (also `python -m flight_delays.progress`).
 
 Each task of the spout has one znode `<root>/<topology id>/<task index>` with a JSON object, see `TaskProgress`.
 """

@@ -26,7 +26,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may choose. The field's key in the topology configuration is in `_KEYS`.
+    """Settings of a user. The field's key in the topology configuration is in `_KEYS`.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from flight_delays.delay_windows import WindowResult
 
 
 class Ledger:
-    """What has arrived: rejected flights by reason, windows and their flights by kind, alerts by state.
+    """Ledger of arrivals: rejected flights by reason, windows and their flights by kind, alerts by state.
 
     `checksums` (per stream) do not depend on the order of arrival: two runs over the same flights that saw nothing
     twice end with the same ones if the same windows closed.

@@ -17,7 +17,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may choose; the field's key in the topology configuration is in `_KEYS`.
+    """Settings of a user; the field's key in the topology configuration is in `_KEYS`.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ def generate(directory: Path, spec: Spec, seed: int = 0, progress: Progress | No
 
 
 def read_truth(directory: Path) -> Truth:
-    """What was planted into a log."""
+    """Facts that were planted into a log."""
     return msgspec.json.decode((directory / FILE).read_bytes(), type=Truth)
 
 

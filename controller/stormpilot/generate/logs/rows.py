@@ -44,7 +44,7 @@ class Planted:
 
 @dataclass
 class Counted:
-    """What the truth tells of the rows: by node windows in which it was the busiest, and of these above its knee."""
+    """Ground truth about the rows: by node windows in which it was the busiest, and of these above its knee."""
 
     busiest: Ints
     above: Ints

@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def executors(self) -> int:
-        """How many."""
+        """Number of executors."""
         return len(self.component)
 
     @property
@@ -67,7 +67,7 @@ def parallelisms(parallelism: int, nodes: int) -> list[int]:
 
 
 def edges_of(parallelism: int, nodes: int) -> int:
-    """How many edges (rows per window) such a topology has."""
+    """Number of edges (rows per window) of such a topology."""
     count = dict(zip(COMPONENTS, parallelisms(parallelism, nodes), strict=True))
     data = sum(count[a] * count[b] for a, _, b, _, _ in STREAMS)
     return data + nodes * (sum(count.values()) - nodes) + nodes * count["events"]

@@ -1,4 +1,4 @@
-"""What log to make."""
+"""Specification of a synthetic log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def windows(self) -> int:
-        """How many windows."""
+        """Number of windows."""
         return int(self.days * DAY_S / self.window_s)
 
     @property

@@ -1,4 +1,4 @@
-"""What happens to a planted topology, window by window: rate, bursts, overloads, placements, gaps."""
+"""Timeline of a synthetic topology, window by window: rate, bursts, overloads, placements, gaps."""
 
 from __future__ import annotations
 

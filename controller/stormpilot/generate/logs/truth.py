@@ -1,4 +1,4 @@
-"""What was planted into a generated log: `truth.json` beside it."""
+"""Ground truth of a synthetic log: `truth.json` beside it."""
 
 from __future__ import annotations
 

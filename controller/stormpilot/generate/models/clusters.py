@@ -26,7 +26,7 @@ KINDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for; None is the default of the kind.
+    """Sizes that were asked for; None is the default of the kind.
 
     `load` is a part of the nodes' CPU, `memory_load` of their memory; `spread` = CPU of the largest node / that of the
     smallest; `slots`: of a node, drawn from these; `sites`: how many have a component that must run there.

@@ -22,7 +22,7 @@ KEYS = 400
 
 @dataclass(frozen=True)
 class Spread:
-    """How streams spread over executor pairs.
+    """Distribution of streams over executor pairs.
 
     `fan_out`: the most targets that one source executor has on one stream (None: all of them); a large cluster with
     all pairs would have millions. `key_skew`: exponent of Zipf's law for the keys of FIELDS streams.
@@ -135,7 +135,7 @@ def split(
 
 
 def key_shares(targets: int, skew: float, rng: np.random.Generator) -> Floats:
-    """What each target gets of a FIELDS stream: Zipf-distributed keys, each hashed to one target."""
+    """Share of each target of a FIELDS stream: Zipf-distributed keys, each hashed to one target."""
     keys = np.arange(1, max(KEYS, 20 * targets) + 1, dtype=np.float64) ** -skew
     hashed = rng.integers(targets, size=len(keys))
     return np.bincount(hashed, weights=keys / keys.sum(), minlength=targets).astype(np.float64)

@@ -85,7 +85,7 @@ def executor_hours(executors: DataFrame, whole: DataFrame) -> DataFrame:
 
 
 def worker_windows(executors: DataFrame) -> DataFrame:
-    """What each component did in each worker by window, from `executors`; only workers that were measured whole.
+    """Activity of each component in each worker by window, from `executors`; only workers that were measured whole.
 
     Columns: topology_name, topology_id, supervisor, port, component, window_to, threads, rate_tps (received; of spouts:
     emitted, without ids sent), cpu_mhz, memory_mb (measured; declared where it was not), queue (null: not known),
@@ -112,7 +112,7 @@ def worker_windows(executors: DataFrame) -> DataFrame:
 
 
 def rate() -> Column:
-    """What drives an executor: tuples/s received, of a spout emitted with ids, else sent."""
+    """Input rate of an executor: tuples/s received, of a spout emitted with ids, else sent."""
     return fn.coalesce(
         *(fn.when(fn.col(c) > 0, fn.col(c)) for c in ("received_tps", "emitted_tps", "sent_tps")), fn.lit(0.0)
     )

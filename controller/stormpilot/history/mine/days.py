@@ -1,4 +1,4 @@
-"""How sure a number is: the same number from other days like these, drawn with replacement (a bootstrap of blocks).
+"""Confidence of a number: the same number from other days like these, drawn with replacement (a bootstrap of blocks).
 
 A block is a day, because windows of a day depend on one another: 1,440 of them are not 1,440 observations. Source of
 the method: Kuensch, The jackknife and the bootstrap for general stationary observations, 1989.
@@ -30,7 +30,7 @@ SEED = 20
 
 
 def resampled(days: int) -> Floats:
-    """How often each day counts: once in the first row, which is the log; drawn in the others. Shape (draws + 1, days).
+    """Weights of days: once in the first row, which is the log; drawn in the others. Shape (draws + 1, days).
 
     With less than `LEAST_DAYS` there is only the first row.
     """
@@ -93,7 +93,7 @@ def of_days(row: Row | None, column: str) -> tuple[float | None, float | None]:
 
 @lru_cache(maxsize=64)
 def _drawn(days: int) -> Floats:
-    """How often each day counts in each of many draws; shape (draws, days)."""
+    """Weights of days in each of many draws; shape (draws, days)."""
     found = np.random.default_rng(SEED).multinomial(days, np.full(days, 1 / days), size=MANY_DRAWS)
     return found.astype(np.float64)
 

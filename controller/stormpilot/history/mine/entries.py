@@ -1,4 +1,4 @@
-"""What every finding becomes: an entry with its evidence, or the default and what is lacking. No engine in here."""
+"""Entry of a finding, with its evidence, or the default and the missing data. No engine in here."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import Scope, ThresholdEntry
 
 NOT_KNOWN, FINE = "not known", "the default is fine"
-"""How the text of every default begins: nobody knows a better one, or it was looked at and is right."""
+"""Beginnings of the text of every default: nobody knows a better one, or it was examined and is right."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What the numbers are judged by: defaults, floors and caps of `config`; who mined which log, and when."""
+class MiningCriteria:
+    """Criteria of mined numbers: defaults, floors and caps of `config`; who mined which log, and when."""
 
     config: Config = field(default_factory=Config)
     now_ms: int = 0

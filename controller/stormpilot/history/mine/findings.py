@@ -10,7 +10,7 @@ import msgspec
 
 from stormpilot.errors import NothingFoundError
 from stormpilot.history.mine.days import of_days, of_quantile
-from stormpilot.history.mine.entries import Terms, entry, lacking, ms
+from stormpilot.history.mine.entries import MiningCriteria, entry, lacking, ms
 from stormpilot.history.mine.health import Health
 from stormpilot.history.mine.limit import cpu_limit
 from stormpilot.history.mine.log import Row
@@ -32,7 +32,7 @@ NOISES = 3.0
 
 
 class Mined(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one topology; `profile` is null below a week, `sizing` unless it was asked for."""
+    """Findings of one topology; `profile` is null below a week, `sizing` unless it was asked for."""
 
     thresholds: Thresholds
     profile: Profile | None = None
@@ -47,7 +47,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MinedLog(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What `trafficlog mine -o` writes: all topologies, by which engine, and what was left out of the log."""
+    """Output of `trafficlog mine -o`: all topologies, by which engine, and what was left out of the log."""
 
     topologies: list[Mined]
     engine: str = ""
@@ -57,7 +57,7 @@ class MinedLog(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass
 class Rows:
-    """What the jobs found, by the name of the frame."""
+    """Rows that the jobs found, by the name of the frame."""
 
     topologies: Sequence[Row] = ()
     noise: Sequence[Row] = ()
@@ -76,13 +76,13 @@ class Rows:
     machines: Sequence[Row] = ()
 
 
-def limits(knees: Sequence[Row], terms: Terms) -> dict[str, float]:
+def limits(knees: Sequence[Row], criteria: MiningCriteria) -> dict[str, float]:
     """B(n) by supervisor, where one was found."""
-    entries = {str(r["supervisor"]): cpu_limit(str(r["supervisor"]), r, terms) for r in knees}
+    entries = {str(r["supervisor"]): cpu_limit(str(r["supervisor"]), r, criteria) for r in knees}
     return {s: e.value for s, e in entries.items() if e.source != "default" and e.value is not None}
 
 
-def findings(rows: Rows, terms: Terms) -> tuple[list[Mined], list[Failed]]:
+def findings(rows: Rows, criteria: MiningCriteria) -> tuple[list[Mined], list[Failed]]:
     """One entry per topology, by name. A bad topology costs itself.
 
     Raises
@@ -93,7 +93,7 @@ def findings(rows: Rows, terms: Terms) -> tuple[list[Mined], list[Failed]]:
     found, failed = list[Mined](), list[Failed]()
     for row in sorted(rows.topologies, key=lambda r: r["topology_name"]):
         try:
-            found.append(_Topology(row, rows, terms).mined())
+            found.append(_Topology(row, rows, criteria).mined())
         except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
             failed.append(Failed(name=row["topology_name"], text=f"{type(e).__name__}: {e}"))
     if failed and not found:
@@ -104,22 +104,22 @@ def findings(rows: Rows, terms: Terms) -> tuple[list[Mined], list[Failed]]:
 class _Topology:
     """The numbers of one topology."""
 
-    def __init__(self, row: Row, rows: Rows, terms: Terms):
-        self.row, self.rows, self.terms, self.enough = row, rows, terms, terms.enough
+    def __init__(self, row: Row, rows: Rows, criteria: MiningCriteria):
+        self.row, self.rows, self.criteria, self.enough = row, rows, criteria, criteria.enough
         self.name: str = row["topology_name"]
 
     def mined(self) -> Mined:
         head = {
             "topology_id": self.row["topology_id"],
             "topology_name": self.name,
-            "mined_at_ms": self.terms.now_ms,
+            "mined_at_ms": self.criteria.now_ms,
             "from_ms": ms(self.row["first"]),
             "to_ms": ms(self.row["last"]),
         }
         entries = [*self._noise(), *self._restart(), *self._limits(), *self._overload(), *self._otd(), self._forecast()]
         entries += [*self._selectivity(), *self._cpu()]
         thresholds = Thresholds(
-            **head, by=self.terms.by, log=self.terms.log, entries=entries, performance=self._performance()
+            **head, by=self.criteria.by, log=self.criteria.log, entries=entries, performance=self._performance()
         )
         return Mined(thresholds=thresholds, profile=self._profile(head), sizing=self._sizing(thresholds))
 
@@ -130,7 +130,7 @@ class _Topology:
         return next(iter(self._mine(rows)), None)
 
     def _noise(self) -> list[ThresholdEntry]:
-        config, row = self.terms.config, self._one(self.rows.noise)
+        config, row = self.criteria.config, self._one(self.rows.noise)
         why = lacking(row, self.enough, ("windows", self.enough.noise_windows, "windows with traffic between nodes"))
         if row is None and self.row["rows"]:
             why = f"{self.row['rows']} windows, none measured whole with traffic between nodes in an hour of 8 or more"
@@ -160,19 +160,19 @@ class _Topology:
         text = "" if why or row is None else f"the median of {row['moves']} moves"
         value = None if why or row is None else round(float(row["restart_s"]), 3)
         sure = (None, None) if row is None else of_quantile(row["samples"], 0.5)
-        default = self.terms.config.decide.restart_s
+        default = self.criteria.config.decide.restart_s
         return [entry(th.RESTART_S, row, value, text, why, default=default, interval=sure)]
 
     def _limits(self) -> list[ThresholdEntry]:
         knees = {r["supervisor"]: r for r in self.rows.knees}
-        return [cpu_limit(s, knees.get(s), self.terms, self.row["rows"]) for s in self._supervisors()]
+        return [cpu_limit(s, knees.get(s), self.criteria, self.row["rows"]) for s in self._supervisors()]
 
     def _supervisors(self) -> list[str]:
         return sorted(self.row["supervisors"] or [])
 
     def _overload(self) -> list[ThresholdEntry]:
         """Of the topology; of a supervisor only where it has episodes enough of its own."""
-        found, enough, default = [], self.enough, self.terms.config.decide.overload_s
+        found, enough, default = [], self.enough, self.criteria.config.decide.overload_s
         rows = {(r["by"], r["supervisor"]): r for r in self._mine(self.rows.overload_s)}
         for supervisor in (None, *self._supervisors()):
             row, other = (rows.get((by, supervisor)) for by in (LOGGED, MINED))
@@ -193,7 +193,7 @@ class _Topology:
         return found
 
     def _otd(self) -> list[ThresholdEntry]:
-        section, enough = self.terms.config.otd, self.enough
+        section, enough = self.criteria.config.otd, self.enough
         by = {r["by"]: r for r in self._mine(self.rows.otd)}
         row, other = by.get(LOGGED), by.get(MINED)
         why = lacking(
@@ -364,7 +364,7 @@ def _differ(value: float, other: float | None) -> bool:
 
 
 def _also(value: float | None, by_mined: float | None, unit: str) -> str:
-    """What the mined B(n) would give, where that differs."""
+    """The finding under the mined B(n), where that differs."""
     if value is None or by_mined is None or not _differ(by_mined, value):
         return ""
     return f"; by the mined B(n) {by_mined:.4g}{f' {unit}' if unit else ''}"

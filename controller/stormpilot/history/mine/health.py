@@ -1,4 +1,4 @@
-"""How good the data of a log is: what was read, what was dropped, what is missing in time."""
+"""Data quality of a log: files and rows read and dropped, and gaps in time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know, a line each; bad files are told one by one."""
+        """Warnings for people, a line each; bad files are told one by one."""
         lines = [f"{t.duplicates} rows of {t.name} are there twice and count once" for t in self.tables if t.duplicates]
         old = Counter[str]()
         for t in self.tables:

@@ -11,7 +11,7 @@ from stormpilot.history.mine import health, knee, noise, otd, overload, surround
 from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.days import together
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
 from stormpilot.history.mine.health import Health, topologies_of
 from stormpilot.history.mine.log import Ask, Log
@@ -26,7 +26,9 @@ _KNOWN = "core_mhz IS NOT NULL"
 STEPS = ("executors", "workers", "edges")
 
 
-def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False) -> MinedLog:
+def mine(
+    log: Log, criteria: MiningCriteria, step: Step = lambda _: nullcontext(), *, with_sizing: bool = False
+) -> MinedLog:
     """Mine a log; `step` is entered with each of `STEPS`. `with_sizing`: what `stormpilot size` reads, too.
 
     Raises
@@ -68,7 +70,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
             rows.cpu, rows.knees = together(found["cpu"], _NAME, "component"), knee.knees(found["bins"])
             in_time = topologies_of(found["in_time"])
         with step("workers"):
-            b = limits(rows.knees, terms)
+            b = limits(rows.knees, criteria)
             nodes = log.query(known_nodes, log.table("nodes"))
             loads = keep(log.keep(log.query(overload.loads, nodes, log.limits(b) if b else None)))
             alone = keep(log.condensed("worker_windows", ("executors",), known_worker_windows))
@@ -104,7 +106,7 @@ def mine(log: Log, terms: Terms, step: Step = lambda _: nullcontext(), *, with_s
     finally:
         for frame in kept:
             log.drop(frame)
-    mined, failed = findings(rows, terms)
+    mined, failed = findings(rows, criteria)
     quality = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped), reused=log.reused)
     return MinedLog(engine=current(), topologies=mined, failed=failed, health=quality)
 
@@ -162,7 +164,7 @@ def tested_forecasts(edges: DataFrame, *, by_day: bool) -> DataFrame:
 
 
 def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:
-    """What there is: topology_name, topology_id (the newest), rows, first, last, supervisors, components."""
+    """Topologies of the log: topology_name, topology_id (the newest), rows, first, last, supervisors, components."""
     places = executor_hours.groupBy("topology_name").agg(
         fn.collect_set("supervisor").alias("supervisors"), fn.collect_set("component").alias("components")
     )

@@ -1,4 +1,4 @@
-"""What was condensed of a day is kept: the next mining of the log reads only days whose files changed.
+"""Condensed days, kept: the next mining of the log reads only days whose files changed.
 
 One Parquet for each kind and day, `KIND/date=YYYY-MM-DD/INPUT-CHECKSUM.parquet`: the fingerprint of what it was made
 of, and the checksum of its content. Whatever does not fit is condensed again, and removed.
@@ -49,7 +49,7 @@ class Kept:
         return self._wanted[kind]
 
     def find(self, kind: str, day: str) -> Path | None:
-        """What is kept of a day, if it was made of the files that are there now and is whole."""
+        """The kept day, if it was made of the files that are there now and is whole."""
         print_ = self._wanted[kind].get(day)
         if print_ is None:
             return None

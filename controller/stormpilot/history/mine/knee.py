@@ -164,7 +164,7 @@ class _Fit:
 
 
 def _above(load_ratio: Floats, knee_ratio: Floats) -> Floats:
-    """How far a utilisation is above a knee and above each bend after it; the last axis is that of the bends."""
+    """Excess of a utilisation over a knee and over each bend after it; the last axis is that of the bends."""
     over: Floats = np.maximum(0.0, (load_ratio - knee_ratio)[..., None] - np.array(BENDS))
     return over
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormpilot.history.mine.entries import Terms, entry, lacking
+from stormpilot.history.mine.entries import MiningCriteria, entry, lacking
 from stormpilot.history.mine.log import Row
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import ThresholdEntry
@@ -17,11 +17,11 @@ LEAST_FOUND = 0.5
 LEAST_RISE = 0.1
 
 
-def cpu_limit(supervisor: str, row: Row | None, terms: Terms, seen: int = 0) -> ThresholdEntry:
+def cpu_limit(supervisor: str, row: Row | None, criteria: MiningCriteria, seen: int = 0) -> ThresholdEntry:
     """B(n) from a row of `knee.knees`: mined, proposed, or the default with why. `seen`: windows of the topology."""
-    cap = terms.config.decide.cpu_limit_ratio
+    cap = criteria.config.decide.cpu_limit_ratio
     where = {"scope": "supervisor", "of": [supervisor]}
-    why = lacking(row, terms.enough, ("rows", terms.enough.knee_windows, "windows as the busiest node"))
+    why = lacking(row, criteria.enough, ("rows", criteria.enough.knee_windows, "windows as the busiest node"))
     if row is None and seen:
         why = f"of {seen} windows none was measured whole with a latency and this node as the busiest"
     why = f"not known: {why}" if why else _why_no_knee(row, cap)
@@ -69,7 +69,7 @@ def _why_no_knee(row: Row | None, cap: float) -> str:
 
 
 def _unsure(row: Row) -> str:
-    """What is too little for a B(n) far below the configured one; empty: nothing."""
+    """Evidence that is missing for a B(n) far below the configured one; empty: none."""
     if row["days"] < TRUSTED_DAYS:
         return f"{row['days']} days, {TRUSTED_DAYS} needed"
     if row["windows_above"] < TRUSTED_WINDOWS:

@@ -48,14 +48,14 @@ class Selection:
 
 
 class Ask:
-    """What is asked of a log: the few rows of what `make` makes of frames (`Log.query` says what it may rest on)."""
+    """A query of a log: the few rows of what `make` makes of frames (`Log.query` says what it may rest on)."""
 
     def __init__(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object):
         self.make, self.inputs, self.how = make, inputs, how
 
 
 def folders_of(file: Path) -> dict[str, str]:
-    """What its folders `key=value` say."""
+    """Values of the folders `key=value`."""
     return dict(p.partition("=")[::2] for p in file.parts if "=" in p)
 
 
@@ -85,7 +85,7 @@ class Log(Protocol):
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
 
     def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
-        """What `make` makes of frames of this log. An engine may remember how it asks for that by the name of `make`.
+        """The frame that `make` makes of frames of this log. An engine may remember its query by the name of `make`.
 
         So it rests on nothing but its arguments, and on of `how` nothing but their texts.
         """
@@ -96,7 +96,7 @@ class Log(Protocol):
     def condensed(
         self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
     ) -> DataFrame:
-        """What `make` makes of the first of `tables` and of `inputs`, computed once until `drop`, as by `keep`.
+        """Frame that `make` makes of the first of `tables` and of `inputs`, computed once until `drop`, as by `keep`.
 
         What it makes of a day must rest on that day's rows of `tables` alone: an engine may keep it under the name
         `kind` for the next mining.
@@ -104,7 +104,7 @@ class Log(Protocol):
 
     @property
     def reused(self) -> Reused | None:
-        """What of earlier minings was used; None where nothing is kept."""
+        """Use of earlier minings; None where nothing is kept."""
 
     def drop(self, frame: DataFrame) -> None:
         """Forget what was kept."""
@@ -113,7 +113,7 @@ class Log(Protocol):
         """The rows of each by its name; an engine may work on several at a time."""
 
     def tables_health(self) -> list[TableHealth]:
-        """What was read of each table, where files were looked at."""
+        """Reading of each table, where files were looked at."""
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""

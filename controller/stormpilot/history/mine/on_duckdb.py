@@ -11,7 +11,7 @@ import duckdb
 from stormpilot.errors import UnreachableError
 from stormpilot.history import frames
 from stormpilot.history.mine import job
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Log, Selection
 from stormpilot.history.mine.reading_duckdb import open_log
@@ -23,7 +23,7 @@ ATTEMPTS = 3
 def mine(
     path: str,
     selection: Selection,
-    terms: Terms,
+    criteria: MiningCriteria,
     step: job.Step = lambda _: nullcontext(),
     *,
     with_sizing: bool = False,
@@ -48,7 +48,7 @@ def mine(
             if attempt == 0:
                 look(log)
             try:
-                return job.mine(log, terms, step, with_sizing=with_sizing)
+                return job.mine(log, criteria, step, with_sizing=with_sizing)
             except duckdb.IOException as e:
                 last = e
     raise UnreachableError(f"{path} cannot be read: {str(last).strip().splitlines()[0]}") from last

@@ -21,7 +21,7 @@ PERIOD_S = 0.5
 def progress(
     spark: SparkSession | None, steps: Sequence[str], console: Console
 ) -> Iterator[Callable[[str], AbstractContextManager[None]]]:
-    """What `job.mine` takes as `step`; prints to `console`. `spark` tells how far a step is; None: another engine."""
+    """Progress of the `step` of `job.mine`; prints to `console`. `spark` knows the progress; None: another engine."""
     if not console.is_terminal:
 
         @contextmanager

@@ -24,7 +24,7 @@ class Store(Protocol):
         """Names below each path."""
 
     def read(self, paths: Sequence[str]) -> Sequence[object]:
-        """What is at each path, None where there is nothing."""
+        """Value at each path, None where there is nothing."""
 
     def put(self, path: str, data: bytes) -> None:
         """Write, with parents."""

@@ -1,4 +1,4 @@
-"""What a traffic log is made of, file by file: a bad file costs itself, is named, and the rest is read.
+"""Files of a traffic log, one by one: a bad file costs itself, is named, and the rest is read.
 
 Only logs on a local file system are looked through file by file. On others Spark leaves out what it cannot read.
 """
@@ -29,7 +29,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Footer:
-    """What the end of a file tells: rows, version of the schema, the times (ms since 1970) that it spans if known."""
+    """Facts from a file's footer: rows, version of the schema, the times (ms since 1970) that it spans if known."""
 
     rows: int
     version: int
@@ -95,13 +95,13 @@ KEYS = {
     "decisions": ("topology_id", "at"),
     "outcomes": ("topology_id", "plan_id", "at"),
 }
-"""What tells the rows of a table apart; of several with one key one is kept."""
+"""Key columns of each table; of several with one key one is kept."""
 _AT = ("decisions", "outcomes")
 _ALWAYS = (-(2**62), 2**62)
 
 
 def tables_of(files: Mapping[str, Files], duplicates: Mapping[str, int], read: Mapping[str, int]) -> list[TableHealth]:
-    """What was read of a local log; `duplicates` (rows) and `read` (files) by table."""
+    """Reading of a local log; `duplicates` (rows) and `read` (files) by table."""
     found = []
     for name, of in sorted(files.items()):
         versions = Counter[str]()
@@ -172,7 +172,7 @@ def _copies(files: Iterable[Path]) -> dict[Path, Path]:
 
 
 def _footer(file: Path, table: str) -> Footer | str | None:
-    """What a file's footer tells, or why the file cannot be used; None: it was merged into another meanwhile."""
+    """Footer of a file, or why the file cannot be used; None: it was merged into another meanwhile."""
     try:
         if file.stat().st_size == 0:
             return "it is empty"

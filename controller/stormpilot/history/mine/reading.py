@@ -72,7 +72,7 @@ class SparkLog:
         return reader if _is_local(self.path) else reader.option("ignoreCorruptFiles", "true")
 
     def tables_health(self) -> list[TableHealth]:
-        """What was read of each table; nothing where files were not looked at."""
+        """Reading of each table; nothing where files were not looked at."""
         return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, self._read)
 
     def _duplicates(self, name: str) -> int:
@@ -84,7 +84,7 @@ class SparkLog:
         return rows.count() - rows.select(*KEYS[name]).distinct().count()
 
     def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
-        """What `make` makes of frames; Spark plans it when its rows are asked for."""
+        """The frame that `make` makes of frames; Spark plans it when its rows are asked for."""
         return make(*inputs, **how)
 
     def keep(self, frame: DataFrame) -> DataFrame:
@@ -94,7 +94,7 @@ class SparkLog:
     def condensed(
         self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
     ) -> DataFrame:
-        """What `make` makes of the first of `tables`, in memory; nothing is kept for the next mining."""
+        """The frame that `make` makes of the first of `tables`, in memory; nothing is kept for the next mining."""
         return self.keep(make(self.table(tables[0]), *inputs))
 
     @property

@@ -80,7 +80,7 @@ class DuckDBLog:
         return _named(view)
 
     def tables_health(self) -> list[TableHealth]:
-        """What was read of each table."""
+        """Reading of each table."""
         read = {name: len(files) for name, files in self._read.items()}
         return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
 
@@ -95,7 +95,7 @@ class DuckDBLog:
         return int(self._connection.execute(asked).fetchall()[0][0])
 
     def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
-        """What `make` makes of frames, as a view; its text is built once and kept (`texts.py`)."""
+        """The view that `make` makes of frames; its text is built once and kept (`texts.py`)."""
         names = [i.name for i in map(_asked, inputs) if i is not None]
         key = key_of(make, inputs, how)
         known = None if key is None else self.texts.find(key)
@@ -123,7 +123,7 @@ class DuckDBLog:
     def condensed(
         self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
     ) -> DataFrame:
-        """What `make` makes of the first of `tables`: of days that are kept read from there, of the others made."""
+        """Frame that `make` makes of the first of `tables`: kept days are read, the others made."""
         kept, main = self.kept, tables[0]
         wanted = None if kept is None else kept.wants(kind, [self.files[t] for t in tables if t in self.files])
         if kept is None or wanted is None:
@@ -144,7 +144,7 @@ class DuckDBLog:
 
     @property
     def reused(self) -> Reused | None:
-        """What of earlier minings was used; None where nothing is kept."""
+        """Use of earlier minings; None where nothing is kept."""
         k = self.kept
         return None if k is None else Reused(folder=str(k.folder), used=k.used, added=k.added, problem=k.problem)
 
@@ -200,7 +200,7 @@ def _named(name: str) -> DataFrame:
 
 
 def _asked(frame: DataFrame | None) -> Any:
-    """What it is in truth: a `Named`, or None."""
+    """The frame as it is: a `Named`, or None."""
     return frame
 
 

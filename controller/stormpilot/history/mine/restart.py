@@ -1,4 +1,4 @@
-"""How long a worker stands still when it restarts, from what became of published plans."""
+"""Downtime of a worker that restarts, from the outcome of published plans."""
 
 from __future__ import annotations
 

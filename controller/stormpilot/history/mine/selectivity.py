@@ -9,7 +9,7 @@ EDGE = ("topology_name", "from_component", "stream", "to_component")
 
 
 def taken_in(executor_hours: DataFrame, edge_windows: DataFrame) -> DataFrame:
-    """What components take in by hour: topology_name, component, hour, taken (sum over windows of tuples/s), spout.
+    """Input of components by hour: topology_name, component, hour, taken (sum over windows of tuples/s), spout.
 
     Received tuples; of a component that never receives any (a spout) those emitted with an id, and of one that sends
     all without an id as many as went along the busiest of its edges. All that in windows that were measured whole:

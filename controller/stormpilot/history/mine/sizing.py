@@ -1,4 +1,4 @@
-"""What was mined of a topology as the input of `stormpilot size`. No Spark in here."""
+"""Input of `stormpilot size` from the findings of a topology. No Spark in here."""
 
 from __future__ import annotations
 

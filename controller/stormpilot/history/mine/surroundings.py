@@ -1,4 +1,4 @@
-"""What sizing needs beside the findings: components, how fast sources are, and what a node is."""
+"""Input of sizing beside the findings: components, how fast sources are, and what a node is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def graphs(windows: DataFrame) -> DataFrame:
 
 
 def peaks(worker_windows: DataFrame) -> DataFrame:
-    """How fast components were with all their threads together: topology_name, component, rate_tps.
+    """Rate of components with all their threads together: topology_name, component, rate_tps.
 
     Of windows the 99th percentile.
     """

@@ -101,7 +101,7 @@ class Texts:
 
 
 def key_of(make: Callable[..., Any], inputs: Sequence[object], how: Mapping[str, object]) -> str | None:
-    """What a text is kept under; None for a function that has no name of its own."""
+    """Key of a kept text; None for a function that has no name of its own."""
     name = make.__qualname__
     if "<" in name:
         return None

@@ -1,4 +1,4 @@
-"""What a week is like: the rate of every edge by hour of the week, and how well that forecasts."""
+"""Profile of a week: the rate of every edge by hour of the week, and how well that forecasts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def held_out(edge_windows: DataFrame) -> DataFrame:
 
 
 def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
-    """How far a forecast from the other hours is off in those held out, by edge and by topology (from_component null).
+    """Forecast error from the other hours in those held out, by edge and by topology (from_component null).
 
     Columns: the edge, day (of the topology alone), forecast_error_ratio (median of |rate - forecast| / rate),
     weighted_error_ratio (sum of |rate - forecast| / sum of rates), windows, evidence.

@@ -42,7 +42,7 @@ AS_IT_WAS = "as it was"
 
 
 class Yardsticks(Value, frozen=True, kw_only=True, rename="camel"):
-    """How far the flow model is off on the steps chosen by, and on those held out."""
+    """Error of the flow model on the steps chosen by, and on those held out."""
 
     chosen_by: Yardstick = Yardstick()
     held_out: Yardstick = Yardstick()

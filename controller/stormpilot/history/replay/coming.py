@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stormpilot.history.mine.findings import Mined
 from stormpilot.messages.thresholds import Profile, Thresholds
-from stormpilot.model.forecast import Foreseen, foresee
+from stormpilot.model.forecast import Forecast, forecast_of
 from stormpilot.model.values import Model
 
 
@@ -24,11 +24,11 @@ class Coming:
     max_error_ratio: float
     lead_s: float = 0.0
 
-    def __call__(self, model: Model, from_ms: int, to_ms: int) -> Foreseen:
+    def __call__(self, model: Model, from_ms: int, to_ms: int) -> Forecast:
         """The model of the step before, moved from its middle to the most until the end of the one that comes."""
         names = {t.id: t.name for t in model.topologies}
         middle_ms = from_ms - (to_ms - from_ms) // 2
-        return foresee(
+        return forecast_of(
             model,
             {t: self.profiles[n] for t, n in names.items() if n in self.profiles},
             {t: self.thresholds[n] for t, n in names.items() if n in self.thresholds},

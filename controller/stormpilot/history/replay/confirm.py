@@ -29,7 +29,7 @@ SEED = 21
 
 
 class DayCost(Value, frozen=True, kw_only=True, rename="camel"):
-    """What a day cost, and how many tuples it had; `number`: days since the held-out part begins."""
+    """Cost and tuples of a day; `number`: days since the held-out part begins."""
 
     number: int
     cost: float
@@ -37,7 +37,7 @@ class DayCost(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class Gain(Value, frozen=True, kw_only=True, rename="camel"):
-    """How much less than the default a setting costs, as a part of that; `low` and `high`: the interval (`PART`).
+    """Gain of a setting over the default, as a part of that; `low` and `high`: the interval (`PART`).
 
     `days` were held out. `yardstick_ratio`: what the flow model is off by on these days, as a part of the default's
     cost. Fewer than `LEAST_DAYS` have no interval.
@@ -67,7 +67,7 @@ def by_day(played: Iterable[Played], begin_ms: int, weights: Weights) -> list[Da
 
 
 def gain(default: Sequence[DayCost], other: Sequence[DayCost], yardstick_cost: float = 0.0) -> Gain | None:
-    """How much less the other one costs; None where nothing flowed.
+    """Gain over the other one; None where nothing flowed.
 
     `yardstick_cost`: what the flow model is off by, as cost of a tuple.
     """

@@ -1,4 +1,4 @@
-"""What a replay leaves behind: `replay.json` (verdicts and sums) and `runs.parquet` (every step of every run)."""
+"""Files of a replay: `replay.json` (verdicts and sums) and `runs.parquet` (every step of every run)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def differing(entries: Iterable[ThresholdEntry], setting: Setting | None, config
     return sorted(found, key=lambda d: d.supervisor)
 
 
-def told(differences: Sequence[LimitDifference]) -> list[str]:
+def sentences(differences: Sequence[LimitDifference]) -> list[str]:
     """Sentences for people, one for each direction."""
     lines = []
     if below := [d for d in differences if d.mined < d.replayed]:

@@ -1,4 +1,4 @@
-"""How full nodes are in a step, and for what part of it they are overloaded."""
+"""Load of nodes in a step, and the part of it in which they are overloaded."""
 
 from __future__ import annotations
 

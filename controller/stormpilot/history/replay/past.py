@@ -1,4 +1,4 @@
-"""What really happened, by the figures that runs are judged by; and how far the flow model is from the measured."""
+"""The recorded past, by the figures that runs are judged by; and how far the flow model is from the measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stormpilot.model.values import Topology, Value
 
 
 def past(steps: Sequence[Step], topologies: Collection[str], rules: Rules) -> list[Played]:
-    """What was measured; a placement that is another than in the step before counts as a move at the end of that."""
+    """The recorded run; a placement that is another than in the step before counts as a move at the end of that."""
     played: list[Played] = []
     last: dict[str, tuple[Topology, int]] = {}
     for step in steps:
@@ -69,7 +69,7 @@ def _moved(before: tuple[Topology, int], now: Topology, step: Step, rules: Rules
 
 
 class Yardstick(Value, frozen=True, kw_only=True, rename="camel"):
-    """How far the flow model is from what was measured under the placements that ran.
+    """Error of the flow model under the placements that ran.
 
     `error_ratio`: of inter-node tuples, all in all, as a part of them (null: nothing went between nodes). `cost`: of
     network cost, the mean over days of what a tuple's is off by, whether too much or too little. It is what a
@@ -82,7 +82,7 @@ class Yardstick(Value, frozen=True, kw_only=True, rename="camel"):
 
 def yardstick(steps: Sequence[Step], topology_id: str, begin_ms: int = 0) -> Yardstick:
     """The yardstick on these steps; days are counted from `begin_ms`."""
-    measured = foreseen = 0.0
+    measured = predicted = 0.0
     by_day: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for step in steps:
         t = next((t for t in step.model.topologies if t.id == topology_id), None)
@@ -94,12 +94,12 @@ def yardstick(steps: Sequence[Step], topology_id: str, begin_ms: int = 0) -> Yar
             continue
         really, said = metrics(c, c.current), flow.predict(c.current)
         measured += really["inter_node_tps"] * step.length_s
-        foreseen += said.inter_node_tps * step.length_s
+        predicted += said.inter_node_tps * step.length_s
         day = by_day[(step.from_ms - begin_ms) // DAY_MS]
         day[0] += (said.network_cost_tps - really["network_cost_tps"]) * step.length_s
         day[1] += really["total_tps"] * step.length_s
     tuples = sum(t for _, t in by_day.values())
     return Yardstick(
-        error_ratio=(foreseen - measured) / measured if measured else None,
+        error_ratio=(predicted - measured) / measured if measured else None,
         cost=sum(abs(off) for off, _ in by_day.values()) / tuples if tuples else 0.0,
     )

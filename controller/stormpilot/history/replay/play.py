@@ -29,19 +29,19 @@ from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
 from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import Spent
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.forecast import Foreseen
+from stormpilot.model.forecast import Forecast
 from stormpilot.model.subset import isolated, subset, with_headroom, with_plans, with_survivors_fixed
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 
-Coming = Callable[[Model, int, int], Foreseen]
-"""What a model (seen in the step before) is taken to be from one time to another (ms)."""
+Coming = Callable[[Model, int, int], Forecast]
+"""Forecast of a model (seen in the step before) from one time to another (ms)."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What all runs share: the controller's settings, seconds per plan, and how long a restarted worker stands.
+    """Settings of all runs: the controller's settings, seconds per plan, and how long a restarted worker stands.
 
     `restart_s` is by topology name; the others take `decide.restart_s`. `measured`: the log's own times come first.
     """
@@ -98,7 +98,7 @@ class _Player:
     def step(self, step: Step, coming: Step | None) -> None:
         """Foresee a step, account for it, and decide what is there in the one after it."""
         model, moves = self._placed(step)
-        seen, rows = self._foreseen(step, model)
+        seen, rows = self._predict(step, model)
         limited = self._limited(seen)
         self.memory = self.memory.observe(limited, step.from_ms).observe(limited, step.to_ms)
         reasons, refused = self._decided(limited, step, coming, moves) if coming is not None else ({}, {})
@@ -187,7 +187,7 @@ class _Player:
 
     # --- what it is like ----------------------------------------------------------------------------------------------
 
-    def _foreseen(self, step: Step, placed: Model) -> tuple[Model, dict[str, Played]]:
+    def _predict(self, step: Step, placed: Model) -> tuple[Model, dict[str, Played]]:
         """The model as it would have been measured, and what each topology of ours costs in it."""
         now = {t.id: t for t in placed.topologies}
         topologies, traffic = [], [e for e in placed.traffic if e.topology not in self.ids]
@@ -240,9 +240,9 @@ class _Player:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Codes of the decisions, and why there is no plan, both by topology id."""
         now_ms = step.to_ms
-        foreseen = Foreseen(seen)
+        forecast = Forecast(seen)
         if self.coming is not None and coming is not None:
-            foreseen = self.coming(seen, coming.from_ms, coming.to_ms)
+            forecast = self.coming(seen, coming.from_ms, coming.to_ms)
         states, reasons = {}, {}
         for t in seen.topologies:
             if t.id not in self.ids:
@@ -261,16 +261,16 @@ class _Player:
                 reasons[t.id] = closed.reason.value
         if not states:
             return reasons, {}
-        answer, standing, roomy = self._planned_with_room(foreseen.model, states)
-        if foreseen.moved and not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE:
-            foreseen = Foreseen(seen)
+        answer, standing, roomy = self._planned_with_room(forecast.model, states)
+        if forecast.moved and not isinstance(answer, Plan) and answer[0] is Reason.INFEASIBLE:
+            forecast = Forecast(seen)
             answer, standing, roomy = self._planned_with_room(seen, states)
         if not isinstance(answer, Plan):
             reason, text = answer
             return reasons | dict.fromkeys(states, reason.value), dict.fromkeys(states, text)
         room_mhz = {s.id: s.limit_mhz for s in roomy.supervisors}
-        terms = replace(self._terms(now_ms, step.length_s), room_mhz=room_mhz, coming=foreseen.overloaded)
-        verdict = judge(standing, states, answer, self.memory, terms)
+        criteria = replace(self._criteria(now_ms, step.length_s), room_mhz=room_mhz, coming=forecast.overloaded)
+        verdict = judge(standing, states, answer, self.memory, criteria)
         self.memory = verdict.memory
         for topology_id, d in verdict.decisions.items():
             reasons[topology_id] = d.reason.value
@@ -291,14 +291,14 @@ class _Player:
             answer = self._planned(standing)
         return answer, standing, roomy
 
-    def _terms(self, now_ms: int, step_s: float) -> Criteria:
+    def _criteria(self, now_ms: int, step_s: float) -> Criteria:
         config = self.rules.config
         return Criteria(
             self.decide,
             now_ms,
             step_s / 2,
             verify=config.verify,
-            refill=config.new_supervisors,
+            new_supervisors=config.new_supervisors,
             budget=config.budget,
             arrived=self.memory.arrived(
                 now_ms, config.new_supervisors.stable_cycles * step_s, config.new_supervisors.for_s

@@ -1,4 +1,4 @@
-"""What replay recommends to `thresholds/<topology-id>`, beside what was mined. No Spark in here."""
+"""Recommendations of replay in `thresholds/<topology-id>`, beside what was mined. No Spark in here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from stormpilot.history.mine.publishing import Store, name_of
 from stormpilot.history.replay.choose import Verdict
-from stormpilot.history.replay.limits import differing, told
+from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.study import Replay
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.thresholds import Recommendation, Thresholds
@@ -49,7 +49,7 @@ def recommendation(replay: Replay, verdict: Verdict, mined: Thresholds | None = 
     """
     best, gain = verdict.recommended, verdict.gain
     entries = [] if mined is None else mined.entries
-    limits = told(differing(entries, best.setting, replay.cpu_limit_ratio) or verdict.limits)
+    limits = sentences(differing(entries, best.setting, replay.cpu_limit_ratio) or verdict.limits)
     setting = best.setting
     assert setting is not None
     params = {**setting.params, **{f"decide.{k}": v for k, v in setting.decide.items()}}

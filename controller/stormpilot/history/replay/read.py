@@ -33,7 +33,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Past:
-    """What was read: steps, how many rows of the log stand behind them, and the moves that were timed."""
+    """The recording: steps, how many rows of the log stand behind them, and the moves that were timed."""
 
     steps: list[Step]
     edge_rows: int
@@ -169,7 +169,7 @@ def nodes(frame: DataFrame) -> DataFrame:
 
 
 def described(windows: DataFrame) -> DataFrame:
-    """What is known of each topology in each step besides its executors."""
+    """Facts about each topology in each step besides its executors."""
     columns = ("workers", "owner", "priority", "loadaware", "components")
     return windows.groupBy(*_STEP).agg(*(fn.max_by(c, "window_to").alias(c) for c in columns))
 

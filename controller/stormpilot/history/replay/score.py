@@ -1,4 +1,4 @@
-"""What a run cost: sums over steps, and one number to compare runs by.
+"""Cost of a run: sums over steps, and one number to compare runs by.
 
     score = (network cost + overload_weight x tuples on overloaded nodes + restart_weight x tuples held up) / all tuples
 
@@ -22,7 +22,7 @@ NonNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Weights(Value, frozen=True, kw_only=True, rename="camel"):
-    """What a tuple on an overloaded node, and one held up by a restart, count in distances."""
+    """Weight of a tuple on an overloaded node, and of one held up by a restart, in distances."""
 
     overload: NonNegative = 10.0
     restart: NonNegative = 10.0
@@ -74,7 +74,7 @@ def totals(played: Iterable[Played], restart_s: float) -> Totals:
 
 
 def cost(p: Played, weights: Weights) -> float:
-    """What a step cost, in tuples x distance."""
+    """Cost of a step, in tuples x distance."""
     held_up = 0.0 if p.move is None else p.move.held_up_tuples
     return (p.network_cost_tps + weights.overload * p.overloaded_tps) * p.length_s + weights.restart * held_up
 

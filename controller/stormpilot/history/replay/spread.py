@@ -76,7 +76,7 @@ _unpacked: dict[int, list[Step]] = {}
 
 @dataclass(frozen=True)
 class _Worker:
-    """What a task does; steps are unpacked once per process."""
+    """A task of the job; steps are unpacked once per process."""
 
     shared: Broadcast[bytes]
     rules: Rules

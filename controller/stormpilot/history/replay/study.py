@@ -22,7 +22,7 @@ from stormpilot.history.mine.reading import SparkLog
 from stormpilot.history.replay.choose import Tried, Verdict, Yardsticks, choose, tried
 from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
 from stormpilot.history.replay.confirm import DAY_MS, LEAST_DAYS
-from stormpilot.history.replay.limits import differing, told
+from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.past import past, yardstick
 from stormpilot.history.replay.play import Rules
 from stormpilot.history.replay.read import past_of
@@ -36,7 +36,7 @@ from stormpilot.planner.registry import params_of
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. The last `hold_out_s` of the time are not chosen by; `together`: plan all topologies as one.
+    """Question of a study. The last `hold_out_s` of the time are not chosen by; `together`: plan all topologies as one.
 
     `hold_out_s` None: as many days as `hold_out_days` says.
     """
@@ -202,7 +202,7 @@ def _barred(runs: Sequence[Run], own: Sequence[Mined], split_ms: int | None) -> 
 
 
 def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question, verdicts: Sequence[Verdict]) -> list[str]:
-    """What is not known about this log, for people."""
+    """Gaps of this log, for people."""
     notes = []
     blind = sorted({t.name for s in steps for t in s.model.topologies if not any(c.inputs for c in t.components)})
     if blind:
@@ -218,7 +218,7 @@ def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question, ve
     if any(s.forecast for s in question.settings):
         notes += foretells_nothing(mined, question.rules.config.history.max_forecast_error_ratio)
     for v in verdicts:
-        notes += [f"{v.topology_name}: {text}" for text in told(v.limits)]
+        notes += [f"{v.topology_name}: {text}" for text in sentences(v.limits)]
     unmeasured = sum(len(s.unmeasured) for s in steps)
     if unmeasured:
         notes.append(f"{unmeasured} steps of topologies were not measured whole and do not count")

@@ -33,7 +33,7 @@ class Step(Value, frozen=True, kw_only=True):
 
 
 class Setting(Value, frozen=True, kw_only=True, rename="camel"):
-    """What is tried: a planner with parameters, settings of `decide` that differ, plans for the coming step or not."""
+    """A candidate: a planner with parameters, settings of `decide` that differ, plans for the coming step or not."""
 
     planner: str
     params: dict[str, Param] = msgspec.field(default_factory=dict)
@@ -54,7 +54,7 @@ def _text(value: Any) -> str:
 
 
 class Move(Value, frozen=True, kw_only=True):
-    """What changed at the end of a step: executors that moved, workers that restarted, tuples that this held up."""
+    """Change at the end of a step: executors that moved, workers that restarted, tuples that this held up."""
 
     reason: str
     executors: int

@@ -1,4 +1,4 @@
-"""What `stormpilot assess` found, as one HTML page."""
+"""HTML page of the result of `stormpilot assess`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report draws, from the log: means by component pair, by hour and by hour of the week, latency by load."""
+"""Data of the report, from the log: means by component pair, by hour and by hour of the week, latency by load."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from stormpilot.clock import utc
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
-from stormpilot.history.replay.limits import told
+from stormpilot.history.replay.limits import sentences
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
 from stormpilot.history.report.gather import TopologyLog
@@ -51,7 +51,7 @@ def page(
 
 
 def _foretells(mined: Mined | None) -> str:
-    """How well the week that was mined foretells the next one."""
+    """Error of last week's profile on the next week."""
     if mined is None:
         return ""
     if mined.profile is None:
@@ -98,7 +98,7 @@ def _replay(replay: Replay | None, verdict: Verdict | None, runs: Path | None) -
         parts.append(
             f"<p>Recommended: <b>{html.escape(verdict.recommended.name)}</b>. {html.escape(verdict.text)}.</p>"
         )
-        parts += [f"<p>{html.escape(text)}.</p>" for text in told(verdict.limits)]
+        parts += [f"<p>{html.escape(text)}.</p>" for text in sentences(verdict.limits)]
     shown = [verdict.as_it_was, *verdict.tried[:8]]
     shown += [] if replay.together or verdict.default in shown else [verdict.default]
     default = None if replay.together else verdict.default.name

@@ -1,4 +1,4 @@
-"""What the pages have in common: style, frame, shares."""
+"""Shared parts of the pages: style, frame, shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loops of the flow model work on: flows as arrays, room to work in, and how executors send.
+"""Arrays of the flow model's loops: flows, working memory, and shares of senders.
 
 A *place* is whatever stands for a worker: a slot number, or a worker number of a layout.
 """
@@ -30,7 +30,7 @@ NOTHING = 1e-12  # tuples/s
 
 
 class Flows(NamedTuple):
-    """What does not depend on the placement. Groups are flows (source component, target component, rule).
+    """Constants of the flow model under any placement. Groups are flows (source component, target component, rule).
 
     Sizes: E executors, C components, T topologies, G groups, N nodes. `out_tps[group_out[g] + i]` is what the i-th
     executor of the source sends into group g, `weight[group_weight[g] + i]` the part that goes to the i-th executor

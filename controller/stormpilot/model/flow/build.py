@@ -24,7 +24,7 @@ PRIOR_SPREAD = 0.15  # relative spread of input that says as much about the cost
 
 
 class Rules:
-    """How the streams of a topology are split: (source, stream, target) -> rule of the arrays."""
+    """Rules by which the streams of a topology are split: (source, stream, target) -> rule of the arrays."""
 
     def __init__(self, topology: Topology) -> None:
         self._by_stream: dict[tuple[str, str, str], int] = {}

@@ -27,7 +27,7 @@ PLACES, RATES = 1, 2  # why a component is reached; RATES: KEYED groups bring it
 
 
 class Links(NamedTuple):
-    """Who sends to whom. Sizes: E executors, C components."""
+    """Senders and receivers. Sizes: E executors, C components."""
 
     component: Ints  # E
     first_target: Ints  # C + 1
@@ -71,7 +71,7 @@ REACHED, CHANGED, MOVED = 0, 1, 2  # in `counts`
 
 
 def links(f: Flows) -> Links:
-    """Who sends to whom, from the flows."""
+    """Senders and receivers, from the flows."""
     components = len(f.first_member) - 1
     component = np.empty(len(f.members), dtype=np.int64)
     component[f.members] = np.repeat(np.arange(components), np.diff(f.first_member))
@@ -201,7 +201,7 @@ def _reach(f: Flows, c: int, n: Now) -> None:
 
 @jit
 def _copy(f: Flows, c: int, source: Rates, target: Rates) -> None:
-    """What component c has."""
+    """Executors of component c."""
     for j in range(TOTALS):
         target.totals[c, j] = source.totals[c, j]
         target.other_totals[c, j] = source.other_totals[c, j]
@@ -213,7 +213,7 @@ def _copy(f: Flows, c: int, source: Rates, target: Rates) -> None:
 
 @jit
 def _edges_moved(f: Flows, k: Links, e: int, place: Ints, node_of: Ints, n: Now) -> None:
-    """How far the edges by key at e reach now, instead of before."""
+    """New and former reach of the edges by key at e."""
     for i in range(k.first_edge[e], k.first_edge[e + 1]):
         j = k.edge[i]
         a, b = f.edge_from[j], f.edge_to[j]
@@ -268,7 +268,7 @@ def _follow(f: Flows, k: Links, t: int, place: Ints, node_of: Ints, n: Now, s: S
 
 @jit
 def _receive(f: Flows, k: Links, c: int, why: int, place: Ints, node_of: Ints, n: Now, s: Scratch) -> None:
-    """What the executors of c receive; what they send on is followed if that changed."""
+    """Input of the executors of c; what they send on is followed if that changed."""
     first, end = f.first_member[c], f.first_member[c + 1]
     if k.by_keys[c] and why & RATES:
         n.sums[:] = 0.0

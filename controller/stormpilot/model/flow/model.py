@@ -1,4 +1,4 @@
-"""What a placement really does to traffic and CPU: shuffles send to the nearest tasks (algorithms.md, section 10).
+"""Traffic and CPU of a placement: shuffles send to the nearest tasks (algorithms.md, section 10).
 
     flow = flow_model(model)
     flow.predict(placement).inter_node_tps        # placement: E slots, as in `Compiled`
@@ -124,7 +124,7 @@ class FlowModel:
         return self._followed(placement)[3]
 
     def _followed(self, placement: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-        """What executors receive and use, the totals, and the part of the CPU that follows from places."""
+        """Input and CPU of executors, the totals, and the part of the CPU that follows from places."""
         c = self.compiled
         known = [t.cpu_law is not None for t in c.model.topologies]
         room = arrays.scratch(self.flows, c.slots)
@@ -149,7 +149,7 @@ class FlowModel:
 
 
 def _not_below_zero(mhz: Floats, node: Ints, chosen: np.ndarray) -> Floats:
-    """What executors use where some would use less than nothing: the others of the node so much less."""
+    """CPU of executors where some would use less than nothing: the others of the node so much less."""
     if not (mhz[chosen] < 0).any():
         return mhz
     above = np.where(chosen, np.maximum(mhz, 0.0), 0.0)

@@ -169,7 +169,7 @@ def _account(
     totals: Floats,
     s: Scratch,
 ) -> None:
-    """Who of a scope sent what was added to its targets, and how far that goes."""
+    """Senders of a scope to added targets, and their reach."""
     for i in range(targets):
         e = s.some[i]
         p = place[e]

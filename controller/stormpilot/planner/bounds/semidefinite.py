@@ -156,7 +156,7 @@ class _Part:
         self._step = 1.0
 
     def _weights(self, rows: Floats) -> Floats:
-        """What the equalities weigh Z with."""
+        """Weights of the equalities on Z."""
         half = rows.T @ self._needs / 2
         return np.asarray(np.diag(self._diagonal) + half + half.T)
 

@@ -1,4 +1,4 @@
-"""What moving one executor does to the traffic that shuffles will send: each candidate judged anew by the flow model.
+"""Effect of moving one executor on the traffic that shuffles will send: each candidate judged anew by the flow model.
 
 Under shuffles a move changes where others send too, and what CPU that takes, so that no sum over the executor's own
 pairs tells it. Cost: the topology of the executor is worked out anew for each supervisor that is looked at; in large

@@ -63,7 +63,7 @@ def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
 
 @dataclass(frozen=True)
 class Moves:
-    """What moving each of R executors to each of N supervisors would do (arrays R x N)."""
+    """Effects of moving each of R executors to each of N supervisors (arrays R x N)."""
 
     node_delta: Floats
     worker_delta: Floats

@@ -111,7 +111,7 @@ def _matched_part(executors: int) -> float:
 
 
 def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
-    """What `partition` answers on flows: a candidate of `best`, which so does not lose to it.
+    """Answer of `partition` on flows: a candidate of `best`, which so does not lose to it.
 
     Small models gain nothing from it, and large ones have no time for it where a clock runs.
     """
@@ -293,7 +293,7 @@ class _Planning:
         return [min(judged, key=lambda x: x.key)] if judged else []
 
     def _of_matched(self) -> list[_Candidate]:
-        """What the planner on pairs answers for traffic as it could be."""
+        """Answer of the planner on pairs for traffic as it could be."""
         kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
         plan = self.on_pairs(matched(self.flow), own_s)

@@ -47,7 +47,7 @@ def book(r: Rules, s: State, e: int, w: int, sign: int) -> None:
 
 @jit
 def takes(r: Rules, s: State, t: int, w: int, i: int) -> float:
-    """What the executors of worker w take of amount i."""
+    """Amount i that the executors of worker w take."""
     taken = 0.0
     for e in range(r.first_executor[t], r.first_executor[t + 1]):
         if s.worker[e] == w and r.kind[e] != NOWHERE:

@@ -1,4 +1,4 @@
-"""What the search on flows works on: what it may not change, and a layout with all that it costs."""
+"""State of the search on flows: what it may not change, and a layout with all that it costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stormpilot.model.flow.delta import Links, Now
 
 
 class Rules(NamedTuple):
-    """What the search may not change. Sizes: E executors, W workers, N nodes, T topologies, K classes."""
+    """Fixed part of the search. Sizes: E executors, W workers, N nodes, T topologies, K classes."""
 
     links: Links
     topology: Ints  # E

@@ -14,7 +14,7 @@ SLACK = 1 + 1e-9
 
 
 class Filling:
-    """What is left of every node. `begin(t)` a topology, ask which nodes `take` an executor, `put` it on one.
+    """Free resources of every node. `begin(t)` a topology, ask which nodes `take` an executor, `put` it on one.
 
     `worker_memory_mb`: the most memory of one worker, None = no limit. `cpu_mhz`, `memory_mb`, `slots`: what is free
     on each node (N; memory is infinite where there is no limit), `here`: executors of the topology on each node.

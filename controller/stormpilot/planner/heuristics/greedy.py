@@ -15,7 +15,7 @@ from stormpilot.model.jit import jit
 
 
 class Items(NamedTuple):
-    """What is placed, with its traffic to other items as adjacency lists."""
+    """Item to place, with its traffic to other items as adjacency lists."""
 
     xadj: Ints
     adj: Ints

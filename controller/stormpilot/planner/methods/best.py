@@ -51,7 +51,7 @@ NOTHING_GAINED = 1e-3  # of the cost: a round without a budget that gains less i
 
 @dataclass(frozen=True)
 class Params:
-    """What is minimised and for how long.
+    """Objective and iterations.
 
     `objective`: `inter_node` (tuples/s between nodes, then between workers) or `network_cost` (tuples/s weighted by
     distance: 1 same node, 2 same rack, 3 other rack), `ras` or `latency` (network cost and queueing together, by
@@ -71,7 +71,7 @@ class Params:
 
     @property
     def searched(self) -> ObjectiveName:
-        """What one search minimises."""
+        """Objective of one search."""
         return "network_cost" if self.objective == "latency" else self.objective
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Portfolio:
             self._search(starts)
         left_as_it_is = self.cut and self.best is self.present  # nothing to tidy, and no time for it
         if self.best is not None and self.movable and not left_as_it_is:
-            self._tidy()
+            self._reduce_moves()
 
     def _candidates(self) -> list[Layout]:
         """Judge what runs and what others answer; the layouts to start from, cheapest first."""
@@ -259,7 +259,7 @@ class Portfolio:
         return [np.random.default_rng(int(s)) for s in self.rng.integers(1, 2**62, runs)]
 
     def _heads(self, phase: rounds.Phase, starts: list[Layout], found: list[tuple[float, Layout]]) -> list[Layout]:
-        """What the runs of a phase go on from."""
+        """Starting layouts of the runs of a phase."""
         if not phase.heads:
             return starts if phase.melts or self.best is None else [self.best]
         known = sorted(found, key=lambda x: x[0])[: phase.heads]
@@ -344,7 +344,7 @@ class Portfolio:
         return self.frame.compiled.executors >= partition.LARGE_FROM and not self.params.restart_tps
 
     def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> Layout | None:
-        """What `partition` answers; where there is no time for it, packed clusters, which take a small part of it."""
+        """Answer of `partition`; where there is no time for it, packed clusters, which take a small part of it."""
         f = self.frame
         if candidates.time_for_partition(f.compiled.executors, self.budget.left_s):
             return candidates.partitioned(f, asked, rng, self.budget.left_s)
@@ -366,7 +366,7 @@ class Portfolio:
     def _cost(self, layout: Layout) -> float:
         return self.annealer.cost(layout)
 
-    def _tidy(self) -> None:
+    def _reduce_moves(self) -> None:
         """Of plans that cost the same, one that moves less: alike nodes exchanged, then improved at zero temperature.
 
         Where topologies have several workers on a node, inter-worker traffic is then searched inside the nodes.

@@ -36,7 +36,7 @@ def time_for_partition(executors: int, left_s: LeftS) -> bool:
 
 
 def partitioned(frame: Frame, params: partition.Params, rng: np.random.Generator, left_s: LeftS) -> Layout | None:
-    """What `partition` answers with the generator in this state (which stays as it is)."""
+    """Answer of `partition` with the generator in this state (which stays as it is)."""
     c = frame.compiled
     if c.executors < PARTITION_FROM or not time_for_partition(c.executors, left_s):
         return None
@@ -44,7 +44,7 @@ def partitioned(frame: Frame, params: partition.Params, rng: np.random.Generator
 
 
 def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_s: LeftS) -> Iterator[Layout]:
-    """What the other planners answer, where that is a plan; nothing on small models, where they have nothing to add."""
+    """Plans of the other planners; nothing on small models, where they have nothing to add."""
     c = frame.compiled
     if c.executors > QUICK_BELOW or c.executors * c.nodes <= PROOF_BELOW:
         return

@@ -80,7 +80,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """How far the plan may be above the optimum, as a part of the bound (0 when proved)."""
+        """Greatest distance of the plan from the optimum, as a part of the bound (0 when proved)."""
         if self.proved or self.value == self.bound:
             return 0.0
         return (self.value - self.bound) / self.bound if self.bound > 0 else math.inf
@@ -152,7 +152,7 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
 def _hint(
     frame: Frame, objective: ObjectiveName, limits: Limits, rng: np.random.Generator, left_s: LeftS
 ) -> Layout | None:
-    """What annealing finds: usually the optimum already."""
+    """Layout of annealing: usually the optimum already."""
     params = best.Params(objective=objective, exact_workers=bool(limits.exact_workers.any()))
     search = best.Portfolio(frame, params, rng, left_s)
     search.run(best.default_iterations(frame.compiled.executors))

@@ -37,7 +37,7 @@ LEAST_GAIN = 1e-9  # of all traffic: less is rounding, not a gain
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What makes a worker's load high or low, and which gain in traffic is worth a move.
+    """Limits of a worker's load, and the gain in traffic that is worth a move.
 
     A worker is high above either `high`, and low below both `low`; queues count where the model has their lengths.
     """
@@ -199,7 +199,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
 
 
 def starting(frame: Frame) -> Layout:
-    """What runs now, and what was never placed as Storm's default would deal it."""
+    """Present layout; executors that were never placed are dealt as by Storm's default."""
     layout = running_layout(frame)
     c = frame.compiled
     first = c.first_executor
@@ -353,7 +353,7 @@ class Stepper:
 
 @dataclass(frozen=True)
 class Load:
-    """How loaded the workers of a layout are. W workers, N nodes; `score` above 1 is high."""
+    """Load of the workers of a layout. W workers, N nodes; `score` above 1 is high."""
 
     used: Bools  # W: has executors
     cpu_mhz: Floats  # W

@@ -191,7 +191,7 @@ def seated(frame: Frame, node: Ints) -> Layout:
 
 @dataclass(frozen=True)
 class _Graph:
-    """What is divided: executors, or clusters of them. `tied`: the only node that a vertex may be on, or -1."""
+    """Vertices to divide: executors, or clusters of them. `tied`: the only node that a vertex may be on, or -1."""
 
     cpu_mhz: Floats
     pairs: tuple[Ints, Ints, Floats]
@@ -265,7 +265,7 @@ def _turns(c: Compiled, vertex: Ints, pairs: tuple[Ints, Ints, Floats]) -> list[
 
 
 def _groups(c: Compiled, nodes: Ints, by_racks: bool) -> list[Ints]:
-    """What these nodes (in the order of their racks) are divided into: racks or single nodes.
+    """Blocks of these nodes (in the order of their racks) are divided into: racks or single nodes.
 
     Where that would be more than `WIDEST`, neighbours are put together.
     """
@@ -323,7 +323,7 @@ def _blocks(c: Compiled, graph: _Graph, vertices: Ints, groups: list[Ints], node
 
 
 def _dealt(cpu_mhz: Floats, limit: Floats, held: Ints, a: Ints, b: Ints, tps: Floats) -> Ints:
-    """What is no partitioning problem (more groups than executors, or no traffic), on which Mt-KaHyPar never returns.
+    """Division without Mt-KaHyPar, which never returns where groups are more than executors, or without traffic.
 
     Largest executors first, each to the group with room with which it exchanges most, then the one with most room.
     """

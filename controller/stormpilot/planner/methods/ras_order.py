@@ -63,7 +63,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
 
 @dataclass(frozen=True)
 class Ranked:
-    """What racks, hosts or nodes are sorted by (G each): `here` executors of the topology, effective and mean share."""
+    """Sort keys of racks, hosts or nodes (G each): `here` executors of the topology, effective and mean share."""
 
     here: Ints
     effective: Floats

@@ -142,7 +142,7 @@ class _Packing:
             self.open.remove(w)
 
     def _best_fit(self, executors: Ints) -> None:
-        """What is less than a bundle: the slot with the least CPU and memory left that holds it; an empty one last."""
+        """Slot for less than a bundle: the one with the least CPU and memory left that holds it; an empty one last."""
         cpu, memory = self._needs(executors)
         open_ = np.array(self.open, dtype=np.int64)
         node = self.layout.node[open_]

@@ -15,7 +15,7 @@ from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Ints
 
 @dataclass(frozen=True)
 class Frame:
-    """What every layout of a model shares: the numbering of workers, and how they stand now.
+    """Frame of every layout of a model: the numbering of workers, and how they stand now.
 
     `home[e]` is the worker of e in the present assignment (-1: none, or more workers run than are allowed),
     `home_node[w]` and `home_slot[w]` where that worker runs; `fixed[w]` marks workers that must stay so.
@@ -31,7 +31,7 @@ class Frame:
 
     @property
     def workers(self) -> int:
-        """How many worker numbers there are."""
+        """Number of worker numbers."""
         return len(self.topology)
 
 

@@ -1,4 +1,4 @@
-"""What a search is asked for: the objective it minimises, the limits it keeps, and the clock that ends it."""
+"""Problem of a search: the objective it minimises, the limits it keeps, and the clock that ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_VIOLATION = 1e-6  # MHz
 
 @dataclass(frozen=True)
 class Objective:
-    """What the search minimises.
+    """Objective of the search.
 
     `distance`: cost of a tuple between workers on the same node, in the same rack, in another rack; `restart_tps`: what
     the restart of a worker may cost in those units. `pairs` replaces the model's traffic (a, b, weight).
@@ -28,7 +28,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a topology's workers must keep to: executors per worker, and whether all min(W, E) workers must be used."""
+    """Limits of a topology's workers: executors per worker, and whether all min(W, E) workers must be used."""
 
     max_executors: Ints  # T
     exact_workers: Bools  # T

@@ -1,4 +1,4 @@
-"""What a method returns besides a layout."""
+"""Result of a method, besides a layout."""
 
 from __future__ import annotations
 

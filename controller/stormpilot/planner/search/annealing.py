@@ -67,7 +67,7 @@ class Annealer:
         return float(space(self._judging, layout.worker, layout.node, 1).box["traffic"][0])
 
     def violation(self, layout: Layout) -> float:
-        """How far a complete layout is from keeping CPU, memory and forbidden nodes (MHz; 0 = it keeps them)."""
+        """Violation by a complete layout of CPU, memory and forbidden nodes (MHz; 0 = it keeps them)."""
         return _violation(space(self._judging, layout.worker, layout.node, 1))
 
     def search(

@@ -1,4 +1,4 @@
-"""What an executor exchanges with each worker of its topology, kept while executors move.
+"""Traffic of an executor with each worker of its topology, kept while executors move.
 
 One table per topology: a row per executor, a column per worker, tuples/s. It makes a try O(1) (two entries tell what a
 move changes) and an accepted move O(degree of the executor). Only traffic within a topology counts, so the tables are
@@ -15,7 +15,7 @@ from stormpilot.planner.search.state import Space, node_distance
 
 @jit
 def with_worker(g: Space, e: int, w: int) -> float:
-    """What e exchanges with worker w of its topology, tuples/s."""
+    """Traffic of e with worker w of its topology, tuples/s."""
     t = g.executors[e].topology
     table = g.topologies[t].table
     if table >= 0:
@@ -30,7 +30,7 @@ def with_worker(g: Space, e: int, w: int) -> float:
 
 @jit
 def with_host(g: Space, e: int, n: int) -> float:
-    """What e exchanges with executors on the host of node n, tuples/s."""
+    """Traffic of e with executors on the host of node n, tuples/s."""
     t = g.executors[e].topology
     tps = 0.0
     for m in range(g.nodes[n].first_of_host, g.nodes[n].end_of_host):
@@ -42,7 +42,7 @@ def with_host(g: Space, e: int, n: int) -> float:
 
 @jit
 def with_rack(g: Space, e: int, rack: int) -> float:
-    """What e exchanges with executors in a rack, tuples/s."""
+    """Traffic of e with executors in a rack, tuples/s."""
     if g.rack_table.size:
         return float(g.rack_table[e, rack])
     tps = 0.0
@@ -54,7 +54,7 @@ def with_rack(g: Space, e: int, rack: int) -> float:
 
 @jit
 def between(g: Space, e: int, f: int) -> float:
-    """What e and f exchange, tuples/s; neighbours stand in rising order."""
+    """Traffic between e and f, tuples/s; neighbours stand in rising order."""
     low, high = g.xadj[e], g.xadj[e + 1]
     while low < high:
         middle = (low + high) >> 1

@@ -124,7 +124,7 @@ def dealt(to_win: Floats, runs: int, rng: np.random.Generator) -> list[Ints]:
 
 
 def together(frame: Frame, limits: Limits, base: Layout, found: Sequence[Layout]) -> Layout | None:
-    """What the first changed of the base and what others changed beside it; None where that has no slot for a worker.
+    """The base with the changes of several runs, the first before others; None where a worker has no slot.
 
     CPU, memory and rules on sharing are the caller's to check.
     """

@@ -11,12 +11,12 @@ Answer = TypeVar("Answer")
 
 
 def cores() -> int:
-    """How many CPUs this process may use."""
+    """Number of CPUs that this process may use."""
     return max(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 1)
 
 
 def at_once(jobs: Sequence[Callable[[], Answer]], threads: int) -> list[Answer]:
-    """What the jobs answer, in their order, so many of them at the same time."""
+    """Answers of the jobs, in their order, so many of them at the same time."""
     if threads <= 1 or len(jobs) <= 1:
         return [job() for job in jobs]
     with ThreadPoolExecutor(max_workers=min(threads, len(jobs)), thread_name_prefix="search") as pool:

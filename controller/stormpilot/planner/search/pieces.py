@@ -58,7 +58,7 @@ def _contents(g: Space, piece: Ints, k: int, m: int, n: int) -> tuple[float, flo
 
 @jit
 def _away(g: Space, piece: Ints, k: int, w: int) -> int:
-    """How many more executors are away from worker w if the first k of a piece come to it."""
+    """Number of additional executors away from worker w if the first k of a piece come to it."""
     away = 0
     for i in range(k):
         away += -1 if g.executors[piece[i]].home == w else 1
@@ -235,7 +235,7 @@ def _has_company(g: Space, t: int, n: int, w: int) -> bool:
 
 @jit
 def _exchanged(g: Space, w: int, v: int) -> float:
-    """What workers w and v of one topology exchange, tuples/s."""
+    """Traffic between workers w and v of one topology, tuples/s."""
     tps = 0.0
     e = g.workers[w].head
     for _ in range(g.workers[w].size):
@@ -246,7 +246,7 @@ def _exchanged(g: Space, w: int, v: int) -> float:
 
 @jit
 def _bars(g: Space, w: int, m: int, n: int) -> int:
-    """How many fewer executors of worker w are forbidden on n than on m; -1: some more."""
+    """Decrease of the forbidden executors of worker w from node m to node n; -1: an increase."""
     forbidden = 0
     if g.box[0].restricted:
         e = g.workers[w].head

@@ -1,4 +1,4 @@
-"""What the local search moves, and where to: target workers and connected pieces."""
+"""Moves that the local search proposes: target workers and connected pieces."""
 
 from __future__ import annotations
 

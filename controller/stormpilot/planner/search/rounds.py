@@ -1,4 +1,4 @@
-"""What a round of annealing is made of: hot runs, the best two continued warm, the best one cold, then focused runs.
+"""Round of annealing: hot runs, the best two continued warm, the best one cold, then focused runs.
 
 Hot runs end in different basins, whose best plans differ by some percent: several short ones find a good basin sooner
 than one long one. Where there are few tries for each executor, what a start has right must not melt, and all of the

@@ -23,7 +23,7 @@ def takes_heap(g: Space, t: int, b: int, heap_mb: float) -> bool:
 
 @jit
 def clashes(g: Space, e: int, b: int) -> int:
-    """How many executors of worker b are of components that are kept apart from that of e."""
+    """Number of executors of worker b of components that are kept apart from that of e."""
     k = g.kind[e]
     found = 0
     t = g.executors[e].topology
@@ -68,7 +68,7 @@ def may_join(g: Space, e: int, b: int, n: int, m: int, f: int) -> bool:
 
 @jit
 def mends(g: Space, e: int) -> int:
-    """What e would mend if it left its worker and node, in forbidden executors."""
+    """Violations that end if e leaves its worker and node, in forbidden executors."""
     if not g.box[0].sharing or not g.box[0].forbidden:
         return 0
     a = g.executors[e].worker
@@ -101,7 +101,7 @@ def heap_of(g: Space, piece: Ints, k: int) -> float:
 
 @jit
 def takes(g: Space, piece: Ints, k: int, r: int) -> float:
-    """What the first k of a piece take of amount r."""
+    """Amount r that the first k of a piece take."""
     amount = 0.0
     for i in range(k):
         if g.kind[piece[i]] != NOWHERE:
@@ -111,7 +111,7 @@ def takes(g: Space, piece: Ints, k: int, r: int) -> float:
 
 @jit
 def worker_takes(g: Space, w: int, r: int) -> float:
-    """What the executors of worker w take of amount r."""
+    """Amount r that the executors of worker w take."""
     amount = 0.0
     e = g.workers[w].head
     for _ in range(g.workers[w].size):

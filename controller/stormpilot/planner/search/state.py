@@ -171,7 +171,7 @@ def violation_at(g: Space, n: int, load: float, memory: float) -> float:
 
 @jit
 def charge_of(g: Space, n: int, cpu: float, memory: float, price: float, charge: float) -> float:
-    """What it costs to add so much to node n: a price per MHz of violation and a charge per overloaded node."""
+    """Cost of adding so much to node n: a price per MHz of violation and a charge per overloaded node."""
     before = g.nodes[n].over
     over = violation_at(g, n, g.nodes[n].load + cpu, g.nodes[n].memory + memory)
     if over == before:

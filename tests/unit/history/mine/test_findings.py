@@ -8,7 +8,7 @@ import pytest
 
 from stormpilot.config import Config, parse
 from stormpilot.errors import NothingFoundError
-from stormpilot.history.mine.entries import Terms
+from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import Mined, Rows, findings, limits
 from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import ThresholdEntry
@@ -28,8 +28,8 @@ def topology(hours: float = MONTH_H) -> dict[str, Any]:
     return row(hours, topology_id="flights-1-1767571200", supervisors=["sup-a"], components=["count"])
 
 
-def mined(terms: Terms | None = None, *, hours: float = MONTH_H, **rows: list[dict[str, Any]]) -> Mined:
-    ((one,), failed) = findings(Rows(topologies=[topology(hours)], **rows), terms or Terms())
+def mined(criteria: MiningCriteria | None = None, *, hours: float = MONTH_H, **rows: list[dict[str, Any]]) -> Mined:
+    ((one,), failed) = findings(Rows(topologies=[topology(hours)], **rows), criteria or MiningCriteria())
     assert not failed
     return one
 
@@ -37,11 +37,11 @@ def mined(terms: Terms | None = None, *, hours: float = MONTH_H, **rows: list[di
 def test_a_topology_that_makes_no_numbers_costs_itself_alone() -> None:
     both = [topology(), topology() | {"topology_name": "broken"}]
     bad = noise(0.05) | {"topology_name": "broken", "noise_ratio": "many"}
-    found, failed = findings(Rows(topologies=both, noise=[noise(0.05), bad]), Terms())
+    found, failed = findings(Rows(topologies=both, noise=[noise(0.05), bad]), MiningCriteria())
     assert [m.thresholds.topology_name for m in found] == ["flights"]
     assert [(f.name, f.text) for f in failed] == [("broken", "ValueError: could not convert string to float: 'many'")]
     with pytest.raises(NothingFoundError, match="no topology can be mined: broken: ValueError"):
-        findings(Rows(topologies=both[1:], noise=[bad]), Terms())
+        findings(Rows(topologies=both[1:], noise=[bad]), MiningCriteria())
 
 
 def found(m: Mined, name: str, *of: str) -> ThresholdEntry:
@@ -124,7 +124,7 @@ def test_how_much_data_is_enough_is_configured() -> None:
     entry = found(mined(noise=[few]), th.GAIN_RATIO)
     assert (entry.source, "40 windows" in entry.text, "200 needed" in entry.text) == ("default", True, True)
     config = parse("history: {enough: {noise_windows: 40}}", "c.yaml")
-    assert found(mined(Terms(config=config), noise=[few]), th.GAIN_RATIO).source == "mined"
+    assert found(mined(MiningCriteria(config=config), noise=[few]), th.GAIN_RATIO).source == "mined"
 
 
 def test_gain_threshold_does_not_fall_below_the_noise_floor_of_the_configuration() -> None:
@@ -249,7 +249,7 @@ def test_performance_points_are_those_by_the_limit_in_the_log_and_by_the_mined_o
 
 
 def test_overloads_are_measured_against_mined_limits_only() -> None:
-    assert limits([knee(), knee(supervisor="sup-b", rise_ratio=0.0)], Terms()) == {"sup-a": 0.7}
+    assert limits([knee(), knee(supervisor="sup-b", rise_ratio=0.0)], MiningCriteria()) == {"sup-a": 0.7}
 
 
 def test_a_supervisor_has_an_overload_time_of_its_own_only_with_enough_episodes() -> None:

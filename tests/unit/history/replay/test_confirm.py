@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormpilot.history.replay.confirm import DAY_MS, LEAST_DAYS, DayCost, by_day, expanded, gain
-from stormpilot.history.replay.limits import differing, told
+from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.score import Weights, score, totals
 from stormpilot.history.replay.values import Move, Played, Setting
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry
@@ -88,13 +88,13 @@ def test_mined_limit_below_the_replayed_one_is_told_with_its_node() -> None:
     setting = Setting(planner="best", decide={"cpu_limit_ratio": 0.7})
     (d,) = differing(entries, setting, 0.9)
     assert (d.supervisor, d.mined, d.replayed) == ("s1", 0.505, 0.7)
-    (line,) = told([d])
+    (line,) = sentences([d])
     assert "0.505 (0.490 to 0.520) on s1" in line and "The lower one holds" in line
 
 
 def test_setting_without_a_limit_of_its_own_has_the_configured_one() -> None:
     entries = [limit(0.6, "s1"), limit(0.8, "s2", source="proposed")]
     assert [d.supervisor for d in differing(entries, Setting(planner="best"), 0.64)] == ["s2"]
-    below, above = told(differing([limit(0.3, "s1"), *entries], Setting(planner="best"), 0.7))
+    below, above = sentences(differing([limit(0.3, "s1"), *entries], Setting(planner="best"), 0.7))
     assert "is above what was mined: 0.300 on s1, 0.600 on s1" in below
     assert "is below what was mined: 0.800, proposed on s2" in above

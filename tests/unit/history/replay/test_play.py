@@ -11,7 +11,7 @@ from stormpilot.history.replay.past import past, yardstick
 from stormpilot.history.replay.play import Coming, Rules, play
 from stormpilot.history.replay.score import Weights, score, totals
 from stormpilot.history.replay.values import Played, Run, Setting, Step
-from stormpilot.model.forecast import Foreseen
+from stormpilot.model.forecast import Forecast
 from stormpilot.model.values import Assigned, Input, Model, Topology
 
 HOUR_MS = 3_600_000
@@ -161,9 +161,9 @@ def test_forecast_plans_for_the_step_that_comes() -> None:
     later = builders.traffic("chains", {(1, 4): 100.0, (4, 5): 100.0, (2, 3): 100.0, (3, 6): 100.0})
     then = msgspec.structs.replace(crossed(), traffic=later)
 
-    def coming(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+    def coming(model: Model, from_ms: int, to_ms: int) -> Forecast:
         known = (from_ms, to_ms) == (HOUR_MS, 2 * HOUR_MS)
-        return Foreseen(msgspec.structs.replace(model, traffic=later)) if known else Foreseen(model)
+        return Forecast(msgspec.structs.replace(model, traffic=later)) if known else Forecast(model)
 
     steps = hours(crossed(), then)
     blind = played(play(steps, ["chains"], ONLINE, Rules(), coming))[1]
@@ -181,12 +181,12 @@ def rising() -> tuple[list[Step], Coming]:
     traffic = [msgspec.structs.replace(e, rate=2 * e.rate) for e in now.traffic]
     peak = msgspec.structs.replace(now, topologies=[msgspec.structs.replace(t, executors=executors)], traffic=traffic)
 
-    def coming(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+    def coming(model: Model, from_ms: int, to_ms: int) -> Forecast:
         if from_ms < 2 * HOUR_MS:
-            return Foreseen(model)
+            return Forecast(model)
         (held,) = model.topologies
         then = msgspec.structs.replace(held, executors=executors)
-        return Foreseen(msgspec.structs.replace(peak, topologies=[then]), moved=frozenset({"chains"}))
+        return Forecast(msgspec.structs.replace(peak, topologies=[then]), moved=frozenset({"chains"}))
 
     return hours(now, now, peak, peak), coming
 
@@ -204,11 +204,11 @@ def test_forecast_relieves_a_node_before_its_peak_and_not_after_an_hour_of_it() 
 def test_forecast_that_fits_nowhere_leaves_the_plan_for_what_was_measured() -> None:
     first = crossed()
 
-    def flood(model: Model, from_ms: int, to_ms: int) -> Foreseen:
+    def flood(model: Model, from_ms: int, to_ms: int) -> Forecast:
         (t,) = model.topologies
         then = [msgspec.structs.replace(e, cpu_mhz=1e6) for e in t.executors]
         more = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=then)])
-        return Foreseen(more, moved=frozenset({"chains"}))
+        return Forecast(more, moved=frozenset({"chains"}))
 
     rows = played(play(hours(first, first), ["chains"], msgspec.structs.replace(ONLINE, forecast=True), Rules(), flood))
     assert rows[0].reason == "GAIN"

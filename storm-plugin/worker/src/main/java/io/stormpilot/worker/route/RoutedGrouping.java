@@ -46,7 +46,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   private transient GlobalStreamId stream;
   private transient String component;
   private transient List<Integer> tasks;
-  private transient volatile Way way;
+  private transient volatile Resolved resolved;
 
   /**
    * A grouping to stand in for one of Storm's.
@@ -64,7 +64,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   }
 
   /** How tuples go under one table: `partitioned` (one single-task list per partition) wins. */
-  private record Way(
+  private record Resolved(
       Routes routes,
       Route route,
       LoadAwareCustomStreamGrouping storms,
@@ -95,32 +95,32 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
     if (table == null) {
       table = RouteWatch.of(context.getStormId(), context.getConf());
     }
-    way = way(table.get(), null);
+    resolved = resolved(table.get(), null);
   }
 
   @Override
   public List<Integer> chooseTasks(int taskId, List<Object> values) {
     Routes now = table.get();
-    Way by = way;
+    Resolved by = resolved;
     return (by.routes == now ? by : follow(now)).choose(taskId, values);
   }
 
   @Override
   public void refreshLoad(LoadMapping loadMapping) {
-    way.storms.refreshLoad(loadMapping);
+    resolved.storms.refreshLoad(loadMapping);
   }
 
-  private synchronized Way follow(Routes now) {
-    if (way.routes != now) {
-      way = way(now, way);
+  private synchronized Resolved follow(Routes now) {
+    if (resolved.routes != now) {
+      resolved = resolved(now, resolved);
     }
-    return way;
+    return resolved;
   }
 
-  private Way way(Routes routes, Way before) {
+  private Resolved resolved(Routes routes, Resolved before) {
     Route route = usable(routes.byComponent().get(component));
     if (before != null && route.equals(before.route)) {
-      return new Way(routes, route, before.storms, before.partitioned, before.from, before.keys);
+      return new Resolved(routes, route, before.storms, before.partitioned, before.from, before.keys);
     }
     Grouping grouping = grouping(original);
     LoadAwareCustomStreamGrouping storms =
@@ -133,12 +133,12 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
             route.active(),
             context.getConf());
     if (!grouping.is_set_fields() || route.partitions() == null) {
-      return new Way(routes, route, storms, null, null, null);
+      return new Resolved(routes, route, storms, null, null, null);
     }
     Map<Integer, List<Integer>> single = new HashMap<>();
     List<List<Integer>> owners = new ArrayList<>();
     route.partitions().forEach(t -> owners.add(single.computeIfAbsent(t, List::of)));
-    return new Way(
+    return new Resolved(
         routes,
         route,
         storms,
