@@ -13,6 +13,7 @@ from slow_proxy import SlowProxy
 from stormpilot.local import zookeeper
 from stormpilot.local.home import storm_home
 from stormpilot.local.ports import Reservation
+from stormpilot.local.processes import freeze
 from waiting import until
 
 HOST = "127.0.0.1"
@@ -69,7 +70,7 @@ class Ensemble:
 
     def freeze(self, server: int) -> None:
         """Stop a server (SIGSTOP): for its peers and clients as if the network to it were cut."""
-        os.kill(self._running[server].pid, signal.SIGSTOP)
+        freeze(self._running[server])
 
     def thaw(self, server: int) -> None:
         """Undo `freeze`: it goes on with what it believed then."""

@@ -60,7 +60,7 @@ def apply_size(
         plan_id = None
         if not dry_run:
             with Nimbus.connect_leader(address) as client:
-                plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.tell)
+                plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update)
     if format is Format.json:
         print_json(
             {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,15 @@ class _Stat(NamedTuple):
     flags: int
     started_ticks: int
     environment_end: int
+
+
+def freeze(child: subprocess.Popen[bytes]) -> None:
+    """Stop a child process (SIGSTOP), and return when all its threads have stopped or it has ended.
+
+    `kill` returns before: on a busy machine a thread that is still running could answer several requests meanwhile.
+    """
+    os.kill(child.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def of_cluster(cluster_id: str) -> list[Process]:

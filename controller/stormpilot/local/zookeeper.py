@@ -14,6 +14,7 @@ from pathlib import Path
 from stormpilot.errors import UnreachableError
 from stormpilot.local.home import Progress, StormHome, storm_home
 from stormpilot.local.ports import Reservation
+from stormpilot.local.processes import freeze
 
 _MAIN = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _SASL_PROVIDER = "org.apache.storm.shade.org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
@@ -169,7 +170,7 @@ class LocalZooKeeper:
     def pause(self) -> None:
         """Freeze the server (SIGSTOP): connections stay open and nothing answers."""
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGSTOP)
+            freeze(self._process)
 
     def resume(self) -> None:
         """Undo `pause`."""

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,21 @@ def start() -> Iterator[Start]:
         child.kill()
         child.wait()
         child.stdout.close()
+
+
+def test_a_frozen_child_has_stopped_with_all_its_threads(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal takes a while until it is delivered, as on a busy machine."""
+    child, kill = start(SLEEP), os.kill
+    monkeypatch.setattr(os, "kill", lambda *signal: threading.Timer(0.3, kill, signal).start())
+    processes.freeze(child)
+    assert Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_child_that_has_ended_holds_up_nobody_who_freezes_it(start: Start) -> None:
+    child = start(SLEEP)
+    child.kill()
+    processes.freeze(child)
+    assert child.wait() == -signal.SIGKILL
 
 
 def test_finds_only_the_processes_of_its_cluster(start: Start) -> None:
