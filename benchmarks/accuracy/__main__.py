@@ -21,8 +21,8 @@ from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.windows import Measured, Windows
+from benchmarks.command import cpu_name
 from benchmarks.flow.jobs import Placer, until
-from benchmarks.hook.__main__ import cpu_name
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster

@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.command import say
 from benchmarks.control import cycles, page, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
@@ -27,14 +28,6 @@ SIZES = ((50, 2_000, 4), (150, 6_000, 12), (500, 20_000, 40))
 CYCLES_TOPOLOGIES = 100
 """Of part cycles: one of them is 1%."""
 PARTS = ("shim", "scale", "cycles", "soak")
-
-console = Console(stderr=True, highlight=False)
-STARTED_S = time.monotonic()
-
-
-def say(text: str) -> None:
-    """One line, with the time since the start."""
-    console.print(f"[dim]{time.monotonic() - STARTED_S:5.0f} s[/]  {text}", soft_wrap=True)
 
 
 def main() -> None:

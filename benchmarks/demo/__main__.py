@@ -13,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from benchmarks.command import console, exit_with
 from benchmarks.demo import report as reporting
 from benchmarks.demo.measure import WINDOW_S, Watcher, Window
 from benchmarks.demo.page import page
 from stormpilot import config as configuration
 from stormpilot.cli.compute import read_model
-from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import PlanMessage, TopologySnapshot
@@ -56,8 +55,6 @@ planner: {{budget_s: 5, seed: 1}}
 decide: {{mode: act, consecutive_hits: 2, gain_threshold_ratio: 0.1, cool_down_s: 600}}
 traffic_log: {{dir: {log_dir}}}
 """
-
-console = Console(stderr=True, highlight=False)
 
 
 class Story:
@@ -296,12 +293,4 @@ def _now_ms() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]demo:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    sys.stdout.flush()
-    sys.exit(code)
+    exit_with("demo", main)

@@ -10,7 +10,6 @@ import platform
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,10 +18,11 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from benchmarks.command import exit_with, say
 from benchmarks.flow import placements, table
 from benchmarks.flow.jobs import ALONE, SHARED, WORKERS, Case, Job, Placer, applied, steady, submit, until
 from benchmarks.flow.table import Row
-from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.compiled import compile_model
@@ -37,14 +37,6 @@ WINDOWS = 3
 """Attempts to measure a window without a gap."""
 
 Place = Callable[[Model, int], Plan]
-
-console = Console(stderr=True, highlight=False)
-STARTED = time.monotonic()
-
-
-def say(text: str) -> None:
-    """One line, with the time since the start."""
-    console.print(f"[dim]{time.monotonic() - STARTED:5.0f} s[/]  {text}", soft_wrap=True)
 
 
 def main() -> int:
@@ -209,12 +201,4 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-flow:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    sys.stdout.flush()
-    sys.exit(code)
+    exit_with("bench-flow", main)

@@ -20,8 +20,8 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.command import cpu_name
 from benchmarks.headlines import connections, page, runs
-from benchmarks.hook.__main__ import cpu_name
 from stormpilot.errors import StormpilotError
 
 REPOSITORY = Path(__file__).resolve().parents[2]

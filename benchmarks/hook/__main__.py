@@ -17,9 +17,10 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.command import console, cpu_name, exit_with
 from benchmarks.hook import table
 from benchmarks.hook.runs import Measured, Phase, run
-from stormpilot.errors import StormpilotError, UsageError
+from stormpilot.errors import UsageError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
@@ -31,8 +32,6 @@ RESULTS = REPOSITORY / "docs" / "results" / "hook.md"
 FLAT_OUT = "flat out"
 LIMITS = {(FLAT_OUT, "throughput"): 10.0}
 RATE_LIMIT = 3.0
-
-console = Console(stderr=True, highlight=False)
 
 
 def main() -> int:
@@ -145,17 +144,5 @@ def page(
     ]
 
 
-def cpu_name() -> str:
-    """The processor as the kernel names it."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-hook:[/] {e}", soft_wrap=True)
-        sys.exit(e.exit_code)
+    exit_with("bench-hook", main)

@@ -18,11 +18,11 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.hook.__main__ import cpu_name, topologies
+from benchmarks.command import console, cpu_name, exit_with
+from benchmarks.hook.__main__ import topologies
 from benchmarks.moves import otd, page
 from benchmarks.moves.measured import Move, Second, read, summary
 from benchmarks.moves.variants import Bench, Variant, until, variants
-from stormpilot.errors import StormpilotError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.nimbus import Nimbus
@@ -39,7 +39,6 @@ CALM_S = 20.0
 PERIOD_S = 60.0
 LEAST_FLOW_S = 5
 TRIES = 3
-console = Console(stderr=True, highlight=False)
 
 
 def main() -> int:
@@ -237,8 +236,4 @@ def published(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argp
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-moves:[/] {e}", soft_wrap=True)
-        sys.exit(e.exit_code)
+    exit_with("bench-moves", main)

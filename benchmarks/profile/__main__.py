@@ -17,10 +17,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from benchmarks.command import STARTED_S, exit_with, say
 from benchmarks.profile import linear, page, service
-from stormpilot.errors import StormpilotError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
 
@@ -50,14 +48,6 @@ RULES = (
 LINEAR_S = 200
 """Time for the linear topology; it is not begun with less time left."""
 
-console = Console(stderr=True, highlight=False)
-STARTED = time.monotonic()
-
-
-def say(text: str) -> None:
-    """One line, with the time since the start."""
-    console.print(f"[dim]{time.monotonic() - STARTED:5.0f} s[/]  {text}", soft_wrap=True)
-
 
 def main() -> int:
     """Run what is missing; 0 when repetitions agree and the sized topology does what was predicted."""
@@ -75,7 +65,7 @@ def main() -> int:
         shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
     if not arguments.report:
-        ends_s = STARTED + 60 * arguments.minutes
+        ends_s = STARTED_S + 60 * arguments.minutes
         wanted = [
             (task, n)
             for n in range(1, arguments.repetitions + 1)
@@ -167,9 +157,4 @@ def _profiled(
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-profile:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    sys.exit(code)
+    exit_with("bench-profile", main)

@@ -10,26 +10,18 @@ import json
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from benchmarks.command import say
 from benchmarks.control.__main__ import machine
 from benchmarks.react import held, page, step
 
 RESULT = Path("build/bench/react.json")
 PUBLISHED = Path("docs/results/react.md")
 PARTS = ("step", "held")
-
-console = Console(stderr=True, highlight=False)
-STARTED_S = time.monotonic()
-
-
-def say(text: str) -> None:
-    """One line, with the time since the start."""
-    console.print(f"[dim]{time.monotonic() - STARTED_S:5.0f} s[/]  {text}", soft_wrap=True)
 
 
 def main() -> None:

@@ -9,31 +9,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from benchmarks.command import console, exit_with, machine
 from stormpilot.cli.output import print_table
 from stormpilot.errors import StormpilotError
 from stormpilot.local.zookeeper import LocalZooKeeper
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
+RESULTS = REPOSITORY / "docs" / "results"
 EMPTY, EVERYTHING = "empty Python", "every command loaded"
 LOAD = "from stormpilot.cli.commands import ENTRIES; from stormpilot.cli.lazy import LazyCommand; "
 LOAD += "[LazyCommand(e).real for e in ENTRIES]"
 GOALS_S = {"stormpilot --help": 0.25, "stormpilot status": 0.5}
 """Own wall time on idle cores."""
-
-console = Console(stderr=True, highlight=False)
+HEAD = ["command", "wall s, median", "least", "CPU s, median", "least", "own wall s", "goal s"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,12 @@ class Ran:
 
 
 def main() -> int:
-    """Measure, print a table, write build/bench/startup.json."""
+    """Measure, print a table, write `build/bench/startup.json`."""
     parser = argparse.ArgumentParser(prog="make bench-startup", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=15)
-    repetitions: int = parser.parse_args().repetitions
+    parser.add_argument("--publish", action="store_true", help="write docs/results/startup.md too")
+    arguments = parser.parse_args()
+    repetitions: int = arguments.repetitions
     stormpilot = [sys.executable, "-m", "stormpilot"]
     with tempfile.TemporaryDirectory() as folder:
         zookeeper = LocalZooKeeper(Path(folder) / "zookeeper", console.print)
@@ -71,21 +72,51 @@ def main() -> int:
             zookeeper.close()
     rows = [row(name, found, runs[EMPTY]) for name, found in runs.items()]
     BENCH.mkdir(parents=True, exist_ok=True)
-    setting = {
-        "cores": os.cpu_count(),
-        "loadAverage": os.getloadavg()[0],
-        "python": platform.python_version(),
+    found = {
+        "machine": machine(),
+        "loadAverage": round(os.getloadavg()[0], 1),
         "repetitions": repetitions,
+        "rows": rows,
     }
-    (BENCH / "startup.json").write_text(json.dumps({**setting, "rows": rows}, indent=1) + "\n")
-    print_table(
-        ["", "wall s, median", "least", "CPU s, median", "least", "own wall s", "goal s"],
-        [
-            [r["name"], *(f"{r[k]:.3f}" for k in ("wallS", "leastWallS", "cpuS", "leastCpuS", "ownWallS")), r["goalS"]]
-            for r in rows
-        ],
-    )
+    (BENCH / "startup.json").write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.publish:
+        publish(found)
+    print_table(HEAD, cells(rows))
     return 0
+
+
+def cells(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Rows as text."""
+    measures = ("wallS", "leastWallS", "cpuS", "leastCpuS", "ownWallS")
+    return [[r["name"], *(f"{r[m]:.3f}" for m in measures), _goal(r)] for r in rows]
+
+
+def _goal(row: dict[str, Any]) -> str:
+    if row["goalS"] is None:
+        return ""
+    return f"{row['goalS']:g}" + ("" if row["ownWallS"] <= row["goalS"] else " (missed)")
+
+
+def publish(found: dict[str, Any]) -> None:
+    """Write the page and, beside it, its JSON."""
+    on = found["machine"]
+    lines = [
+        "# Start of the command",
+        "",
+        '`make bench-startup ARGS="--publish"` writes this page with its table, and its JSON beside it. Variants took '
+        f"turns, {found['repetitions']} times each, on a machine of {on['cores']} cores ({on['cpu']}) with Python "
+        f"{on['python']}, at a load average of {found['loadAverage']:g}.",
+        "",
+        "Own time is what a variant takes beyond an empty Python. `status` asks a ZooKeeper of this run, with "
+        "nothing in it. Goals are for idle cores.",
+        "",
+        f"| {' | '.join(HEAD)} |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        *(f"| {' | '.join(row)} |" for row in cells(found["rows"])),
+    ]
+    folded = [part for line in lines for part in (textwrap.wrap(line, 120) if line and line[0] not in "#|" else [line])]
+    (RESULTS / "startup.md").write_text("\n".join(folded) + "\n")
+    (RESULTS / "startup.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def run(command: list[str]) -> Ran:
@@ -114,9 +145,4 @@ def row(name: str, found: list[Ran], empty: list[Ran]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-startup:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    sys.exit(code)
+    exit_with("bench-startup", main)

@@ -10,91 +10,16 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doubles.fake_nimbus import FakeNimbus, serving
-from stormpilot.cli import main
-from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.instrument.topology import COLLECTOR_ID
-from stormpilot.nimbus import Address, Nimbus
 from stormpilot.submit import submit_topology
 
-Run = Callable[..., "Done"]
-
-TOPOLOGY = """
-from streamparse import Grouping, ShellBolt, Topology
-from flights.parts import Source, Parse
-
-class Flights(Topology):
-    config = {"topology.message.timeout.secs": 20}
-    source = Source.spec(par={"prod": 3, "beta": 1})
-    parse = Parse.spec(inputs={source: Grouping.fields("line")}, par=2, config={"site": "east"})
-    node = ShellBolt.spec(command="node", script="sink.js", inputs=[parse])
-"""
-PARTS = """
-from streamparse import Bolt, Spout
-
-class Source(Spout):
-    outputs = ["line"]
-
-class Parse(Bolt):
-    outputs = ["flight"]
-"""
-
-
-@pytest.fixture
-def nimbus() -> Iterator[FakeNimbus]:
-    with serving(FakeNimbus()) as fake:
-        yield fake
-
-
-@pytest.fixture
-def project(tmp_path: Path, nimbus: FakeNimbus) -> Path:
-    folder = tmp_path / "project"
-    (folder / "src" / "flights").mkdir(parents=True)
-    (folder / "topologies").mkdir()
-    (folder / "src" / "flights" / "__init__.py").write_text("")
-    (folder / "src" / "flights" / "parts.py").write_text(PARTS)
-    (folder / "topologies" / "flights.py").write_text(TOPOLOGY)
-    prod = {"nimbus": f"127.0.0.1:{nimbus.port}", "options": {"topology.workers": 2, "mine": "env"}}
-    config = {"serializer": "json", "topology_specs": "topologies/", "envs": {"prod": prod}}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-@dataclass(frozen=True)
-class Done:
-    """A command that ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def stormpilot(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Runs `stormpilot submit` in a folder, in this process."""
-
-    def run(folder: Path, *arguments: str, **environment: str) -> Done:
-        out, err = io.StringIO(), io.StringIO()
-        with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            patch.chdir(folder)
-            patch.delenv("STREAMPARSE_NIMBUS", raising=False)
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["stormpilot", "submit", *arguments])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
-
-    return run
-
+from .conftest import PARTS, Run
 
 # --- what arrives at Nimbus -------------------------------------------------------------------------------------------
 
@@ -370,39 +295,6 @@ def test_hooks_that_sparse_submit_would_run_are_named(project: Path, stormpilot:
     done = stormpilot(project)
     assert done.returncode == 0
     assert "tasks.py" in done.stderr
-
-
-# --- the client by itself ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def client(nimbus: FakeNimbus) -> Iterator[Nimbus]:
-    with Nimbus.connect(Address("127.0.0.1", nimbus.port), timeout_s=10) as connected:
-        yield connected
-
-
-def test_supervisors_and_topologies_are_listed(client: Nimbus, nimbus: FakeNimbus) -> None:
-    nimbus.running["flights"] = "ACTIVE"
-    first = client.supervisors()[0]
-    assert (first.id, first.host, first.slots, first.used_slots) == ("id-node-1", "node-1", 4, 1)
-    assert [(t.id, t.status) for t in client.topologies()] == [("flights-1-1", "ACTIVE")]
-    assert client.topology_id("flights") == "flights-1-1"
-    assert client.find("other") is None
-
-
-def test_an_unknown_topology_is_refused_with_those_that_run(client: Nimbus, nimbus: FakeNimbus) -> None:
-    nimbus.running["flights"] = "ACTIVE"
-    with pytest.raises(RefusedError, match=r"'other' \(running: flights\)"):
-        client.topology_id("other")
-    with pytest.raises(RefusedError, match="other is not alive"):
-        client.kill("other")
-
-
-def test_a_nimbus_that_goes_away_is_not_reachable(nimbus: FakeNimbus, client: Nimbus) -> None:
-    client.supervisors()
-    nimbus.hangs_up = True
-    with pytest.raises(UnreachableError, match="does not answer getClusterInfo"):
-        client.supervisors()
 
 
 def test_lists_of_any_shape_are_left_as_given(project: Path, nimbus: FakeNimbus) -> None:

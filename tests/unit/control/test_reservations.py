@@ -7,11 +7,12 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
 from doubles.rolling import begun
+from doubles.world import World, plan_in
 from stormpilot.control.reservations import plans_on_their_way, with_reservations
 from stormpilot.decide.admit import ANSWER_MS, TopologyState
 from stormpilot.messages.core import StatusMessage, Worker
 from stormpilot.model.subset import subset
-from stormpilot.model.values import Model, TopologyPlan
+from stormpilot.model.values import Model, Plan, TopologyPlan
 
 TO_C: Slots = {("c", 1): (1, 2), ("c", 2): (3, 4)}
 WORKERS = [Worker(supervisor="c", port=1, executors=[(1, 1), (2, 2), (3, 3), (4, 4)])]
@@ -113,3 +114,35 @@ def test_a_rollout_is_on_its_way_to_its_target_by_its_steps() -> None:
     last = msgspec.structs.replace(rollout, step=len(rollout.steps) - 1)
     (found,) = plans_on_their_way({"t": subject()}, {"t": last}, NOW_MS).values()
     assert len(found) == 2, "steps that are done are in the placement already"
+
+
+def into_first_free_slot(model: Model) -> Plan:
+    """Every topology into the first slot of node b that nobody has."""
+    wanted = {}
+    for t in model.topologies:
+        own = {(a.supervisor, a.port) for a in t.assignment}
+        (node,) = (s for s in model.supervisors if s.id == "b")
+        port = next(p for p in node.slots if ("b", p) not in own)
+        wanted[t.id] = {("b", port): (1, 2, 3, 4, 5, 6)}
+    return plan_in(model, wanted)
+
+
+def test_a_plan_that_is_not_applied_yet_keeps_its_slots_from_the_next_plan() -> None:
+    w = World("a", "b")
+    w.apply_after_s = 600
+    topologies = [
+        w.submit({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}),
+        w.submit({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}, name="wordcount"),
+    ]
+    w.zookeeper.put(w.paths.pause("wordcount"), b'{"schema": 1}')
+    w.tell(40)
+    w.planner = into_first_free_slot
+    w.tell(10)
+    w.zookeeper.delete(w.paths.pause("wordcount"))
+    w.tell(10)
+    plans = [w.plan(t) for t in topologies]
+    assert [[(x.supervisor, x.port) for x in p.workers] for p in plans if p is not None] == [
+        [("b", 6702)],
+        [("b", 6703)],
+    ]
+    assert w.applied == []

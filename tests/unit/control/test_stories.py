@@ -200,64 +200,6 @@ def test_plan_whose_executors_are_not_those_of_the_topology_any_more_counts_as_r
     assert subject(plan=plan_message(workers=merged)).rebalanced
 
 
-BUSY = {("a", 6700): (1, 2, 3, 4, 5, 6)}
-EASED = {("a", 6700): (1, 2, 4, 5), ("b", 6700): (3, 6)}
-
-
-def with_a_new_supervisor(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[World, str]:
-    """Everything runs on a; b comes later. The planner leaves all of it on a for as long as it fits there."""
-    w = World("a", settings=f"new_supervisors: {{{settings}}}\n")
-    w.traffic = {(1, 2): 100.0, (2, 4): 100.0, (1, 3): 5.0, (3, 4): 5.0}
-    t = w.submit(BUSY)
-
-    def planner(model: Model) -> Plan:
-        needed_mhz = sum(e.cpu_mhz for e in model.topologies[0].executors)
-        fits = model.supervisors[0].limit_mhz >= needed_mhz
-        return plan_in(model, {t: BUSY if fits else EASED})
-
-    w.planner = planner
-    w.tell(60)
-    return w, t
-
-
-def test_supervisor_that_came_is_used_once_it_has_stayed() -> None:
-    w, t = with_a_new_supervisor()
-    w.supervisors("a", "b")
-    assert w.tell(30) == ["NO_BETTER_PLAN"], "it may be gone again in a moment"
-    assert w.tell(10) == ["NEW_SUPERVISOR"]
-    assert "b came and is used; the busiest node falls from" in w.decision(t).text
-    w.tell(60)
-    assert w.slots(t) == EASED
-    assert kinds(w) == [EventKind.MOVE_HELPED]
-    assert w.moves(t).metric == "load_ratio"
-
-
-def test_supervisor_that_comes_and_goes_is_not_used() -> None:
-    w, t = with_a_new_supervisor()
-    for _ in range(5):
-        w.supervisors("a", "b")
-        w.tell(20)
-        w.supervisors("a")
-        w.tell(10)
-    assert w.slots(t) == BUSY
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        "stable_cycles: 3, busy_ratio: 0.5",
-        "stable_cycles: 3, busy_ratio: 0.3, relief_ratio: 0.6",
-        "stable_cycles: 3, busy_ratio: 0.3, traffic_rise_ratio: 0.01",
-        "stable_cycles: 3, busy_ratio: 0.3, enabled: false",
-    ],
-)
-def test_supervisor_that_came_stays_empty_when_nobody_needs_it(settings: str) -> None:
-    w, t = with_a_new_supervisor(settings)
-    w.supervisors("a", "b")
-    w.tell(120)
-    assert w.slots(t) == BUSY
-
-
 # --- repairs ----------------------------------------------------------------------------------------------------------
 
 
@@ -383,38 +325,6 @@ def test_an_ignored_key_holds_nothing() -> None:
     w.configure(t, {"topology.spread.components": ["parse"]})
     assert w.tell(100)[0] != "UNSUPPORTED_SETTING"
     assert w.plan(t) is not None
-
-
-# --- plans on their way -----------------------------------------------------------------------------------------------
-
-
-def into_first_free_slot(model: Model) -> Plan:
-    """Every topology into the first slot of node b that nobody has."""
-    wanted = {}
-    for topology in model.topologies:
-        own = {(a.supervisor, a.port) for a in topology.assignment}
-        (node,) = (s for s in model.supervisors if s.id == "b")
-        port = next(p for p in node.slots if ("b", p) not in own)
-        wanted[topology.id] = {("b", port): (1, 2, 3, 4, 5, 6)}
-    return plan_in(model, wanted)
-
-
-def test_a_plan_that_is_not_applied_yet_keeps_its_slots_from_the_next_plan() -> None:
-    w = World("a", "b")
-    w.apply_after_s = 600
-    topologies = [w.submit(SPREAD), w.submit({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}, name="wordcount")]
-    w.zookeeper.put(w.paths.pause("wordcount"), b'{"schema": 1}')
-    w.tell(40)
-    w.planner = into_first_free_slot
-    w.tell(10)
-    w.zookeeper.delete(w.paths.pause("wordcount"))
-    w.tell(10)
-    plans = [w.plan(t) for t in topologies]
-    assert [[(x.supervisor, x.port) for x in p.workers] for p in plans if p is not None] == [
-        [("b", 6702)],
-        [("b", 6703)],
-    ]
-    assert w.applied == []
 
 
 # --- planning where nothing can be won --------------------------------------------------------------------------------

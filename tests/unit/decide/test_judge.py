@@ -7,36 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
+from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
+from doubles.verdicts import CROSSED, judged, one, shuffled
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.criteria import Criteria
-from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.controller_state import Restart
-from stormpilot.model.values import Input, Model
-
-ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)
-
-
-def judged(
-    states: list[TopologyState],
-    *slots: Slots,
-    config: DecideSection = ONE_HIT,
-    memory: Memory | None = None,
-    now_ms: int = NOW_MS,
-    on: Model | None = None,
-    **terms: Any,
-) -> Verdict:
-    on = on or model(*(s.topology for s in states))
-    by_id = {s.topology.id: s for s in states}
-    return judge(on, by_id, plan(*slots), memory or Memory(), Criteria(config, now_ms, 10, **terms))
-
-
-def one(verdict: Verdict) -> Decision:
-    (decision,) = verdict.decisions.values()
-    return decision
+from stormpilot.model.values import Model
 
 
 def test_publishes_plan_whose_gain_reaches_the_threshold() -> None:
@@ -55,16 +33,6 @@ def test_keeps_placement_when_gain_is_below_threshold() -> None:
     assert one(verdict).reason is Reason.GAIN_BELOW_THRESHOLD
     assert (one(verdict).value, one(verdict).threshold) == (pytest.approx(0.8), 0.81)
     assert verdict.plans == {}
-
-
-CROSSED: Slots = {("a", 1): (1, 4), ("b", 1): (2, 3)}
-"""Both pairs that were measured are apart, but each source of the shuffle has a target beside it."""
-
-
-def shuffled(slots: Slots = SPREAD) -> TopologyState:
-    t = topology(slots)
-    components = [t.components[0], msgspec.structs.replace(t.components[1], inputs=[Input(component="x")])]
-    return subject(msgspec.structs.replace(t, components=components))
 
 
 def test_judges_a_plan_by_what_shuffles_will_send() -> None:
@@ -146,78 +114,6 @@ def test_cycles_in_quick_succession_count_once() -> None:
     assert one(judged([subject()], PAIRED, config=config, memory=memory, now_ms=NOW_MS + 10_000)).reason is Reason.GAIN
 
 
-# --- overload ---------------------------------------------------------------------------------------------------------
-
-
-def overloaded_story(seconds: float, slots: Slots, **terms: Any) -> Decision:
-    """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
-    busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
-    on = model(busy)
-    memory = Memory().observe(on, NOW_MS - int(seconds * 1000)).observe(on, NOW_MS)
-    return one(judged([subject(busy)], slots, memory=memory, on=on, **terms))
-
-
-def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
-    decision = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
-    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
-    assert "a overloaded" in decision.text
-
-
-def test_short_overload_is_left_alone() -> None:
-    decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
-    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
-
-
-def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
-    decision = overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)})
-    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
-
-
-def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
-    """Nothing is overloaded yet: the load is that of a forecast, in which a will have 1200 of 1000 MHz."""
-    then = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
-    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
-    decision = one(judged([subject(then)], relief, on=model(then), coming={"a": 1.2}))
-    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
-    assert decision.text.startswith("a will be overloaded: 120% of B(n)")
-    assert (decision.value, decision.threshold) == (1.2, 1.0)
-    assert decision.promise is not None and decision.promise.nodes == ["a"]
-    without = one(judged([subject(then)], relief, on=model(then)))
-    assert (without.action, without.reason) == ("skip", Reason.NO_BETTER_PLAN)
-    no_help = one(judged([subject(then)], {("a", 2): (1, 3), ("b", 1): (2, 4)}, on=model(then), coming={"a": 1.2}))
-    assert (no_help.action, no_help.reason) == ("skip", Reason.NO_BETTER_PLAN)
-
-
-def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> None:
-    """The forecast has twice the CPU and traffic; the effect is looked at before that is there."""
-    slots: Slots = {("a", 1): (1, 3), ("b", 1): (2, 4)}
-    now, then = topology(slots, cpu_mhz=300.0), topology(slots, cpu_mhz=600.0)
-    measured, foretold = model(now), model(then)
-    foretold = msgspec.structs.replace(
-        foretold, traffic=[msgspec.structs.replace(e, rate=2 * e.rate) for e in foretold.traffic]
-    )
-    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
-    decision = one(judged([subject(then)], relief, on=foretold, coming={"a": 1.2}, measured=measured))
-    assert decision.reason is Reason.OVERLOAD
-    promise = decision.promise
-    assert promise is not None
-    assert (promise.before, promise.predicted) == (pytest.approx(0.3), pytest.approx(0.15))  # of 2000 MHz
-    assert promise.throughput_tps == sum(e.rate for e in measured.traffic)
-    spread = model(topology(SPREAD, cpu_mhz=300.0))
-    more = msgspec.structs.replace(spread, traffic=foretold.traffic)
-    gain = one(judged([subject()], HALF, on=more, measured=spread)).promise
-    assert gain is not None
-    assert (gain.metric, gain.before, gain.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))
-    assert gain.throughput_tps == 1000.0
-
-
-def test_overload_that_ends_is_forgotten() -> None:
-    busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
-    memory = Memory().observe(model(busy), 0).observe(model(calm), 50_000).observe(model(busy), 60_000)
-    assert memory.overloaded(100_000, 60) == set()
-    assert memory.overloaded(120_000, 60) == {"a", "b"}
-
-
 # --- headroom ---------------------------------------------------------------------------------------------------------
 
 
@@ -245,14 +141,6 @@ def test_node_that_is_past_its_headroom_already_may_stay_so() -> None:
         room_mhz={"a": 100.0, "b": 100.0},
     )
     assert one(swapped).reason is Reason.GAIN
-
-
-def test_overload_relief_and_repairs_may_use_the_headroom() -> None:
-    tight = {"a": 100.0, "b": 100.0, "c": 100.0}
-    relief = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}, room_mhz=tight)
-    assert (relief.action, relief.reason) == ("publish", Reason.OVERLOAD)
-    lost = one(judged([subject(missing_slots=1, plan=plan_message())], SPREAD, room_mhz=tight))
-    assert (lost.action, lost.reason) == ("publish", Reason.REPAIR)
 
 
 # --- repair -----------------------------------------------------------------------------------------------------------
@@ -351,7 +239,6 @@ def test_plan_that_would_overload_a_node_with_what_another_topology_keeps_there_
 
 
 def _with_third_slot(on: Model) -> Model:
-    import msgspec
 
     return msgspec.structs.replace(
         on, supervisors=[msgspec.structs.replace(s, slots=[1, 2, 3]) for s in on.supervisors]
@@ -373,14 +260,6 @@ def test_move_for_traffic_promises_less_traffic_per_tuple() -> None:
     assert promise is not None
     assert (promise.metric, promise.before, promise.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))
     assert (promise.throughput_tps, promise.noise_ratio) == (1000.0, 0.05)
-
-
-def test_move_for_load_promises_less_load_on_the_relieved_nodes() -> None:
-    """Node a has 1200 of its 2000 MHz in use; one of the two executors leaves."""
-    promise = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}).promise
-    assert promise is not None
-    assert (promise.metric, promise.nodes) == ("load_ratio", ["a"])
-    assert (promise.before, promise.predicted) == (pytest.approx(0.6), pytest.approx(0.3))
 
 
 def test_first_plans_and_repairs_promise_nothing() -> None:
@@ -414,36 +293,3 @@ def test_costly_restart_says_where_its_number_is_from() -> None:
     held = one(judged([subject()], PAIRED, config=config, restarts=slow))
     assert (held.reason, held.threshold) == (Reason.GAIN_BELOW_COST, 30_000.0)
     assert "30 s, measured in 3 moves of this topology" in held.text
-
-
-def uneven(slots: Slots = CROSSED) -> Model:
-    """Target 3 gets 800 tuples/s and uses 800 MHz for them, target 4 200 of each: by a shuffle, as both are apart."""
-    t = shuffled(slots).topology
-    executors = [msgspec.structs.replace(e, cpu_mhz={3: 800.0, 4: 200.0}.get(e.start, 10.0)) for e in t.executors]
-    return model(msgspec.structs.replace(t, executors=executors), limit_mhz=500.0)
-
-
-def test_relief_that_only_measured_cpu_promises_is_none() -> None:
-    """Target 3 leaves the overloaded node, but the targets share the tuples anew: its load comes after it."""
-    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
-    moved: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
-    on = uneven(running)
-    memory = Memory().observe(on, NOW_MS - 100_000)
-    who = subject(on.topologies[0])
-    by_pairs = one(judged([who], moved, on=on, memory=memory, traffic="measured"))
-    assert by_pairs.reason is Reason.OVERLOAD
-    by_flows = one(judged([who], moved, on=on, memory=memory, traffic="flow"))
-    assert by_flows.reason is not Reason.OVERLOAD
-
-
-def test_relief_is_foreseen_where_tuples_will_go() -> None:
-    """Beside target 3 both sources send to it alone; when the busier one leaves, most of the load does."""
-    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
-    on = uneven(running)
-    memory = Memory().observe(on, NOW_MS - 100_000)
-    relieved = one(
-        judged([subject(on.topologies[0])], {("a", 1): (2, 3), ("b", 1): (1, 4)}, on=on, memory=memory, traffic="flow")
-    )
-    assert relieved.reason is Reason.OVERLOAD
-    assert relieved.promise is not None
-    assert relieved.promise.predicted < relieved.promise.before

@@ -7,95 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-import stormpilot
 from doubles import snapshots
-from stormpilot.doctor import Evidence, Finding, Level, examine
+from doubles.installations import CONF, FLIGHTS, NOW_MS, PLAN, SLOTS, bad, conf, evidence, seen, state
+from stormpilot.doctor import Level, examine
 from stormpilot.doctor.ensemble import Server
 from stormpilot.doctor.evidence import Access, NimbusSaid, Written
 from stormpilot.doctor.surroundings import SCHEDULER
-from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import PlanMessage, ShimPart, StatusMessage, Worker
-from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
-
-NOW_MS = snapshots.T0_MS + 60_000
-OPEN = [("world", "anyone", "rwcda")]
-SLOTS = snapshots.everywhere({("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)})
-FLIGHTS = snapshots.topology(SLOTS)
-PLAN = PlanMessage(
-    plan_id="p-1",
-    plan_set="r-1",
-    topology_id=FLIGHTS.id,
-    epoch=1,
-    created_at_ms=NOW_MS,
-    planner="best",
-    workers=[Worker(supervisor="a", port=6700, executors=[(1, 1)])],
-    checksum="",
-)
-CONF = {"storm.scheduler": "io.stormpilot.PilotScheduler", "storm.zookeeper.retry.times": 60}
-
-
-def state(**fields: Any) -> ControllerState:
-    view = TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="skip", reason="COOL_DOWN")
-    return ControllerState(
-        **{
-            "controller": "c:1",
-            "version": stormpilot.__version__,
-            "epoch": 1,
-            "started_at_ms": NOW_MS - 50_000,
-            "written_at_ms": NOW_MS - 5_000,
-            "period_s": 30.0,
-            "cycles": 3,
-            "planner": "best",
-            "sentence": "no change",
-            "topologies": [view],
-            **fields,
-        }
-    )
-
-
-def seen(**fields: Any) -> StoreSnapshot:
-    status = StatusMessage(
-        topology_id=FLIGHTS.id, plan_id="p-1", state="applied", code="OK", since_ms=0, written_at_ms=NOW_MS
-    )
-    return StoreSnapshot(
-        **{
-            "cluster": snapshots.cluster("a", "b"),
-            "topologies": {FLIGHTS.id: FLIGHTS},
-            "plans": {FLIGHTS.id: PublishedPlan(PLAN, 0, NOW_MS - 1000)},
-            "statuses": {FLIGHTS.id: status},
-            "controller": state(),
-            "contenders": ("c:1",),
-            **fields,
-        }
-    )
-
-
-def evidence(**fields: Any) -> Evidence:
-    return Evidence(
-        **{
-            "now_ms": NOW_MS,
-            "hosts": "zk:2181",
-            "servers": [Server("zk:2181", "3.9.5", "standalone")],
-            "seen": seen(),
-            "access": [Access(path="/stormpilot", entries=OPEN)],
-            "written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS, arrived_at_ms=NOW_MS + 3)],
-            "reports": {FLIGHTS.id: 4.0},
-            "nimbus": NimbusSaid(
-                address="n:6627", conf=CONF, leader="n", supervisors=["a", "b"], topologies=[FLIGHTS.id]
-            ),
-            **fields,
-        }
-    )
-
-
-def bad(e: Evidence) -> list[Finding]:
-    return [f for f in examine(e) if f.level in (Level.warn, Level.fail)]
-
-
-def conf(**changed: Any) -> dict[str, Any]:
-    return {
-        "nimbus": NimbusSaid(address="n:6627", conf=CONF | changed, supervisors=["a", "b"], topologies=[FLIGHTS.id])
-    }
+from stormpilot.messages.controller_state import TopologyView
+from stormpilot.messages.core import ShimPart, StatusMessage
+from stormpilot.observe.reader import PublishedPlan
 
 
 def refreshing(waits_s: float | None, polls_s: int | None) -> dict[str, Any]:
@@ -330,36 +250,6 @@ def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     unused = evidence(**conf(**{"storm.scheduler": None}))
     assert [f.level for f in examine(unused) if f.check == "plug-in"] == [Level.skipped]
     assert [f.level for f in examine(evidence(storm_nimbuses=["n:6627"])) if f.check == "plug-in"] == [Level.ok]
-
-
-def test_what_is_open_is_told_with_how_to_close_it_where_nobody_logs_in() -> None:
-    (found,) = [f for f in examine(evidence()) if f.check == "access"]
-    assert found.level is Level.ok
-    assert "any worker can write plans, settings" in found.text
-    assert "storm.zookeeper.auth.scheme" in found.fix
-    assert "publish.plan_key_file" in found.fix
-
-
-def test_a_controller_with_a_login_of_its_own_needs_only_what_it_does() -> None:
-    """It reads what Nimbus and topologies write; plans are its own."""
-    nimbus, mine = ("digest", "storm:y", "rwcda"), "storm-controller:x"
-    read = Access(path="/stormpilot/v1/load", needs="r", entries=[nimbus, ("digest", mine, "rd")])
-    plans = Access(path="/stormpilot/v1/plans", entries=[("digest", "storm:y", "rd"), ("digest", mine, "rwcda")])
-    assert bad(evidence(access=[read, plans], ids=[("digest", mine)], **SECURED)) == []
-    denied = Access(path="/stormpilot/v1/plans", entries=[nimbus, ("digest", mine, "r")])
-    assert [f.check for f in bad(evidence(access=[read, denied], ids=[("digest", mine)], **SECURED))] == ["access"]
-
-
-def test_znodes_of_our_own_login_are_right() -> None:
-    mine = Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])
-    assert bad(evidence(access=[mine], ids=[("digest", "storm:x")], **SECURED)) == []
-
-
-def test_znodes_of_our_sasl_login_are_right_and_how_zookeeper_is_asked_is_told() -> None:
-    mine = Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda"), ("x509", "CN=localhost", "rwcda")])
-    e = evidence(access=[mine], ids=[("sasl", "storm")], tls=True)
-    assert bad(e) == []
-    assert [f.text for f in examine(e) if f.check == "login"] == ["ZooKeeper is asked by TLS, as storm (sasl)"]
 
 
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:

@@ -1,0 +1,132 @@
+"""Overload: when it is relieved, measured or forecast, and what a relief promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doubles.models import HALF, NOW_MS, SPREAD, Slots, model, plan_message, subject, topology
+from doubles.verdicts import CROSSED, judged, one, shuffled
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.model.values import Model
+
+
+def overloaded_story(seconds: float, slots: Slots, **terms: Any) -> Decision:
+    """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
+    busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
+    on = model(busy)
+    memory = Memory().observe(on, NOW_MS - int(seconds * 1000)).observe(on, NOW_MS)
+    return one(judged([subject(busy)], slots, memory=memory, on=on, **terms))
+
+
+def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
+    decision = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
+    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
+    assert "a overloaded" in decision.text
+
+
+def test_short_overload_is_left_alone() -> None:
+    decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
+    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
+
+
+def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
+    decision = overloaded_story(61, {("a", 2): (1, 3), ("b", 1): (2, 4)})
+    assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
+
+
+def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
+    """Nothing is overloaded yet: the load is that of a forecast, in which a will have 1200 of 1000 MHz."""
+    then = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    decision = one(judged([subject(then)], relief, on=model(then), coming={"a": 1.2}))
+    assert (decision.action, decision.reason) == ("publish", Reason.OVERLOAD)
+    assert decision.text.startswith("a will be overloaded: 120% of B(n)")
+    assert (decision.value, decision.threshold) == (1.2, 1.0)
+    assert decision.promise is not None and decision.promise.nodes == ["a"]
+    without = one(judged([subject(then)], relief, on=model(then)))
+    assert (without.action, without.reason) == ("skip", Reason.NO_BETTER_PLAN)
+    no_help = one(judged([subject(then)], {("a", 2): (1, 3), ("b", 1): (2, 4)}, on=model(then), coming={"a": 1.2}))
+    assert (no_help.action, no_help.reason) == ("skip", Reason.NO_BETTER_PLAN)
+
+
+def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> None:
+    """The forecast has twice the CPU and traffic; the effect is looked at before that is there."""
+    slots: Slots = {("a", 1): (1, 3), ("b", 1): (2, 4)}
+    now, then = topology(slots, cpu_mhz=300.0), topology(slots, cpu_mhz=600.0)
+    measured, foretold = model(now), model(then)
+    foretold = msgspec.structs.replace(
+        foretold, traffic=[msgspec.structs.replace(e, rate=2 * e.rate) for e in foretold.traffic]
+    )
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    decision = one(judged([subject(then)], relief, on=foretold, coming={"a": 1.2}, measured=measured))
+    assert decision.reason is Reason.OVERLOAD
+    promise = decision.promise
+    assert promise is not None
+    assert (promise.before, promise.predicted) == (pytest.approx(0.3), pytest.approx(0.15))  # of 2000 MHz
+    assert promise.throughput_tps == sum(e.rate for e in measured.traffic)
+    spread = model(topology(SPREAD, cpu_mhz=300.0))
+    more = msgspec.structs.replace(spread, traffic=foretold.traffic)
+    gain = one(judged([subject()], HALF, on=more, measured=spread)).promise
+    assert gain is not None
+    assert (gain.metric, gain.before, gain.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))
+    assert gain.throughput_tps == 1000.0
+
+
+def test_overload_that_ends_is_forgotten() -> None:
+    busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
+    memory = Memory().observe(model(busy), 0).observe(model(calm), 50_000).observe(model(busy), 60_000)
+    assert memory.overloaded(100_000, 60) == set()
+    assert memory.overloaded(120_000, 60) == {"a", "b"}
+
+
+def test_overload_relief_and_repairs_may_use_the_headroom() -> None:
+    tight = {"a": 100.0, "b": 100.0, "c": 100.0}
+    relief = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}, room_mhz=tight)
+    assert (relief.action, relief.reason) == ("publish", Reason.OVERLOAD)
+    lost = one(judged([subject(missing_slots=1, plan=plan_message())], SPREAD, room_mhz=tight))
+    assert (lost.action, lost.reason) == ("publish", Reason.REPAIR)
+
+
+def uneven(slots: Slots = CROSSED) -> Model:
+    """Target 3 gets 800 tuples/s and uses 800 MHz for them, target 4 200 of each: by a shuffle, as both are apart."""
+    t = shuffled(slots).topology
+    executors = [msgspec.structs.replace(e, cpu_mhz={3: 800.0, 4: 200.0}.get(e.start, 10.0)) for e in t.executors]
+    return model(msgspec.structs.replace(t, executors=executors), limit_mhz=500.0)
+
+
+def test_relief_that_only_measured_cpu_promises_is_none() -> None:
+    """Target 3 leaves the overloaded node, but the targets share the tuples anew: its load comes after it."""
+    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
+    moved: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
+    on = uneven(running)
+    memory = Memory().observe(on, NOW_MS - 100_000)
+    who = subject(on.topologies[0])
+    by_pairs = one(judged([who], moved, on=on, memory=memory, traffic="measured"))
+    assert by_pairs.reason is Reason.OVERLOAD
+    by_flows = one(judged([who], moved, on=on, memory=memory, traffic="flow"))
+    assert by_flows.reason is not Reason.OVERLOAD
+
+
+def test_relief_is_foreseen_where_tuples_will_go() -> None:
+    """Beside target 3 both sources send to it alone; when the busier one leaves, most of the load does."""
+    running: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
+    on = uneven(running)
+    memory = Memory().observe(on, NOW_MS - 100_000)
+    relieved = one(
+        judged([subject(on.topologies[0])], {("a", 1): (2, 3), ("b", 1): (1, 4)}, on=on, memory=memory, traffic="flow")
+    )
+    assert relieved.reason is Reason.OVERLOAD
+    assert relieved.promise is not None
+    assert relieved.promise.predicted < relieved.promise.before
+
+
+def test_move_for_load_promises_less_load_on_the_relieved_nodes() -> None:
+    """Node a has 1200 of its 2000 MHz in use; one of the two executors leaves."""
+    promise = overloaded_story(61, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}).promise
+    assert promise is not None
+    assert (promise.metric, promise.nodes) == ("load_ratio", ["a"])
+    assert (promise.before, promise.predicted) == (pytest.approx(0.6), pytest.approx(0.3))

@@ -1,0 +1,58 @@
+"""The host as a task measures it: clock of its cores, their number, and memory, within quotas."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stormpilot.instrument.reporting import cpu_mhz, host_cores, host_memory_mb, resident_mb
+
+
+def test_mhz_is_that_of_the_fastest_core(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 1200.5\nprocessor\t: 1\ncpu MHz\t\t: 2900.000\n")
+    assert cpu_mhz(cpuinfo) == 2900.0
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
+    assert cpu_mhz(cpuinfo) is None
+    assert cpu_mhz(tmp_path / "absent") is None
+
+
+def test_cores_are_those_of_the_quota_where_it_is_less(tmp_path: Path) -> None:
+    own = len(os.sched_getaffinity(0))
+    assert host_cores(tmp_path) == own
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert host_cores(tmp_path) == own
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert host_cores(tmp_path) == 0.5
+    (tmp_path / "cpu.max").write_text("99900000 100000\n")
+    assert host_cores(tmp_path) == own
+    v1 = tmp_path / "v1"
+    (v1 / "cpu").mkdir(parents=True)
+    for name, value in (("quota", 25_000), ("period", 100_000)):
+        (v1 / "cpu" / f"cpu.cfs_{name}_us").write_text(f"{value}\n")
+    assert host_cores(v1) == 0.25
+    (v1 / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert host_cores(v1) == own
+
+
+def test_memory_is_the_limit_of_the_cgroup_where_it_is_less(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    assert host_memory_mb(tmp_path, meminfo) is None
+    meminfo.write_text("MemTotal:       33554432 kB\nMemFree: 1 kB\n")
+    assert host_memory_mb(tmp_path, meminfo) == 32_768.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_memory_mb(tmp_path, meminfo) == 32_768.0
+    (tmp_path / "memory.max").write_text(f"{2**31}\n")
+    assert host_memory_mb(tmp_path, meminfo) == 2048.0
+    v1 = tmp_path / "v1"
+    (v1 / "memory").mkdir(parents=True)
+    (v1 / "memory" / "memory.limit_in_bytes").write_text(f"{2**30}\n")
+    assert host_memory_mb(v1, meminfo) == 1024.0
+
+
+def test_resident_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    assert resident_mb(status) is None
+    status.write_text("VmSize:\t  99999 kB\nVmRSS:\t    2560 kB\n")
+    assert resident_mb(status) == 2.5
+    assert (resident_mb() or 0) > 1
