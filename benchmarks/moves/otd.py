@@ -1,4 +1,4 @@
-"""One task at a time, on the word counts of the N-Storm paper: what goes between nodes and comes out, step by step.
+"""One task at a time, on the word counts of the N-Storm paper: what goes between nodes and comes out.
 
 Few tasks work, and enough of each component stand by on every node: Storm's scheduler deals tasks out by number, round
 and round, so that the numbers below say where spout and acker are, which cannot be switched: communication-bound on one

@@ -55,7 +55,7 @@ class Service:
     connected, sessions_lost
         Of the controller's own ZooKeeper session.
     reload
-        Reads the configuration anew, or None where that cannot be done.
+        Reloads the configuration, or None where that cannot be done.
     """
 
     def __init__(

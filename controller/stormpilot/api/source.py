@@ -30,7 +30,7 @@ class Source:
     Attributes
     ----------
     config
-        The configuration in force; replaced as a whole when it is read anew.
+        The configuration in force; replaced as a whole when it is read again.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Source:
         return found
 
     def forget(self) -> None:
-        """Something was changed: the next status is read anew."""
+        """Something was changed: the next status is read again."""
         with self._lock:
             self._kept = None
 

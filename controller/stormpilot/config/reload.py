@@ -1,4 +1,4 @@
-"""A configuration that is read anew while the controller runs: what of it is used at once, and what needs a restart."""
+"""A configuration that is reloaded while the controller runs: what of it is used at once, and what needs a restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Loaded(NamedTuple):
 
 
 Read = Callable[[], Loaded]
-"""Reads the file anew and checks it as `config check` does; `UsageError` says what is wrong."""
+"""Reads the file again and checks it as `config check` does; `UsageError` says what is wrong."""
 
 
 def changed_keys(old: Config, new: Config) -> list[str]:

@@ -47,7 +47,7 @@ class Daemon:
     compute
         Runs a planner by name.
     read
-        Reads the configuration anew, for `reload`; None where that cannot be done.
+        Reloads the configuration, for `reload`; None where that cannot be done.
     """
 
     def __init__(self, config: Config, compute: Compute, planner: str, first_planner: str, read: Read | None = None):
@@ -120,7 +120,7 @@ class Daemon:
             self._lock.cancel()
 
     def reload(self) -> None:
-        """Read the configuration anew, from any thread; a good one is used from the next cycle on.
+        """Reload the configuration, from any thread; a good one is used from the next cycle on.
 
         The log says what changed, or what is wrong and that the old one stays.
         """

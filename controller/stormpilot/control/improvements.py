@@ -26,7 +26,7 @@ from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds
 from stormpilot.tuning.recommendation import Choice
 
-MORE_THAN_FITS = "the profile foretells more than fits: planned for what was measured"
+MORE_THAN_FITS = "the profile forecasts more than fits: planned for what was measured"
 NEW_SUPERVISOR_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
 GROWTH_PARTS = (1.0, 0.5)
@@ -50,7 +50,7 @@ class _Planned:
 
 @dataclass(frozen=True)
 class ImprovementProposer:
-    """Plans a group of topologies while the rest of the cluster stands still."""
+    """Plans a group of topologies while the rest of the cluster stays."""
 
     planners: PlannerClient
     otd: OtdLoop

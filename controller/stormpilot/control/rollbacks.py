@@ -1,4 +1,4 @@
-"""The way back from moves that made it worse, to the placement before them."""
+"""Rollbacks of moves that made it worse, to the placement before them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RollbackProposer:
     tracker: MoveTracker
 
     def propose(self, situation: Situation) -> Verdict | None:
-        """The next way back; before it, all that must wait."""
+        """The next rollback; before it, all that must wait."""
         states = {t: s for t, s in situation.undecided.items() if situation.moves[t].phase == "rollback"}
         refusals = {t: admit_rollback(s, *situation.lost, situation.config.decide) for t, s in states.items()}
         waiting = {t: refusal for t, refusal in refusals.items() if refusal is not None}

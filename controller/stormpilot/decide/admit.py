@@ -119,7 +119,7 @@ def admit(
 
 
 def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
-    """The first closed gate for the way back from a move that made it worse: only the gates that operators close."""
+    """The first closed gate for the rollback of a move that made it worse: only the gates that operators close."""
     if subject.mode == "advise":
         return skip(subject.topology.id, Reason.MODE_OFF, "not rolled back: the mode of this topology is advise")
     return forbidden(subject, lost, known, config) or blacked_out(subject)

@@ -135,7 +135,7 @@ class _Case:
     def _throughput_kept(self, relieved: Sequence[str]) -> Decision | None:
         """THROUGHPUT_WOULD_FALL when relief would take back what the last move won; None: it may relieve.
 
-        A rolling move that sends no more between nodes than now is no way back.
+        A rolling move that sends no more between nodes than now is no rollback.
         """
         now_tps = self.total_tps
         before_tps = before_own_gain(self.subject.move, self.subject.sources, now_tps)

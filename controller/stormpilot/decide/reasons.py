@@ -85,7 +85,7 @@ _APPLIED = "the last plan is applied, or rejected for long"
 _EVALUATED = "the last move is judged, and no back-off"
 _MEASURED = "enough is measured"
 _PLANNED = "there is a plan"
-_ROOM = "slots and CPU are free of what stands still"
+_ROOM = "slots and CPU are not held by topologies that stay"
 
 
 class Reason(enum.StrEnum):

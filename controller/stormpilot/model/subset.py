@@ -1,4 +1,4 @@
-"""Parts of a model: some topologies to plan while the rest of the cluster stands still; what plans make of it."""
+"""Parts of a model: some topologies to plan while the rest of the cluster stays; what plans make of it."""
 
 from __future__ import annotations
 

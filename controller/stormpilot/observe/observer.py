@@ -225,7 +225,7 @@ class Observer:
     def _believe(
         self, seen: StoreSnapshot, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int
     ) -> ModelWithReadiness:
-        # tasks that a rollout routes around come back: until it is over they do not count as standing by
+        # tasks that a rollout routes around come back: until it is over they do not count as standby
         moving = _rolling(seen)
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
         if seen.controller is not None:

@@ -1,4 +1,4 @@
-"""The whole of `stormpilot trafficlog mine`, on made logs with planted truth, by both engines."""
+"""The whole of `stormpilot trafficlog mine`, on synthetic logs with ground truth, by both engines."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_state_goes_there_and_back_by_watches_alone(zookeeper: LocalZooKeeper, d
     assert (a.states, b.states) == ({}, {0: 5, 7: 11})
     driver.drive(lambda: not driver.items(), "what was loaded to be taken away")
     driver.move(B, A)
-    driver.drive(lambda: not driver.route.handovers, "the way back to end")
+    driver.drive(lambda: not driver.route.handovers, "the return to end")
     assert (a.states, b.states) == ({0: 5, 7: 11}, {})
     for task in (a, b):
         task.ended.set()
@@ -134,7 +134,7 @@ def test_an_outage_and_a_lost_session_in_the_middle_lose_nothing(
     assert (a.states, b.states) == ({}, {0: 5})
     expire_session(b.store._client)
     driver.move(B, A)
-    driver.drive(lambda: not driver.route.handovers, "the way back to end after a lost session")
+    driver.drive(lambda: not driver.route.handovers, "the return to end after a lost session")
     assert (a.states, b.states) == ({0: 5}, {})
     for task in (a, b):
         task.ended.set()

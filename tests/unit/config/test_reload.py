@@ -1,4 +1,4 @@
-"""A configuration that is read anew: what changed, what waits for a restart, what is used."""
+"""A configuration that is reloaded: what changed, what waits for a restart, what is used."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def planned_rates(settings: str, error: float) -> tuple[float, str]:
     return seen[-1], w.decision(t).text
 
 
-def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_foretold_well() -> None:
+def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_forecast_well() -> None:
     ahead = "history: {proactive: true, lead_s: 9000}\n"
     measured, text = planned_rates("", 0.05)
     assert "profile" not in text
@@ -243,4 +243,4 @@ def test_plan_is_made_for_what_was_measured_where_the_peak_does_not_fit() -> Non
     assert max(asked) > measured_tps * 2
     assert asked[-1] == measured_tps
     assert w.decision(t).reason != "INFEASIBLE"
-    assert w.decision(t).text.endswith("the profile foretells more than fits: planned for what was measured")
+    assert w.decision(t).text.endswith("the profile forecasts more than fits: planned for what was measured")

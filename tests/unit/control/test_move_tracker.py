@@ -72,7 +72,7 @@ def test_another_configuration_is_used_for_the_next_step() -> None:
     assert (w.moves(t).phase, w.moves(t).verdict) == ("none", "TOO_LATE")
 
 
-def test_a_way_back_that_is_given_up_is_written_and_told(moved: tuple[World, str]) -> None:
+def test_a_rollback_that_is_given_up_is_written_and_told(moved: tuple[World, str]) -> None:
     w, t = moved
     situation = w.situation()
     topology = situation.topologies[t].topology

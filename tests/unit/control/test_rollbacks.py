@@ -1,4 +1,4 @@
-"""Ways back: to the placement before a move that made it worse, or given up where that is not possible any more."""
+"""Rollbacks: to the placement before a move that made it worse, or given up where that is not possible any more."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_effect_of_a_move_is_awaited_before_the_next_one() -> None:
     assert "MOVE_BEING_EVALUATED" in w.tell(100)
 
 
-def test_way_back_that_is_blocked_is_said_and_given_up() -> None:
+def test_rollback_that_is_blocked_is_said_and_given_up() -> None:
     """Another topology took a slot of the former placement meanwhile."""
     w, t = world_that_turns(wanted={("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)})
     w.tell(20)
@@ -140,7 +140,7 @@ def test_way_back_that_is_blocked_is_said_and_given_up() -> None:
     assert w.slots(t) == {("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)}
 
 
-def test_way_back_waits_for_what_operators_close() -> None:
+def test_rollback_waits_for_what_operators_close() -> None:
     w, t = world_that_turns()
     w.tell(10)
     w.zookeeper.put(w.paths.pause("flights"), b'{"schema": 1}')

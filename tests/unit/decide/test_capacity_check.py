@@ -1,4 +1,4 @@
-"""What is published fits what stands still, however many plans must be held one after the other until it does."""
+"""What is published fits beside what stays, however many plans must be held one after the other until it does."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_cycles_in_quick_succession_count_once() -> None:
 # --- headroom ---------------------------------------------------------------------------------------------------------
 
 
-def test_plan_by_choice_that_takes_the_headroom_of_a_node_is_held_with_both_numbers() -> None:
+def test_voluntary_plan_that_takes_the_headroom_of_a_node_is_held_with_both_numbers() -> None:
     """HALF puts 600 MHz on a; what voluntary plans may fill of it is 500 or 600 of its 1000."""
     held = one(judged([subject()], HALF, room_mhz={"a": 500.0, "b": 500.0}))
     assert (held.action, held.reason, held.value, held.threshold) == ("skip", Reason.HEADROOM, 600.0, 500.0)

@@ -38,7 +38,7 @@ def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
     assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
 
 
-def test_overload_that_is_foretold_is_relieved_before_it_comes() -> None:
+def test_overload_that_is_forecast_is_relieved_before_it_comes() -> None:
     """Nothing is overloaded yet: the load is that of a forecast, in which a will have 1200 of 1000 MHz."""
     then = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
     relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
@@ -57,19 +57,19 @@ def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> No
     """The forecast has twice the CPU and traffic; the effect is looked at before that is there."""
     slots: Slots = {("a", 1): (1, 3), ("b", 1): (2, 4)}
     now, then = topology(slots, cpu_mhz=300.0), topology(slots, cpu_mhz=600.0)
-    measured, foretold = model(now), model(then)
-    foretold = msgspec.structs.replace(
-        foretold, traffic=[msgspec.structs.replace(e, rate=2 * e.rate) for e in foretold.traffic]
+    measured, predicted = model(now), model(then)
+    predicted = msgspec.structs.replace(
+        predicted, traffic=[msgspec.structs.replace(e, rate=2 * e.rate) for e in predicted.traffic]
     )
     relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
-    decision = one(judged([subject(then)], relief, on=foretold, coming={"a": 1.2}, measured=measured))
+    decision = one(judged([subject(then)], relief, on=predicted, coming={"a": 1.2}, measured=measured))
     assert decision.reason is Reason.OVERLOAD
     promise = decision.promise
     assert promise is not None
     assert (promise.before, promise.predicted) == (pytest.approx(0.3), pytest.approx(0.15))  # of 2000 MHz
     assert promise.throughput_tps == sum(e.rate for e in measured.traffic)
     spread = model(topology(SPREAD, cpu_mhz=300.0))
-    more = msgspec.structs.replace(spread, traffic=foretold.traffic)
+    more = msgspec.structs.replace(spread, traffic=predicted.traffic)
     gain = one(judged([subject()], HALF, on=more, measured=spread)).promise
     assert gain is not None
     assert (gain.metric, gain.before, gain.predicted) == ("inter_node_share", 1.0, pytest.approx(0.2))

@@ -1,4 +1,4 @@
-"""How long a worker stands still: measured in our own moves, configured until then."""
+"""The downtime of a worker: measured in our own moves, configured until then."""
 
 from __future__ import annotations
 

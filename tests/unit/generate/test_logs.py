@@ -1,4 +1,4 @@
-"""Made logs: the real layout and schema, the same rows for the same seed, and the truth in the rows."""
+"""Synthetic logs: the real layout and schema, the same rows for the same seed, and the truth in the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of a model: what stands still keeps its slots, CPU and memory."""
+"""A part of a model: what stays keeps its slots, CPU and memory."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def bolt(name: str, *inputs: InputPart, **config: object) -> ComponentPart:
 
 
 def snapshot() -> TopologySnapshot:
-    """words(1) -> count(4, 5, and 6 standing by), keys routed; words -> all(7), which cannot be."""
+    """words(1) -> count(4, 5, and 6 on standby), keys routed; words -> all(7), which cannot be."""
     by_word = InputPart(component="words", grouping="FIELDS", fields=["word"], routed=True)
     tasks = {1: "words", 4: "count", 5: "count", 6: "count", 7: "all"}
     return TopologySnapshot(

@@ -1,4 +1,4 @@
-"""Seeded traffic logs with planted truth: what a miner must find is known, because it was put there.
+"""Seeded synthetic logs with ground truth: what a miner must find is known, because it was put there.
 
 - `spec.py`: what to make; `truth.py`: what was planted, written as `truth.json` beside the log.
 - `shape.py`: components, executors, edges of a topology; `places.py`: where they run, placement after placement.

@@ -40,7 +40,7 @@ def generate(directory: Path, spec: Spec, seed: int = 0, progress: Progress | No
         Something is in `directory`.
     """
     if directory.exists() and any(directory.iterdir()):
-        raise RefusedError(f"{directory} is not empty: a made log must not mix with another one")
+        raise RefusedError(f"{directory} is not empty: a synthetic log must not mix with another one")
     directory.mkdir(parents=True, exist_ok=True)
     planted = [_plant(spec, i, np.random.default_rng([seed, i])) for i in range(spec.topologies)]
     counted = [Counted(np.zeros(spec.nodes, np.int64), np.zeros(spec.nodes, np.int64), {}, {}) for _ in planted]

@@ -49,11 +49,11 @@ def coming_of(mined: Sequence[Mined], max_error_ratio: float, lead_s: float) -> 
 
 
 def looks_ahead(mined: Sequence[Mined], from_ms: int) -> list[str]:
-    """Topologies whose profile was made from time that is replayed too: their forecasts know what they foretell."""
+    """Topologies whose profile was made from time that is replayed too: their forecasts know the outcome."""
     return sorted(m.thresholds.topology_name for m in mined if m.profile is not None and m.profile.to_ms > from_ms)
 
 
-def foretells_nothing(mined: Sequence[Mined], max_error_ratio: float) -> list[str]:
+def without_forecast(mined: Sequence[Mined], max_error_ratio: float) -> list[str]:
     """Why no forecast is made for topologies, a line each: no profile, or one that was not tested well enough."""
     lines = []
     for m in mined:

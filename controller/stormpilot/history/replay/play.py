@@ -60,7 +60,7 @@ class Rules:
             raise UsageError(f"{setting.name}: decide: {e}") from e
 
     def stands_s(self, topology: Topology) -> float:
-        """Seconds that a restarted worker of the topology stands still."""
+        """Downtime of a restarted worker of the topology, seconds."""
         return self.restart_s.get(topology.name, self.config.decide.restart_s)
 
 

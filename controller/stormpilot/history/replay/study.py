@@ -20,7 +20,7 @@ from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.reading import SparkLog
 from stormpilot.history.replay.choose import Tried, Verdict, Yardsticks, choose, tried
-from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
+from stormpilot.history.replay.coming import coming_of, looks_ahead, without_forecast
 from stormpilot.history.replay.confirm import DAY_MS, LEAST_DAYS
 from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.past import past, yardstick
@@ -216,7 +216,7 @@ def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question, ve
             "they can be; mine with --until before the replayed time"
         )
     if any(s.forecast for s in question.settings):
-        notes += foretells_nothing(mined, question.rules.config.history.max_forecast_error_ratio)
+        notes += without_forecast(mined, question.rules.config.history.max_forecast_error_ratio)
     for v in verdicts:
         notes += [f"{v.topology_name}: {text}" for text in sentences(v.limits)]
     unmeasured = sum(len(s.unmeasured) for s in steps)

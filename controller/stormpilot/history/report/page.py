@@ -39,7 +39,7 @@ def page(
             plots.heat(t.pairs) if t.pairs else "<p>The log does not name components (written before version 2).</p>",
             "<h3>A week</h3><p class=muted>Mean by hour of the week, UTC. A gap: an hour that was not seen.</p>",
             plots.week(t.week_tps),
-            _foretells(by_name.get(t.name)),
+            _forecast_error(by_name.get(t.name)),
             "<h3>Latency over load</h3><p class=muted>By node, against the usual; red: its mined B(n).</p>",
             plots.knee(t.knees, _limits(by_name.get(t.name))) if t.knees else "<p>No latency was measured.</p>",
             "<h3>Mined thresholds</h3>",
@@ -50,7 +50,7 @@ def page(
     return document("Traffic history", parts)
 
 
-def _foretells(mined: Mined | None) -> str:
+def _forecast_error(mined: Mined | None) -> str:
     """Error of last week's profile on the next week."""
     if mined is None:
         return ""

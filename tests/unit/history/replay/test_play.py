@@ -146,7 +146,7 @@ def test_plans_for_a_smaller_limit_but_is_judged_by_the_one_of_the_log() -> None
 
 
 def test_headroom_spreads_what_is_moved_by_choice() -> None:
-    """Six executors of 100 MHz fit on one of two nodes of 700; plans by choice may fill 90%, or half of that."""
+    """Six executors of 100 MHz fit on one of two nodes of 700; voluntary plans may fill 90%, or half of that."""
     nodes = [builders.supervisor(n, mhz=700.0) for n in ("n1", "n2")]
     model = msgspec.structs.replace(crossed(), supervisors=nodes)
     for fill_ratio, busiest in ((0.9, 6 / 7), (0.5, 3 / 7)):

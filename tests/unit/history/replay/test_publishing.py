@@ -8,7 +8,7 @@ import pytest
 import builders
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
-from stormpilot.history.replay.coming import coming_of, foretells_nothing, looks_ahead
+from stormpilot.history.replay.coming import coming_of, looks_ahead, without_forecast
 from stormpilot.history.replay.confirm import Gain
 from stormpilot.history.replay.publishing import publish
 from stormpilot.history.replay.score import Totals, Weights
@@ -89,7 +89,7 @@ def mined(error_ratio: float | None) -> Mined:
 
 
 def grown(lead_s: float, from_h: int) -> float:
-    """By how much all traffic of a step before `from_h` is foretold to grow."""
+    """By how much all traffic of a step before `from_h` is forecast to grow."""
     model = builders.two_chains()
     found = coming_of([mined(0.05)], 0.15, lead_s)(model, from_h * HOUR_MS, (from_h + 1) * HOUR_MS)
     assert found.moved == {"chains"}
@@ -111,7 +111,7 @@ def test_longer_lead_than_a_step_looks_for_the_peak_in_all_of_it() -> None:
     assert grown(16 * 3600.0, 8) == pytest.approx(2.0)
 
 
-def test_profile_that_is_not_good_enough_foretells_nothing() -> None:
+def test_profile_that_is_not_good_enough_makes_no_forecast() -> None:
     model = builders.two_chains()
     for error in (0.2, None):
         found = coming_of([mined(error)], 0.15, 0.0)(model, 12 * HOUR_MS, 13 * HOUR_MS)
@@ -119,12 +119,12 @@ def test_profile_that_is_not_good_enough_foretells_nothing() -> None:
 
 
 def test_topology_that_gets_no_forecast_is_told_with_its_reason() -> None:
-    assert foretells_nothing([mined(0.05)], 0.15) == []
-    assert foretells_nothing([mined(0.2)], 0.15) == [
+    assert without_forecast([mined(0.05)], 0.15) == []
+    assert without_forecast([mined(0.2)], 0.15) == [
         "no forecasts for chains: its profile is off by 20.0%, history.max_forecast_error_ratio is 15.0%"
     ]
-    assert "never tested" in foretells_nothing([mined(None)], 0.15)[0]
-    assert "no profile" in foretells_nothing([msgspec.structs.replace(mined(0.05), profile=None)], 0.15)[0]
+    assert "never tested" in without_forecast([mined(None)], 0.15)[0]
+    assert "no profile" in without_forecast([msgspec.structs.replace(mined(0.05), profile=None)], 0.15)[0]
 
 
 def test_profile_made_from_the_replayed_time_is_told() -> None:

@@ -96,7 +96,7 @@ def test_replay_and_thresholds_are_on_the_page(replayed: Replay, tmp_path: Path)
         ),
     ],
 )  # fmt: skip
-def test_page_says_how_well_the_week_foretells_the_next(profile: Profile | None, said: str) -> None:
+def test_page_says_how_well_the_week_forecasts_the_next(profile: Profile | None, said: str) -> None:
     thresholds = Thresholds(topology_id="t", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1)
     assert said in page([Mined(thresholds=thresholds, profile=profile)], None, None)
     assert said not in page([], None, None)
