@@ -28,7 +28,7 @@ LOCAL = "local[*]"
 CONNECT = "sc://"
 _LOG = Path(__file__).with_name("log4j2.properties")
 ALWAYS = {
-    "spark.app.name": "stormpilot history",
+    "spark.app.name": "stormpilot trafficlog",
     "spark.sql.session.timeZone": "UTC",
     # a file that the controller merged into another one while we read is not an error
     "spark.sql.files.ignoreMissingFiles": "true",

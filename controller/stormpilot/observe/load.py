@@ -204,7 +204,7 @@ class LoadHistory:
             samples = self._samples_of(topology_id, reading)
             for i, (a, b) in enumerate(itertools.pairwise(samples)):
                 if b.seen_ms >= since_ms and not same_process(a.load, b.load):
-                    found[reading[0]] = Return(b.seen_ms, _stood_s(samples[: i + 1], b))
+                    found[reading[0]] = Return(b.seen_ms, _downtime_s(samples[: i + 1], b))
                     break
         return found
 
@@ -261,7 +261,7 @@ class LoadHistory:
             samples.pop(0)
 
 
-def _stood_s(before: list[Sample], first: Sample) -> float:
+def _downtime_s(before: list[Sample], first: Sample) -> float:
     gap_s = (first.seen_ms - before[-1].seen_ms) / 1000
     elapsed_ms = done = 0
     for a, b in itertools.pairwise(before):

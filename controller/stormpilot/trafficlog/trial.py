@@ -33,7 +33,7 @@ Rows = Sequence[Row]
 class Proposal:
     """A move that would have been made.
 
-    `stood_s` is how long it was proposed within `from_ms` to `to_ms`. The rates and shares are means over that time,
+    `proposed_s` is how long it was proposed within `from_ms` to `to_ms`. The rates and shares are means over that time,
     None where nothing was measured. `moved_executors`, `restarted_workers` and `held_up_tuples` are what the move
     would have cost; the last two are None in a log of an earlier version.
     """
@@ -43,7 +43,7 @@ class Proposal:
     from_ms: int
     to_ms: int
     cycles: int
-    stood_s: float
+    proposed_s: float
     inter_node_tps: float | None
     planned_inter_node_tps: float | None
     inter_node_share: float | None
@@ -230,7 +230,7 @@ def _proposal(rows: Sequence[tuple[Row, float]]) -> Proposal:
         from_ms=first["at"],
         to_ms=last["at"] + round(rows[-1][1] * 1000),
         cycles=len(rows),
-        stood_s=sum(s for _, s in rows),
+        proposed_s=sum(s for _, s in rows),
         inter_node_tps=now / known_s if known_s else None,
         planned_inter_node_tps=then / known_s if known_s else None,
         inter_node_share=sum(d["inter_node_tps"] * s for d, s in whole) / total if total else None,

@@ -38,7 +38,7 @@ def proposal_cells(p: Proposal) -> list[str]:
     """One proposal."""
     return [
         utc(p.from_ms),
-        lasting(p.stood_s),
+        lasting(p.proposed_s),
         ", ".join(p.reasons),
         _count(p.inter_node_tps),
         _count(p.planned_inter_node_tps),

@@ -140,10 +140,10 @@ class Bench:
     def _place(self, topology_id: str) -> None:
         wanted = self._threads + self.specimen.sources
 
-        def told(snapshot: Any) -> bool:
+        def reported(snapshot: Any) -> bool:
             return len(snapshot.executors) >= wanted and any(e.component == COMPONENT for e in snapshot.executors)
 
-        seen = await_snapshot(self._zookeeper, self._paths, topology_id, told, START_S)
+        seen = await_snapshot(self._zookeeper, self._paths, topology_id, reported, START_S)
         self._nodes = self._choose(seen)
         put_in_force(
             self._zookeeper,

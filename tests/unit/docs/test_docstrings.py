@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+BEGINS = re.compile(r'"""\s*(What|Who|How)\b')
 CLAUSE = re.compile(r"\s*(What|Who|How)\b")
 
 
 def clauses(source: str) -> Iterator[str]:
     """Docstrings, those below a name of a module or class among them, that begin with such a clause."""
+    if not BEGINS.search(source):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for statement in node.body:

@@ -60,7 +60,7 @@ def test_proposal_that_stands_is_one_move_and_saves_for_as_long_as_it_stands() -
     rows = [decision(0), *(decision(i, "advise") for i in range(1, 6)), decision(6)]
     rows[3] |= {"inter_node_tps": 700.0, "planned_inter_node_tps": 100.0, "moved_executors": 9}
     (p,) = trial(rows).proposals
-    assert (p.cycles, p.stood_s, p.from_ms, p.to_ms) == (5, 50.0, T0 + PERIOD_MS, T0 + 6 * PERIOD_MS)
+    assert (p.cycles, p.proposed_s, p.from_ms, p.to_ms) == (5, 50.0, T0 + PERIOD_MS, T0 + 6 * PERIOD_MS)
     assert (p.moved_executors, p.restarted_workers, p.held_up_tuples) == (3, 2, 500.0)
     assert p.saved_tuples == pytest.approx(4 * 400 * 10 + 600 * 10)
     assert p.inter_node_tps == pytest.approx(620.0)
@@ -73,7 +73,7 @@ def test_proposals_within_the_cool_down_are_one_and_later_ones_another() -> None
     rows = [decision(i, "advise" if i in (0, 4, 20) else "skip") for i in range(25)]
     rows[4]["reason"] = "OVERLOAD"
     first, second = trial(rows).proposals
-    assert (first.reasons, first.cycles, first.stood_s) == (["GAIN", "OVERLOAD"], 2, 20.0)
+    assert (first.reasons, first.cycles, first.proposed_s) == (["GAIN", "OVERLOAD"], 2, 20.0)
     assert (second.from_ms, second.cycles) == (T0 + 20 * PERIOD_MS, 1)
     assert trial(rows).moved_executors == 6
 

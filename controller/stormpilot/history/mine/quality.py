@@ -128,7 +128,7 @@ def files_of(folder: Path, table: str) -> Files:
     footers: dict[Path, Footer] = {}
     levels = 1 if table in CLUSTER_TABLES else 2
 
-    def look(at: Path, level: int) -> None:
+    def walk(at: Path, level: int) -> None:
         try:
             inside = sorted(at.iterdir())
         except OSError as e:
@@ -139,7 +139,7 @@ def files_of(folder: Path, table: str) -> Files:
                 continue
             if entry.is_dir():
                 if level < levels:
-                    look(entry, level + 1)
+                    walk(entry, level + 1)
                 continue
             found = _footer(entry, table)
             if isinstance(found, str):
@@ -148,7 +148,7 @@ def files_of(folder: Path, table: str) -> Files:
                 usable.append(entry)
                 footers[entry] = found
 
-    look(folder, 0)
+    walk(folder, 0)
     copies = _copies(usable)
     skipped += [Skipped(str(file), f"it is a copy of {first.name}") for file, first in copies.items()]
     return Files(tuple(f for f in usable if f not in copies), tuple(skipped), footers)
