@@ -5,17 +5,15 @@ import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collection;
-import java.util.Collections;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
@@ -30,8 +28,9 @@ import org.apache.storm.scheduler.WorkerSlot;
  * <p>A lost worker stays together. It goes to another port of its own supervisor if that is alive,
  * else to a free slot of the supervisor with the most room: first those whose declared CPU
  * suffices, then the one with the most free slots, then with the most free CPU. When no slot is
- * free, it joins a worker that is being started anyway, and only as the last resort a living worker
- * of the topology: the one with the fewest executors, which is restarted by that.
+ * free, it joins a worker that is being started anyway. Where Storm hides a port for this round
+ * alone, since its worker died, it waits for that port. Only as the last resort it joins a living
+ * worker of the topology: the one with the fewest executors, which is restarted by that.
  *
  * <p>Executors whose component requires a site go to supervisors of that site, or nowhere. Those
  * that were with them and may run anywhere then go on without them.
@@ -64,7 +63,8 @@ public final class Repair {
    * What was found.
    *
    * @param change null when no executor could be placed
-   * @param homeless executors for which there is no place at all
+   * @param homeless executors for which there is no place in this round
+   * @param returning slots that some of these wait for: they are offered in the next round
    * @param joinedLiving workers that have to restart because lost executors joined them
    * @param crowded supervisors that have more than planning fills, for nobody had room
    * @param refusal why some found no room for their CPU and memory; empty where none did
@@ -72,6 +72,7 @@ public final class Repair {
   public record Outcome(
       Change change,
       Set<ExecutorDetails> homeless,
+      Set<WorkerSlot> returning,
       int joinedLiving,
       Set<String> crowded,
       String refusal) {}
@@ -125,10 +126,11 @@ public final class Repair {
             (slot, executors) ->
                 there.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors));
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
-    List<Group> left = new ArrayList<>();
-    Deque<Group> pending = new ArrayDeque<>(groups(lost, before, newWorkers));
+    List<LostGroup> left = new ArrayList<>();
+    Deque<LostGroup> pending =
+        new ArrayDeque<>(LostGroup.of(lost, before, newWorkers, requiredSite));
     while (!pending.isEmpty()) {
-      Group group = pending.poll();
+      LostGroup group = pending.poll();
       WorkerSlot slot = chooseSlot(group);
       Set<ExecutorDetails> free = slot == null ? free(group) : Set.of();
       if (slot != null) {
@@ -136,20 +138,20 @@ public final class Repair {
         comes(slot, group);
         started.put(slot, group.executors());
       } else if (free.isEmpty() && (rules != null || full) && group.executors().size() > 1) {
-        pending.addAll(halves(group));
+        pending.addAll(group.halves());
       } else if (free.isEmpty()) {
         left.add(group);
       } else {
         Set<ExecutorDetails> bound = new HashSet<>(group.executors());
         bound.removeAll(free);
-        left.add(new Group(group.supervisor(), group.site(), bound));
-        pending.add(new Group(group.supervisor(), null, free));
+        left.add(new LostGroup(group.supervisor(), group.site(), bound));
+        pending.add(new LostGroup(group.supervisor(), null, free));
       }
     }
     return join(topologyId, left, started, current);
   }
 
-  private void comes(WorkerSlot slot, Group group) {
+  private void comes(WorkerSlot slot, LostGroup group) {
     String supervisor = slot.getNodeId();
     if (room.fit(supervisor, group.executors()) == Fit.OVER) {
       crowded.add(supervisor);
@@ -160,16 +162,6 @@ public final class Repair {
     room.take(supervisor, group.executors());
     cpuTaken.merge(supervisor, cpu(group.executors()), Double::sum);
     coming.computeIfAbsent(slot.getNodeId(), id -> new ArrayList<>()).add(group.executors());
-  }
-
-  private static List<Group> halves(Group group) {
-    List<ExecutorDetails> members =
-        group.executors().stream()
-            .sorted(Comparator.comparingInt(ExecutorDetails::getStartTask))
-            .toList();
-    return deal(members, 2).stream()
-        .map(half -> new Group(group.supervisor(), group.site(), half))
-        .toList();
   }
 
   private boolean mayHold(
@@ -186,7 +178,7 @@ public final class Repair {
   }
 
   /** Those of a group for a site that may run anywhere. */
-  private Set<ExecutorDetails> free(Group group) {
+  private Set<ExecutorDetails> free(LostGroup group) {
     Set<ExecutorDetails> free = new HashSet<>();
     if (group.site() != null) {
       group.executors().stream().filter(e -> requiredSite.apply(e) == null).forEach(free::add);
@@ -196,16 +188,17 @@ public final class Repair {
 
   private Outcome join(
       String topologyId,
-      List<Group> left,
+      List<LostGroup> left,
       Map<WorkerSlot, Set<ExecutorDetails>> started,
       Placement current) {
     Map<WorkerSlot, Set<ExecutorDetails>> living = new LinkedHashMap<>(current.workers());
     living.keySet().removeIf(slot -> !slots.isVisible(slot));
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
     Set<ExecutorDetails> homeless = new HashSet<>();
-    Deque<Group> pending = new ArrayDeque<>(left);
+    Set<WorkerSlot> returning = new LinkedHashSet<>();
+    Deque<LostGroup> pending = new ArrayDeque<>(left);
     while (!pending.isEmpty()) {
-      Group group = pending.poll();
+      LostGroup group = pending.poll();
       full = false;
       WorkerSlot host = smallest(started, group);
       if (host != null) {
@@ -213,9 +206,15 @@ public final class Repair {
         comes(host, group);
         continue;
       }
+      WorkerSlot next = returning(group, returning);
+      if (next != null) {
+        returning.add(next);
+        homeless.addAll(group.executors());
+        continue;
+      }
       host = smallest(living, group);
       if (host == null && full && group.executors().size() > 1) {
-        pending.addAll(halves(group));
+        pending.addAll(group.halves());
         continue;
       }
       if (host == null) {
@@ -231,16 +230,32 @@ public final class Repair {
     List<WorkerSlot> freed = List.copyOf(restarted.keySet());
     Change change = all.isEmpty() ? null : new Change(topologyId, freed, all);
     String refusal = homeless.isEmpty() ? "" : room.refusal();
-    return new Outcome(change, homeless, freed.size(), crowded, refusal);
+    return new Outcome(change, homeless, returning, freed.size(), crowded, refusal);
   }
 
-  private static Set<ExecutorDetails> together(Set<ExecutorDetails> there, Group group) {
+  /** A slot that the group can have in the next round, its own supervisor's first, or null. */
+  private WorkerSlot returning(LostGroup group, Set<WorkerSlot> promised) {
+    return slots.supervisors().stream()
+        .map(SupervisorDetails::getId)
+        .filter(id -> !silent.contains(id) && slots.isOfSite(id, group.site()))
+        .filter(id -> rules == null || rules.mayShareWorker(group.executors()))
+        .filter(id -> mayHold(id, group.executors(), Set.of()))
+        .flatMap(id -> slots.returning(id).stream())
+        .filter(slot -> !promised.contains(slot))
+        .filter(slot -> fit(slot.getNodeId(), group) != Fit.NEVER)
+        .min(
+            Comparator.comparing((WorkerSlot s) -> !s.getNodeId().equals(group.supervisor()))
+                .thenComparing(WorkerSlot::getId))
+        .orElse(null);
+  }
+
+  private static Set<ExecutorDetails> together(Set<ExecutorDetails> there, LostGroup group) {
     Set<ExecutorDetails> together = new HashSet<>(there);
     together.addAll(group.executors());
     return together;
   }
 
-  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, Group group) {
+  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, LostGroup group) {
     return workers.entrySet().stream()
         .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
         .filter(w -> mayHold(w.getKey().getNodeId(), group.executors(), w.getValue()))
@@ -256,79 +271,8 @@ public final class Repair {
         .orElse(null);
   }
 
-  /**
-   * Executors that are to be one worker.
-   *
-   * @param supervisor where they ran, or null
-   * @param site that some of them require, or null
-   */
-  private record Group(String supervisor, String site, Set<ExecutorDetails> executors) {}
-
-  /** The lost workers, largest first. */
-  private List<Group> groups(
-      Set<ExecutorDetails> lost, Map<WorkerSlot, Set<ExecutorDetails>> before, int newWorkers) {
-    List<Group> groups = new ArrayList<>();
-    Set<ExecutorDetails> rest = new HashSet<>(lost);
-    before.forEach(
-        (slot, executors) -> {
-          Set<ExecutorDetails> here = new HashSet<>(executors);
-          here.retainAll(rest);
-          rest.removeAll(here);
-          groups.addAll(bySite(slot.getNodeId(), here, 1));
-        });
-    groups.addAll(bySite(null, rest, newWorkers));
-    groups.sort(
-        Comparator.comparingInt((Group g) -> -g.executors().size())
-            .thenComparingInt(g -> firstTask(g.executors())));
-    return groups;
-  }
-
-  /**
-   * So many groups, at least one for each site; executors that may run anywhere go with those of
-   * the largest site where there would be too many groups otherwise.
-   */
-  private List<Group> bySite(String supervisor, Set<ExecutorDetails> executors, int workers) {
-    Map<String, List<ExecutorDetails>> sites =
-        new TreeMap<>(Comparator.nullsFirst(Comparator.naturalOrder()));
-    executors.stream()
-        .sorted(Comparator.comparingInt(ExecutorDetails::getStartTask))
-        .forEach(e -> sites.computeIfAbsent(requiredSite.apply(e), s -> new ArrayList<>()).add(e));
-    if (sites.size() > 1 && sites.size() > workers && sites.containsKey(null)) {
-      List<ExecutorDetails> free = sites.remove(null);
-      Collections.max(sites.values(), Comparator.comparingInt(List::size)).addAll(free);
-    }
-    Map<String, Integer> shares = new HashMap<>();
-    sites.keySet().forEach(site -> shares.put(site, 1));
-    for (int more = workers - sites.size(); more > 0; more--) {
-      sites.entrySet().stream()
-          .filter(s -> s.getValue().size() > shares.get(s.getKey()))
-          .max(Comparator.comparingDouble(s -> 1.0 * s.getValue().size() / shares.get(s.getKey())))
-          .ifPresent(s -> shares.merge(s.getKey(), 1, Integer::sum));
-    }
-    List<Group> groups = new ArrayList<>();
-    sites.forEach(
-        (site, members) -> {
-          for (Set<ExecutorDetails> dealt : deal(members, shares.get(site))) {
-            groups.add(new Group(supervisor, site, dealt));
-          }
-        });
-    return groups;
-  }
-
-  private static Collection<Set<ExecutorDetails>> deal(List<ExecutorDetails> members, int shares) {
-    Map<Integer, Set<ExecutorDetails>> dealt = new TreeMap<>();
-    for (int i = 0; i < members.size(); i++) {
-      dealt.computeIfAbsent(i % shares, n -> new HashSet<>()).add(members.get(i));
-    }
-    return dealt.values();
-  }
-
-  private static int firstTask(Set<ExecutorDetails> executors) {
-    return executors.stream().mapToInt(ExecutorDetails::getStartTask).min().orElse(0);
-  }
-
   /** How a group fits on a supervisor; remembers that there was one with too little room. */
-  private Fit fit(String supervisor, Group group) {
+  private Fit fit(String supervisor, LostGroup group) {
     Fit fit = room.fit(supervisor, group.executors());
     if (fit != Fit.NEVER && room.isCpuReserved()) {
       double need = cpu(group.executors());
@@ -346,7 +290,7 @@ public final class Repair {
     return freeCpu.applyAsDouble(supervisor) - cpuTaken.getOrDefault(supervisor, 0.0);
   }
 
-  private WorkerSlot chooseSlot(Group group) {
+  private WorkerSlot chooseSlot(LostGroup group) {
     full = false;
     boolean stays = group.supervisor() != null && !silent.contains(group.supervisor());
     if (rules != null && !rules.mayShareWorker(group.executors())) {

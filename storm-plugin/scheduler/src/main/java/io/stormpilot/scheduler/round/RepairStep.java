@@ -1,5 +1,7 @@
 package io.stormpilot.scheduler.round;
 
+import static java.util.stream.Collectors.joining;
+
 import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
@@ -161,6 +163,11 @@ final class RepairStep {
     String waiting = sites.waiting(homeless);
     if (!waiting.isEmpty()) {
       return new Rejection(Reason.NO_SLOT_IN_SITE, waiting);
+    }
+    if (!outcome.returning().isEmpty()) {
+      String slots = outcome.returning().stream().map(WorkerSlot::getId).collect(joining(", "));
+      String text = homeless.size() + " executors have no free slot; the next round has " + slots;
+      return new Rejection(Reason.NO_FREE_SLOT, text);
     }
     String slot = resourceAware ? "slot with room by the topology's own rules" : "free slot";
     if (!outcome.refusal().isEmpty()) {

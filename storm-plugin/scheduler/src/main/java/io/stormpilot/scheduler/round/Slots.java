@@ -131,6 +131,18 @@ public final class Slots {
     return free;
   }
 
+  /** Slots of a supervisor that nobody holds and that Storm hides for this round alone. */
+  public List<WorkerSlot> returning(String supervisor) {
+    if (!isUsable(supervisor)) {
+      return List.of();
+    }
+    return knownPorts.justHidden(supervisor).stream()
+        .sorted()
+        .map(port -> new WorkerSlot(supervisor, port))
+        .filter(slot -> !holders.containsKey(slot))
+        .toList();
+  }
+
   public Collection<SupervisorDetails> supervisors() {
     return supervisors.values();
   }

@@ -15,9 +15,13 @@ public final class KnownPorts {
   private static final long FORGET_AFTER_MS = 300_000;
 
   private final Map<String, Map<Integer, Long>> lastSeenMs = new HashMap<>();
+  private long observedMs;
+  private long observedBeforeMs;
 
   /** These are the supervisors of this round. */
   public void observe(Map<String, SupervisorDetails> supervisors, long now) {
+    observedBeforeMs = observedMs;
+    observedMs = now;
     supervisors.forEach(
         (id, supervisor) -> {
           Map<Integer, Long> ports = lastSeenMs.computeIfAbsent(id, s -> new HashMap<>());
@@ -27,6 +31,25 @@ public final class KnownPorts {
         });
     lastSeenMs.values().forEach(ports -> ports.values().removeIf(at -> now - at > FORGET_AFTER_MS));
     lastSeenMs.values().removeIf(Map::isEmpty);
+  }
+
+  /**
+   * Ports that were offered in the round before and are not in this one: Storm hides the port of a
+   * dead worker for one round.
+   */
+  public Set<Integer> justHidden(String supervisor) {
+    Set<Integer> hidden = new HashSet<>();
+    if (observedBeforeMs > 0 && observedBeforeMs < observedMs) {
+      lastSeenMs
+          .getOrDefault(supervisor, Map.of())
+          .forEach(
+              (port, seenMs) -> {
+                if (seenMs == observedBeforeMs) {
+                  hidden.add(port);
+                }
+              });
+    }
+    return hidden;
   }
 
   /** The ports known of a supervisor. */

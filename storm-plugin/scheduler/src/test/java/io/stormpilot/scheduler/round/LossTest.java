@@ -98,10 +98,7 @@ class LossTest {
 
   @Test
   void joinsALivingWorkerOnlyWhenNoSlotIsFree() {
-    Story story = new Story(2, 1).topology("t", 2, 5);
-    story.running("t", "sup-0:6700", "1-3").running("t", "sup-1:6700", "4-5");
-    story.publish(story.plan("t", "p-1", "sup-0:6700=1-3", "sup-1:6700=4-5"));
-    story.round();
+    Story story = full();
     story.removeSupervisor("sup-1");
     story.loseExecutorsOn("sup-1");
 
@@ -109,6 +106,44 @@ class LossTest {
 
     assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4, 5)), story.placement("t"));
     assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void waitsARoundForThePortOfADeadWorkerRatherThanRestartALivingOne() {
+    Story story = full();
+    story.loseWorker("sup-1:6700");
+
+    story.round();
+
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3)), story.placement("t"));
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+
+    story.showPort("sup-1", 6700);
+    story.round();
+    story.round();
+    assertEquals("sup-1:6700", story.slotOf("t", "4-5"));
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void doesNotWaitForAPortThatStaysHidden() {
+    Story story = full();
+    story.loseWorker("sup-1:6700");
+    story.round();
+
+    story.round();
+
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3, 4, 5)), story.placement("t"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  /** A planned topology on a cluster without a free slot. */
+  private static Story full() {
+    Story story = new Story(2, 1).topology("t", 2, 5);
+    story.running("t", "sup-0:6700", "1-3").running("t", "sup-1:6700", "4-5");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-3", "sup-1:6700=4-5"));
+    story.round();
+    return story;
   }
 
   @Test
