@@ -40,12 +40,15 @@ PATHS = Paths()
 ROUND_S = 1
 """`nimbus.monitor.freq.secs` of the cluster."""
 MISSED_SOON = {
-    "nimbus.task.launch.secs": 20,
+    "nimbus.task.launch.secs": 60,
     "nimbus.task.timeout.secs": 12,
     "nimbus.supervisor.timeout.secs": 12,
     "blacklist.scheduler.tolerance.count": 100_000,
 }
-"""`conf` of a cluster that misses a lost host within seconds, even when its workers have just been started."""
+"""`conf` of a cluster that misses a lost host within seconds, or a minute where its workers have just been started.
+
+Within less, a worker that is slow to start on a busy machine counts as lost: its start is given up, and begun again on
+another port, for ever."""
 LOAD_CONSTRAINTS = {"cpu", "memory"}
 """Constraints of the planner's own, which the plug-in does not know."""
 
