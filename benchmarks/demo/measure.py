@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.instrument.latency import ABOVE_MS, quantile_ms
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import TaskLoad
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.readiness import Readiness
@@ -33,8 +34,12 @@ from stormpilot.zookeeper.paths import Paths
 
 PERIOD_S = 1.0
 WINDOW_S = 40.0
+KEPT = 120
+"""Reports of a process."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 Counts = Counter[tuple[int, str, float]]
+Process = tuple[int, str, int, int]
+"""Task, host, process id and start (ms) of a process that reports."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,62 @@ class Window:
     model: Model
     snapshot: TopologySnapshot
     figures: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What spouts completed in a span of time: tuples/s, failed tuples, latency (bound ms -> tuples), working tasks."""
+
+    tps: float
+    failed: int
+    latency: Counter[float]
+    tasks: frozenset[int]
+
+
+class SpoutCounts:
+    """What spouts have completed, out of the cumulative counters of their processes."""
+
+    def __init__(self) -> None:
+        self._samples: defaultdict[Process, list[tuple[int, Counts]]] = defaultdict(list)
+
+    def gained(self, loads: Iterable[TaskLoad]) -> Counts:
+        """What was completed since the last reading.
+
+        A process that ended leaves its report for a while beside that of the one that took its task over, and neither
+        their order nor which of them started first tells which one lives: each counts by itself.
+        """
+        gained: Counts = Counter()
+        for load in loads:
+            if not load.latency_ms:
+                continue
+            samples = self._samples[load.task, load.host, load.pid, load.start_ms]
+            counts: Counts = Counter({(load.task, "latency", bound): n for bound, n in load.latency_ms})
+            counts[load.task, "completed", 0.0] = load.completed
+            counts[load.task, "failed", 0.0] = load.failed
+            gained.update(counts - (samples[-1][1] if samples else Counter()))
+            if samples and samples[-1][0] >= load.at_ms:
+                samples.pop()
+            samples.append((load.at_ms, counts))
+            del samples[:-KEPT]
+        return gained
+
+    def between(self, from_ms: int, to_ms: int) -> Completed:
+        """What was completed from the first to the last report of each process in a span, by the reporters' clocks.
+
+        Reports come late on a busy machine: when they were read says less than when they were written.
+        """
+        tps, failed, latency, tasks = 0.0, 0, Counter[float](), set()
+        for (task, *_), samples in self._samples.items():
+            inside = [s for s in samples if from_ms <= s[0] <= to_ms]
+            if len(inside) < 2:
+                continue
+            (begin_ms, before), (end_ms, after) = inside[0], inside[-1]
+            gained = after - before
+            tps += gained[task, "completed", 0.0] * 1000 / (end_ms - begin_ms)
+            failed += gained[task, "failed", 0.0]
+            latency.update({bound: n for (_, name, bound), n in gained.items() if name == "latency"})
+            tasks |= {task} if gained[task, "completed", 0.0] else set()
+        return Completed(tps, failed, latency, frozenset(tasks))
 
 
 class Watcher:
@@ -81,7 +142,7 @@ class Watcher:
         self._load = load
         self._ratio = cpu_limit_ratio
         self._history = LoadHistory(WINDOW_S)
-        self._spouts: dict[int, tuple[int, Counts]] = {}
+        self._spouts = SpoutCounts()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._zookeeper = ZooKeeper(cluster.zookeeper_hosts)
@@ -103,6 +164,11 @@ class Watcher:
         if len(ticks) <= seconds:
             return 0.0
         return sum(t.completed for t in ticks[1:]) * 1000 / (ticks[-1].at_ms - ticks[0].at_ms)
+
+    def completed(self, from_ms: int, to_ms: int) -> Completed:
+        """See `SpoutCounts`."""
+        with self._lock:
+            return self._spouts.between(from_ms, to_ms)
 
     def readiness(self, seconds: float) -> Readiness:
         """Whether every task has reported over the last so many seconds."""
@@ -185,17 +251,9 @@ class Watcher:
         seen = self._reader.read()
         reports, _ = self._reader.read_loads([self.topology_id])
         now_ms = _now_ms()
-        gained: Counts = Counter()
         own = [r for r in reports if r.worker is None] or reports  # a task that its worker measures too counts once
-        for load in (load for report in own for load in report.tasks):
-            if not load.latency_ms:
-                continue
-            counts: Counts = Counter({(load.task, "latency", bound): n for bound, n in load.latency_ms})
-            counts[load.task, "completed", 0.0] = load.completed
-            counts[load.task, "failed", 0.0] = load.failed
-            start_ms, last = self._spouts.get(load.task, (0, Counter()))
-            gained.update(counts if start_ms != load.start_ms else counts - last)
-            self._spouts[load.task] = (load.start_ms, counts)
+        with self._lock:
+            gained = self._spouts.gained(load for report in own for load in report.tasks)
         sums: defaultdict[str, int] = defaultdict(int)
         latency: defaultdict[float, int] = defaultdict(int)
         for (_, name, bound), n in gained.items():

@@ -1,8 +1,8 @@
-"""Measures what is missing, piece by piece, and shows the table; a piece takes five minutes.
+"""Measures what is missing, and shows the table.
 
-Pieces: `connections` (no cluster), and of `chain` and `flights` the plans, then passes of every placement once, each
-piece on a cluster of its own. A run that was interrupted, or that `--minutes` ended, goes on with the next piece when
-it is started again; `--restart` begins anew.
+`connections` needs no cluster; of `chain`, `flights` and `wordcount` it makes everybody's plan, then measures passes of
+every placement once. What was measured is kept after every placement: a run that was interrupted, or that `--minutes`
+ended, goes on with what is missing when it is started again; `--restart` begins anew.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ OUT = BENCH / "headlines"
 RESULTS = REPOSITORY / "docs" / "results"
 TOPOLOGIES = 1000
 PASSES, FULL_PASSES = 3, 6
-PIECE_S = 150
-"""A piece is not begun with less time left."""
+PARTS = ["connections", *runs.CASES]
+PHASE_S, LONG_PHASE_S = 10.0, 30.0
 
 console = Console(stderr=True, highlight=False)
 STARTED = time.monotonic()
@@ -46,15 +47,17 @@ def main() -> int:
     """Run what is missing; 0 when everything that is wanted was measured."""
     parser = argparse.ArgumentParser(prog="make bench-headlines", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more passes, longer phases, the papers' other settings")
-    parser.add_argument("--only", choices=["connections", *runs.CASES], help="one part")
+    parser.add_argument("--only", action="append", choices=PARTS, default=[], help="a part, or several; else all")
     parser.add_argument("--passes", type=int, help=f"of each topology; {PASSES} by default, {FULL_PASSES} with --full")
+    parser.add_argument("--phase-s", type=float, help="of the rate, and of as fast as it goes")
     parser.add_argument("--topologies", type=int, default=TOPOLOGIES, help="random ones, of the network metric")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
     parser.add_argument("--restart", action="store_true", help="forget what was measured")
     parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/headlines.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ended)
     if arguments.restart:
         shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
@@ -70,24 +73,29 @@ def main() -> int:
     return 0 if whole and found["connections"] else 1
 
 
+def ended(number: int, _: Any) -> None:
+    """End the run with everything it started, once: a second signal must not interrupt that."""
+    for later in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(later, signal.SIG_IGN)
+    say("ending: what was measured is kept")
+    sys.exit(128 + number)
+
+
 def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
-    """The pieces that are missing, as long as there is time."""
-    if arguments.only in (None, "connections"):
+    """What is missing, as long as there is time."""
+    parts = arguments.only or PARTS
+    if "connections" in parts:
         connections.measure(OUT / "connections", arguments.topologies, console, ends_s)
-    wanted = [name for name in runs.CASES if arguments.only in (None, name)]
-    for number in range(passes + 1):
-        for name in wanted:
-            case = runs.longer(runs.CASES[name]) if arguments.full else runs.CASES[name]
-            plans, file = OUT / f"{name}-plans.json", OUT / f"{name}-{number}.json"
-            if plans.exists() if number == 0 else file.exists() and json.loads(file.read_text())["complete"]:
-                continue
-            if time.monotonic() > ends_s - PIECE_S:
-                say("the time is over; start again to go on")
-                return
-            if number == 0:
-                runs.prepare(case, plans, swept=arguments.full, say=say)
-            else:
-                runs.run_pass(case, plans, number, file, ends_s=ends_s, say=say)
+    phase_s = arguments.phase_s or (LONG_PHASE_S if arguments.full else PHASE_S)
+    wanted = [replace(c, phase_s=phase_s) for name, c in runs.CASES.items() if name in parts]
+    left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT, arguments.full))}
+    clock = runs.Clock(ends_s, sum(left.values()))
+    if not left or not clock.allows(runs.PREPARED_S):
+        return
+    with runs.isolated(say) as cluster:
+        for case in wanted:
+            if case.name in left:
+                runs.measure(cluster, case, passes, OUT, swept=arguments.full, clock=clock, say=say)
 
 
 def collect() -> dict[str, Any]:

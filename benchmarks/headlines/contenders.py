@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,20 +62,23 @@ def roomy(model: Model) -> Model:
     return msgspec.structs.replace(model, supervisors=nodes)
 
 
-def placements(measured: Model, folder: Path, swept: bool) -> dict[str, Placement]:
-    """Everybody's plan, from what was measured while Storm's default scheduler's placement ran."""
+def placements(measured: Model, folder: Path, swept: bool, who: Collection[str] = ()) -> dict[str, Placement]:
+    """Everybody's plan, from what was measured while Storm's default placement ran; `who`: those alone, if any."""
     model = roomy(measured)
     compiled = compile_model(model)
     answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current), "ras": _ras(model, folder)}
-    for name, who in {**OURS, **(SWEPT if swept else {})}.items():
+    ours = {**OURS, **(SWEPT if swept else {})}
+    for name, contender in ours.items():
+        if who and name not in who:
+            continue
         end = time.monotonic() + BUDGET_S
         answer = compute(
             model,
-            who.planner,
-            dict(who.params),
+            contender.planner,
+            dict(contender.params),
             seed=1,
             left_s=lambda end=end: end - time.monotonic(),  # type: ignore[misc]
-            traffic=who.traffic,
+            traffic=contender.traffic,
         )
         answers[name] = answer if isinstance(answer, Plan) else answer.text
     return {

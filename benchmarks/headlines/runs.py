@@ -1,4 +1,8 @@
-"""Passes on isolated nodes: a topology under everybody's placement, in turn forwards and backwards (ABBA)."""
+"""Passes on isolated nodes: a topology under everybody's placement, in turn forwards and backwards (ABBA).
+
+One cluster carries all that a run measures, and one submission all passes of a topology. What was measured is kept
+after every placement; a later run goes on with what is missing, on a cluster of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +20,12 @@ import msgspec
 from benchmarks.demo.measure import Watcher, quantile
 from benchmarks.flow.jobs import COMMON, PROJECT, Job, Placer, applied, until
 from benchmarks.headlines.chain import Chain
-from benchmarks.headlines.contenders import placements
+from benchmarks.headlines.contenders import NAMES, SWEPT, placements
 from benchmarks.hook.__main__ import topologies
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
+from stormpilot.local.build import LOAD_HOOK, hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
 from stormpilot.model.values import Model, Plan
@@ -32,10 +37,15 @@ FLAT_OUT_TPS = 1_000_000
 """More than any source here can send: `topology.max.spout.pending` is what holds it."""
 RATED = 0.55
 """Of the most that Storm's default placement holds: there latency is measured."""
-SKIPPED_S = 3.0
-"""At the begin of each phase: queues of the one before are not measured."""
-READY_S = 8.0
-PLACED_S, MOVED_S = 180.0, 180.0
+SKIPPED_S, ENDS_EARLY_S = 3.0, 0.5
+"""At the begin of each phase, when queues of the one before are not yet empty, and at its end."""
+LATE_S = 2.5
+"""Reports come so late."""
+READY_S = 5.0
+PLACED_S, MOVED_S = 180.0, 120.0
+PREPARED_S, PLACEMENT_S = 180.0, 80.0
+"""What they take, until it is known: neither is begun with less time left."""
+TRIES = 2
 
 Say = Callable[[str], None]
 
@@ -45,27 +55,41 @@ class Case:
     """A topology, and how many tuples a spout task may have under way.
 
     `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
-    is a guess that is low enough.
+    is a guess that is low enough. `topology` and `options` are of the project of examples; the chain is sent to Nimbus
+    as it is. `who`: contenders, all where empty. `timeout_s`: a tuple that a move lost counts as one that is under way
+    until then, so that this is more than the longest latency, and not much more.
     """
 
     name: str
     rate_tps: float
     pending: int
-    phase_s: float = 12.0
+    phase_s: float = 10.0
+    timeout_s: int = 10
+    topology: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
     chain: Chain | None = None
+    who: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> str:
         """The rate, then as fast as it goes, by turns."""
         return f"{self.rate_tps:g}x{self.phase_s:g},{FLAT_OUT_TPS}x{self.phase_s:g}"
 
+    @property
+    def options_key(self) -> str:
+        """Where an example reads its rates."""
+        return "flights.rate.schedule" if self.topology == "flights" else "wordcount.rate.schedule"
+
     def conf(self) -> dict[str, Any]:
         """Options of the submission."""
-        more = self.chain.conf(self.schedule) if self.chain else {"flights.rate.schedule": self.schedule}
+        if self.chain:  # measured by the hook, the others by their own components
+            more = self.chain.conf(self.schedule) | {"topology.auto.task.hooks": [LOAD_HOOK]}
+        else:
+            more = {**self.options, self.options_key: self.schedule}
         return {
             **COMMON,
             "topology.max.spout.pending": self.pending,
-            "topology.message.timeout.secs": 120,
+            "topology.message.timeout.secs": self.timeout_s,
             "topology.component.resources.onheap.memory.mb": 16.0,
             # An executor without tuples sleeps at once: spinning would be CPU that the others lack.
             "topology.bolt.wait.progressive.level2.count": 0,
@@ -74,8 +98,9 @@ class Case:
 
 
 CASES = {
-    "chain": Case("chain", 100.0, 50, chain=Chain()),
-    "flights": Case("flights", 30.0, 50),
+    "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
+    "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
+    "flights": Case("flights", 30.0, 50, topology="flights"),
 }
 
 
@@ -88,17 +113,58 @@ class Prepared(msgspec.Struct, kw_only=True):
     placements: dict[str, dict[str, Any]]
 
 
-def prepare(case: Case, file: Path, *, swept: bool, say: Say) -> None:
-    """Find the rate, measure under Storm's default placement, and keep everybody's plan in `file`."""
-    with _cluster(case, say) as cluster:
-        with _running(cluster, case, f"{case.name}-calibration") as job:
-            most_tps = _phase(job, case, saturated=True)[0]["throughput_tps"]
-        _ended(cluster, job)
-        case = replace(case, rate_tps=float(f"{RATED * most_tps:.2g}"))
-        say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {case.rate_tps:g}")
-        with _running(cluster, case, case.name) as job:
-            _, model = _phase(job, case, saturated=False)
-    chosen = placements(model, file.with_suffix(""), swept)
+@dataclass
+class Clock:
+    """When a run ends (of `time.monotonic`), how many placements it has left, and how long one takes."""
+
+    ends_s: float
+    left: int = 0
+    took_s: float = PLACEMENT_S
+
+    def allows(self, seconds: float) -> bool:
+        """Whether there are so many seconds left."""
+        return time.monotonic() + seconds <= self.ends_s
+
+    def done(self, seconds: float) -> str:
+        """Count a placement; what is left, in words."""
+        self.left -= 1
+        self.took_s = (self.took_s + seconds) / 2
+        return f"{self.left} placements left, about {self.left * self.took_s / 60:.0f} min"
+
+
+def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept: bool, clock: Clock, say: Say) -> bool:
+    """Prepare the case where that is missing, then measure passes until the time is over; whether all is done."""
+    file = out / f"{case.name}-plans.json"
+    shared = msgspec.json.decode(file.read_bytes(), type=Prepared) if file.exists() else None
+    if not clock.allows(PREPARED_S if shared is None else clock.took_s):
+        say(f"{case.name}: the time is over; start again to go on")
+        return False
+    rate_tps = shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say)
+    case = replace(case, rate_tps=rate_tps)
+    with _running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
+        if shared is None:
+            shared = _prepared(job, case, file, swept, say)
+        whole = True
+        for number in range(1, passes + 1):
+            whole &= _pass(job, placer, case, shared, number, out / f"{case.name}-{number}.json", clock, say)
+    _ended(cluster, job)
+    return whole
+
+
+def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
+    """`RATED` of what Storm's default placement holds."""
+    with _running(cluster, case, f"{case.name}-calibration") as job:
+        most_tps = _phase(job, case, saturated=True)[0]["throughput_tps"]
+    _ended(cluster, job)
+    rate_tps = float(f"{RATED * most_tps:.2g}")
+    say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {rate_tps:g}")
+    return rate_tps
+
+
+def _prepared(job: Job, case: Case, file: Path, swept: bool, say: Say) -> Prepared:
+    """Measure under Storm's default placement, and keep everybody's plan in `file`."""
+    _, model = _phase(job, case, saturated=False)
+    chosen = placements(model, file.with_suffix(""), swept, case.who)
     prepared = Prepared(
         parameters=_parameters(case),
         slots={s.id: sorted(s.slots) for s in model.supervisors},
@@ -108,28 +174,60 @@ def prepare(case: Case, file: Path, *, swept: bool, say: Say) -> None:
     _keep(file, prepared)
     for name, p in chosen.items():
         say(f"{name}: {p.why or _planned(p.metrics or {})}")
+    return prepared
 
 
-def run_pass(case: Case, prepared: Path, number: int, file: Path, *, ends_s: float, say: Say) -> None:
-    """Measure every placement once, in turn forwards and backwards; `file` has what is done, `complete` at the end."""
-    shared = msgspec.json.decode(prepared.read_bytes(), type=Prepared)
-    case = replace(case, rate_tps=shared.parameters["rate_tps"])
-    order = list(shared.plans) if number % 2 else list(reversed(shared.plans))
+def _pass(
+    job: Job, placer: Placer, case: Case, shared: Prepared, number: int, file: Path, clock: Clock, say: Say
+) -> bool:
+    """Measure every placement once, in turn forwards and backwards, without those that `file` has; whether all is."""
     found: dict[str, Any] = {"case": case.name, "pass": number, "measured": [], "complete": False}
-    with _cluster(case, say) as cluster, _running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
-        here = {s.id: sorted(s.slots) for s in cluster.description.supervisors}
-        for who in order:
-            if time.monotonic() > ends_s:
-                say("the time is over; start again for a new pass")
-                return
-            took_s = _moved(job, placer, elsewhere(shared.plans[who], job.topology_id, shared.slots, here))
-            result = _phases(job, case)
-            result |= {"who": who, "load_average": round(os.getloadavg()[0], 2), "moved_s": round(took_s, 1)}
-            found["measured"].append(result)
-            _keep(file, found)
-            say(f"{who}: {_words(result)}; running again after {took_s:.0f} s; load {result['load_average']}")
-        found["complete"] = True
+    if file.exists():
+        found = msgspec.json.decode(file.read_bytes())
+    done = {one["who"] for one in found["measured"]}
+    order = [who for who in (shared.plans if number % 2 else reversed(shared.plans)) if who not in done]
+    here = {s.id: sorted(s.slots) for s in job.watcher.cluster.description.supervisors}
+    for who in order:
+        if not clock.allows(clock.took_s):
+            say(f"{case.name}, pass {number}: the time is over; start again to go on")
+            return False
+        begin = time.monotonic()
+        plan = elsewhere(shared.plans[who], job.topology_id, shared.slots, here)
+        result = _measured(job, placer, case, who, plan, say)
+        left = clock.done(time.monotonic() - begin)
+        if result is None:
+            continue
+        found["measured"].append(result)
+        found["complete"] = len(found["measured"]) == len(shared.plans)
         _keep(file, found)
+        say(
+            f"{case.name}, pass {number}, {who}: {_words(result)}; running again after {result['moved_s']:.0f} s; load "
+            f"{result['load_average']}; {left}"
+        )
+    return bool(found["complete"])
+
+
+def _measured(job: Job, placer: Placer, case: Case, who: str, plan: Plan, say: Say) -> dict[str, Any] | None:
+    """Both phases under a placement; None where it did not come to run, or nothing came through, `TRIES` times."""
+    for _ in range(TRIES):
+        try:
+            took_s = _moved(job, placer, plan)
+            result = _phases(job, case)
+        except UnreachableError as e:
+            say(f"{case.name}, {who}: {e}")
+            continue
+        return result | {"who": who, "load_average": round(os.getloadavg()[0], 2), "moved_s": round(took_s, 1)}
+    return None
+
+
+def missing(case: Case, passes: int, out: Path, swept: bool) -> int:
+    """How many placements are still to be measured."""
+    file = out / f"{case.name}-plans.json"
+    expected = len(case.who or NAMES) + (len(SWEPT) if swept else 0)
+    if file.exists():
+        expected = len(msgspec.json.decode(file.read_bytes(), type=Prepared).plans)
+    files = [f for n in range(1, passes + 1) if (f := out / f"{case.name}-{n}.json").exists()]
+    return max(0, passes * expected - sum(len(msgspec.json.decode(f.read_bytes())["measured"]) for f in files))
 
 
 def elsewhere(
@@ -153,20 +251,20 @@ def elsewhere(
 
 
 @contextmanager
-def _cluster(case: Case, say: Say) -> Iterator[LocalCluster]:
-    """An isolated cluster, as long as the block lasts."""
+def isolated(say: Say) -> Iterator[LocalCluster]:
+    """The cluster of isolated nodes, as long as the block lasts."""
     spec = ClusterSpec(
-        name=f"bench-headlines-{case.name}",
+        name="bench-headlines",
         supervisors=NODES,
         slots=2,
-        hook=case.chain is not None,
+        extlib=(hook_jar(ClusterSpec()),),
         isolate=True,
         nodes=(NodeSpec(cores=CORES, mbit=MBIT),) * NODES,
-        conf={**PATIENT, "topology.message.timeout.secs": 120},
+        conf=PATIENT,
     )
     cluster = LocalCluster.up(spec, lambda _: None)
     try:
-        say(f"{case.name}: an isolated cluster is up; load average {os.getloadavg()[0]:.1f}")
+        say(f"{NODES} isolated nodes are up; load average {os.getloadavg()[0]:.1f}")
         yield cluster
     finally:
         cluster.down(purge=True)
@@ -203,7 +301,7 @@ def _running(cluster: LocalCluster, case: Case, name: str) -> Iterator[Job]:
     if case.chain is None:
         address = str(cluster.nimbus_address)
         topology_id = submit_topology(
-            PROJECT, case.name, "local", options=case.conf(), nimbus=address, override_name=name
+            PROJECT, case.topology, "local", options=case.conf(), nimbus=address, override_name=name
         )
     else:
         conf = {**case.conf(), "topology.acker.executors": case.chain.replication}
@@ -248,9 +346,22 @@ def _ready(job: Job) -> None:
         ready = job.watcher.readiness(READY_S)
         if not ready.ready:
             return ready.text
-        return None if job.watcher.throughput_tps(int(READY_S)) else "no tuple is acked"
+        now_ms = int(time.time() * 1000)
+        done = job.watcher.completed(now_ms - int(1000 * READY_S), now_ms)
+        silent = sorted(spouts(job) - done.tasks)
+        if silent:
+            return f"source task {', '.join(map(str, silent))} completes nothing"
+        return f"{done.failed} tuples failed" if done.failed else None
 
     until(f"{job.name} runs", missing, MOVED_S)
+
+
+def spouts(job: Job) -> set[int]:
+    """Tasks of the topology's sources."""
+    assert job.watcher.seen is not None
+    snapshot = job.watcher.seen.topologies[job.topology_id]
+    sources = {c.id for c in snapshot.components if c.kind == "spout"}
+    return {task for e in snapshot.executors if e.component in sources for task in range(e.start, e.end + 1)}
 
 
 def _phases(job: Job, case: Case) -> dict[str, Any]:
@@ -264,19 +375,18 @@ def _phase(job: Job, case: Case, *, saturated: bool) -> tuple[dict[str, Any], Mo
     """Measure in the next such phase."""
     begins_s = case.phase_s if saturated else 0.0
     time.sleep((begins_s - time.time()) % (2 * case.phase_s) + SKIPPED_S)
-    first = len(job.watcher.ticks)
-    window = job.watcher.window(case.phase_s - SKIPPED_S - 1.0, lambda _: None)
-    latency: Counter[float] = Counter()
-    for tick in job.watcher.ticks[first + 1 :]:
-        latency.update(tick.latency)
-    if not sum(latency.values()):
+    window = job.watcher.window(case.phase_s - SKIPPED_S - ENDS_EARLY_S, lambda _: None)
+    time.sleep(LATE_S)
+    done = job.watcher.completed(window.from_ms, window.to_ms)
+    if not sum(done.latency.values()):
         raise UnreachableError(f"{job.name}: no tuple was acked in a window")
-    figures = {k: window.figures[k] for k in ("inter_node_share", "inter_node_tps", "total_tps", "throughput_tps")}
+    figures = {k: window.figures[k] for k in ("inter_node_share", "inter_node_tps", "total_tps")}
     figures |= {
-        "mean_ms": mean_ms(latency),
-        "p50_ms": quantile(latency, 0.5),
-        "p99_ms": quantile(latency, 0.99),
-        "failed": window.figures["failed"],
+        "throughput_tps": done.tps,
+        "mean_ms": mean_ms(done.latency),
+        "p50_ms": quantile(done.latency, 0.5),
+        "p99_ms": quantile(done.latency, 0.99),
+        "failed": done.failed,
         "cpu_per_node_percent": window.figures["cpu_per_node_percent"],
     }
     return figures, window.model
@@ -294,8 +404,3 @@ def _words(result: dict[str, Any]) -> str:
         f"{rate['throughput_tps']:.0f}/s with {rate['mean_ms']:.0f} ms mean, {rate['p99_ms']:.0f} ms p99, "
         f"{rate['inter_node_share']:.0%} between nodes; at most {most['throughput_tps']:.0f}/s"
     )
-
-
-def longer(case: Case) -> Case:
-    """The case of the long form."""
-    return replace(case, phase_s=30.0)

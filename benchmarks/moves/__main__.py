@@ -1,4 +1,8 @@
-"""Moves of executors on a real local cluster, one a minute: what is missing meanwhile, what fails, what is late."""
+"""Moves of executors on a real local cluster, one a period: what is missing meanwhile, what fails, what is late.
+
+Each row is kept when it is measured: a run that was interrupted, or that `--within` ended, goes on with what is missing
+when it is started again with `--add`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import platform
 import shutil
 import signal
 import sys
+import textwrap
 import time
 import zipfile
 from pathlib import Path
@@ -35,10 +40,14 @@ PROJECT = Path(__file__).with_name("project")
 BENCH = REPOSITORY / "build" / "bench"
 RESULTS = REPOSITORY / "docs" / "results" / "moves.md"
 TARGETS = ("java", "python")
+WIDTH = 118
 CALM_S = 20.0
 PERIOD_S = 60.0
+ROW_S = 75.0
+"""What a row takes beside its minutes."""
 LEAST_FLOW_S = 5
 TRIES = 3
+STARTED = time.monotonic()
 
 
 def main() -> int:
@@ -46,11 +55,13 @@ def main() -> int:
     names = list(variants())
     parser = argparse.ArgumentParser(prog="make bench-moves", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of every variant and kind of targets")
+    parser.add_argument("--period", type=float, default=PERIOD_S, help="seconds from one move to the next")
+    parser.add_argument("--within", type=float, default=600.0, help="minutes; no row is begun that would end later")
     parser.add_argument("--rate", type=float, default=100.0, help="tuples/s of the source")
     parser.add_argument("--variants", default=",".join(names), help=f"of {', '.join(names)}")
     parser.add_argument("--targets", default=",".join(TARGETS), help="java, python")
     parser.add_argument(
-        "--add", action="store_true", help="keep the rows of build/bench/moves.json that are not run now"
+        "--add", action="store_true", help="keep the rows that are in build/bench/moves.json, measure the others"
     )
     parser.add_argument(
         "--otd", default="", help="forms of the word count to move one task at a time: communication, computation"
@@ -58,16 +69,24 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=otd.MOST_STEPS, help="of each form at most")
     parser.add_argument("--publish", action="store_true", help="write docs/results/moves.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     file = BENCH / "moves.json"
     kept = json.loads(file.read_text()) if arguments.add and file.exists() else {}
     rows: list[dict[str, Any]] = kept.get("rows", [])
     forms: dict[str, Any] = kept.get("otd", {})
     order = [(v, t) for v in names for t in TARGETS]
     chosen = [p for p in order if p[0] in arguments.variants.split(",") and p[1] in arguments.targets.split(",")]
+    there = {(r["variant"], r["targets"]) for r in rows}
+    chosen = [p for p in chosen if p not in there]
     if chosen:
         with Cluster() as cluster:
-            for variant, targets in chosen:
+            for n, (variant, targets) in enumerate(chosen):
+                left_s = 60 * arguments.within - (time.monotonic() - STARTED)
+                if left_s < 60 * arguments.minutes + ROW_S:
+                    console.print(f"{len(chosen) - n} rows are left; start again with --add")
+                    break
+                console.print(f"{variant}, {targets}: row {n + 1} of {len(chosen)}")
                 row = measure(cluster.up, variants()[variant](), variant, targets, arguments)
                 rows = [r for r in rows if (r["variant"], r["targets"]) != (variant, targets)] + [row]
                 rows.sort(key=lambda r: order.index((r["variant"], r["targets"])))
@@ -83,6 +102,13 @@ def main() -> int:
         shutil.copyfile(BENCH / "moves.json", RESULTS.with_suffix(".json"))
         RESULTS.write_text("\n".join(published(rows, forms, arguments)) + "\n")
     return 0 if not any("missed" in line for line in page.judged(rows) + lines) else 1
+
+
+def stop(number: int, _: Any) -> None:
+    """End the run with everything it started, once."""
+    for later in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(later, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 class Cluster:
@@ -122,7 +148,7 @@ def measure(
             while not moves or time.time() < begin_s + 60 * arguments.minutes:
                 moves.append(variant.move(bench, len(moves)))
                 say(name, targets, moves[-1], read(source))
-                until_s = moves[0].begun_s + PERIOD_S * len(moves)
+                until_s = moves[0].begun_s + arguments.period * len(moves)
                 time.sleep(max(until_s - time.time(), 10.0))
             end_s = time.time()
             row = summary(read(source), ended(moves, read(source), arguments.rate), (calm_s, begin_s), end_s)
@@ -137,7 +163,12 @@ def measure(
             zookeeper.stop()
     at = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     notes = sorted({m.note for m in moves if m.note})
-    return {"variant": name, "title": variant.title, "targets": targets, **row, "notes": notes, "at": at}
+    load = round(os.getloadavg()[0], 1)
+    return {
+        **{"variant": name, "title": variant.title, "targets": targets},
+        **row,
+        **{"period_s": arguments.period, "load_average": load, "notes": notes, "at": at},
+    }
 
 
 def submit(bench: Bench, variant: Variant, targets: str, source: Path, rate_tps: float) -> str:
@@ -206,7 +237,7 @@ def write(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse
     result = {
         "benchmark": "moves",
         "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
-        "parameters": {"minutes": arguments.minutes, "rate_tps": arguments.rate, "period_s": PERIOD_S},
+        "parameters": {"minutes": arguments.minutes, "rate_tps": arguments.rate, "period_s": arguments.period},
         "rows": rows,
         "otd": forms,
     }
@@ -216,17 +247,23 @@ def write(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse
 
 def published(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse.Namespace) -> list[str]:
     """`docs/results/moves.md`."""
+    loads, periods = [r["load_average"] for r in rows], sorted({r["period_s"] for r in rows})
+    told = (
+        f"`make bench-moves`, Storm 2.8.3, a shared virtual machine of {os.cpu_count()} cores ({cpu_name()}), load "
+        f"average {min(loads):g} to {max(loads):g}, three supervisors with the local cluster's quick timings. A "
+        f"source, two tasks that send on (shuffled), two that count (by key); {arguments.rate:g} tuples/s, a move "
+        f"every {' or '.join(f'{p:g}' for p in periods)} s (the N-Storm paper: 60 s). Columns `>= n%` are seconds "
+        "in which at least n% of the normal throughput (tuples acked at the source) was missing, over all moves; "
+        "failed tuples include those that timed out (15 s); p99 is of the complete latency, outside of moves and "
+        "from the beginning of a move until throughput is back. `storm rebalance` goes to two workers and back to "
+        "three; by default it switches the sources off for 30 s first. The assignment change and the rolling "
+        "moves carry out the same plan, from Storm's placement on three nodes to one node and back: four "
+        "executors, all that can be routed, each time. [moves.json](moves.json) has every number."
+    )
     return [
         "# What moving executors costs",
         "",
-        f"`make bench-moves`, Storm 2.8.3, a shared virtual machine of {os.cpu_count()} cores ({cpu_name()}), three",
-        "supervisors with the local cluster's quick timings. A source, two tasks that send on (shuffled), two that",
-        f"count (by key); {arguments.rate:g} tuples/s, one move a minute as in the N-Storm paper. Columns `>= n%` are",
-        "seconds in which at least n% of the normal throughput (tuples acked at the source) was missing, over all",
-        "moves; failed tuples include those that timed out (15 s); p99 is of the complete latency, outside of moves",
-        "and from the beginning of a move until throughput is back. `storm rebalance` runs without waiting, between",
-        "three workers and two. The assignment change and the rolling moves carry out the same plan, from Storm's",
-        "placement on three nodes to one node and back: four executors, all that can be routed, each time.",
+        *textwrap.wrap(told, WIDTH, break_long_words=False, break_on_hyphens=False),
         "",
         *page.markdown(rows),
         "",

@@ -140,10 +140,12 @@ class Variant(ABC):
         """Move, and return when it is carried out."""
 
 
+@dataclass
 class Rebalance(Variant):
-    """Storm's own: `storm rebalance` without waiting, to two workers and back to three."""
+    """Storm's own: `storm rebalance` to two workers and back to three; sources are off for `wait_s` before."""
 
-    title = "`storm rebalance`"
+    title: str = "`storm rebalance -w 0`"
+    wait_s: int = 0
     routable = False
 
     def move(self, bench: Bench, number: int) -> Move:
@@ -151,8 +153,8 @@ class Rebalance(Variant):
         before, begun_s = bench.placed(), time.time()
         workers = 2 if number % 2 == 0 else 3
         with Nimbus.connect_leader(bench.cluster.nimbus_address) as nimbus:
-            nimbus.rebalance(bench.name, wait_s=0, workers=workers)
-        until("the rebalance", lambda: len(set(bench.placed().values())) == workers, 120)
+            nimbus.rebalance(bench.name, wait_s=self.wait_s, workers=workers)
+        until("the rebalance", lambda: len(set(bench.placed().values())) == workers, 120 + self.wait_s)
         return Move(begun_s, time.time(), changed(before, bench.placed()))
 
 
@@ -248,6 +250,7 @@ class Planned(Variant):
 def variants() -> dict[str, Callable[[], Variant]]:
     """Variants, by the name on the command line; what others are judged by comes first."""
     return {
+        "rebalance-30": lambda: Rebalance("`storm rebalance`, its default of 30 s", 30),
         "rebalance": Rebalance,
         "assignment": lambda: Planned("assignment change (restarts)", "restart"),
         "switch": Switch,

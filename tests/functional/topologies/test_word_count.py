@@ -1,6 +1,7 @@
 """Both word counts in one process: the counts are those of the sentences, each word and topic has its task."""
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ SENTENCES = 200
 class Run:
     """A word count with a clock of our own; remembers which task split the sentences of which topic."""
 
-    def __init__(self, name: str, **kwargs) -> None:
+    def __init__(self, name: str, options: dict[str, Any] | None = None, **kwargs) -> None:
         self.now_s = 0.0
         self.split_by: defaultdict[str, set[int]] = defaultdict(set)
         self.acked: set[int] = set()
@@ -23,6 +24,9 @@ class Run:
 
         class Spout(SentenceSpout):
             def clock(self):
+                return run.now_s
+
+            def wall_clock(self):
                 return run.now_s
 
             def sleep(self, seconds):
@@ -43,7 +47,7 @@ class Run:
                 run.split_by[tup.values[0]].add(self.task_id)
                 super().process(tup)
 
-        conf = {"wordcount.rate.tps": 200, "wordcount.harmonic.terms": 10}
+        conf = {"wordcount.rate.tps": 200, "wordcount.harmonic.terms": 10, **(options or {})}
         self.topology = load_topology(name)
         self.storm = InProcessStorm(self.topology, conf=conf, replace={"sentences": Spout, "split": Split}, **kwargs)
 
@@ -107,3 +111,12 @@ def test_the_environment_cluster_has_the_parallelism_of_the_paper():
         storm = InProcessStorm(load_topology(name), env="cluster")
         assert (len(storm.of("split")), len(storm.of("count"))) == (12, 24)
         assert load_topology(name).config["topology.workers"] == 8
+
+
+def test_sentences_follow_their_schedule_by_the_wall_clock():
+    run = Run("wordcount_comm", {"wordcount.rate.schedule": "100x1,20x1"})
+    run.second()
+    first = len(run.acked)
+    run.second()
+    assert first == pytest.approx(100, abs=10)
+    assert len(run.acked) - first == pytest.approx(20, abs=10)

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.demo.measure import SpoutCounts
 from benchmarks.demo.report import busiest, moved_executors
 from doubles.models import Slots, model
 from doubles.models import topology as model_topology
 from doubles.snapshots import everywhere, topology
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import TaskLoad
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Model
 
@@ -55,3 +57,44 @@ def test_busiest_node_is_told_with_its_limit_and_what_was_predicted() -> None:
     assert (told["host"], told["cpu_percent"], told["limit_percent"]) == (first.host, 85.0, 80.0)
     assert not told["within_limit"]
     assert told["predicted_percent"] == 100 * node_load_mhz(after.model)[first.id] / first.cpu_mhz
+
+
+def spout(start_ms: int, completed: int, at_ms: int = 0) -> TaskLoad:
+    """What a spout's process has completed since its start, all in 10 ms at most."""
+    return TaskLoad(
+        task=1,
+        component="source",
+        host="n1",
+        pid=start_ms,
+        start_ms=start_ms,
+        seq=completed,
+        at_ms=at_ms,
+        cpu_s=0.0,
+        completed=completed,
+        latency_ms=[(10.0, completed)],
+    )
+
+
+def completed(counts: SpoutCounts, *loads: TaskLoad) -> float:
+    return counts.gained(loads)[1, "completed", 0.0]
+
+
+def test_spout_that_moved_counts_once_while_the_report_of_its_old_worker_is_still_there() -> None:
+    counts, old = SpoutCounts(), spout(100, 5000)
+    counts.gained([old])
+    assert [completed(counts, spout(200, 7), old), completed(counts, old, spout(200, 9))] == [7, 2]
+    assert counts.gained([old, spout(200, 10)])[1, "latency", 10.0] == 1
+
+
+def test_spout_counts_on_in_a_worker_that_started_before_the_one_it_was_in_for_a_moment() -> None:
+    counts = SpoutCounts()
+    counts.gained([spout(300, 2), spout(200, 7)])
+    assert completed(counts, spout(300, 2), spout(200, 19)) == 12
+
+
+def test_rate_of_a_spout_is_that_of_the_reports_written_in_a_span_whenever_they_are_read() -> None:
+    counts = SpoutCounts()
+    for at_ms, n in ((1000, 5000), (2000, 8000), (3000, 8100), (4000, 8200), (5000, 9000)):
+        counts.gained([spout(100, n, at_ms), spout(50, 900, 700)])
+    done = counts.between(1500, 4500)
+    assert (done.tps, done.latency, done.tasks) == (100.0, {10.0: 200}, {1})

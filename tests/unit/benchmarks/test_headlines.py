@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks.headlines import page
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
 from benchmarks.headlines.contenders import ROOM, roomy
-from benchmarks.headlines.runs import FLAT_OUT_TPS, Case, elsewhere, mean_ms
+from benchmarks.headlines.runs import FLAT_OUT_TPS, Case, Clock, Prepared, elsewhere, mean_ms, missing
 from builders import supervisor, topology
 from stormpilot.instrument.latency import LatencyHistogram
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
@@ -21,7 +23,7 @@ from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 
 def one(who: str, mean: float, most: float) -> dict[str, Any]:
     """What was measured under a placement."""
-    rate = {"mean_ms": mean, "p99_ms": 2 * mean, "inter_node_share": 0.5, "failed": 0}
+    rate = {"mean_ms": mean, "p99_ms": 2 * mean, "inter_node_share": 0.5, "failed": 0, "throughput_tps": 100.0}
     return {"who": who, "at_rate": rate, "saturated": {"throughput_tps": most, "failed": 0}, "load_average": 1.0}
 
 
@@ -82,6 +84,31 @@ def test_placement_that_could_not_be_made_stays_in_the_table_with_its_reason() -
 def test_page_says_how_often_each_placement_was_measured() -> None:
     text = " ".join("\n".join(page.sections(found(ABBA[0], ABBA[1][:2]))).split())
     assert "measured 1 to 2 times" in text
+
+
+def test_page_says_where_the_rate_was_not_carried() -> None:
+    run = found(*ABBA)
+    run["passes"][1]["measured"][1]["at_rate"]["throughput_tps"] = 80.0
+    text = " ".join("\n".join(page.sections(run)).split())
+    assert "did not carry its 100 tuples/s in each window under `online` 80 (the least" in text
+    assert text.count("did not carry") == 1
+
+
+def test_what_is_left_is_counted_by_what_was_measured(tmp_path: Path) -> None:
+    case = Case("chain", 100.0, 50, chain=Chain())
+    assert missing(case, 2, tmp_path, swept=False) == 10
+    plans = {who: Plan(topologies=[]) for who in ("default", "online", "best")}
+    prepared = Prepared(parameters={}, slots={}, plans=plans, placements={})
+    (tmp_path / "chain-plans.json").write_bytes(msgspec.json.encode(prepared))
+    (tmp_path / "chain-1.json").write_text(json.dumps({"measured": [one("default", 1.0, 1.0), one("best", 1.0, 1.0)]}))
+    assert missing(case, 2, tmp_path, swept=False) == 4
+
+
+def test_no_placement_is_begun_that_would_not_end_in_time() -> None:
+    clock = Clock(time.monotonic() + 100.0, left=3, took_s=60.0)
+    assert clock.allows(clock.took_s)
+    assert clock.done(160.0) == "2 placements left, about 4 min"
+    assert not clock.allows(clock.took_s)
 
 
 def test_published_page_has_its_json_beside_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.moves import otd, page
-from benchmarks.moves.__main__ import ended
+from benchmarks.moves.__main__ import ended, published
 from benchmarks.moves.measured import Move, Second, read, summary
 from builders import supervisor, traffic
 from functional.topologies.inprocess_storm import load_topology
@@ -67,7 +68,18 @@ def row(variant: str, down: int, moves: int = 3, failed: int = 0, p99_ms: float 
         "failed": failed,
         "p99_calm_ms": 5.0,
         "p99_ms": p99_ms,
+        "period_s": 40.0,
+        "load_average": 3.5,
+        "at": "2026-01-01 10:00",
     }
+
+
+def test_page_has_the_period_and_the_load_that_rows_were_measured_with() -> None:
+    rows = [row("assignment", 60), row("rolling", 0)]
+    text = " ".join("\n".join(published(rows, {}, argparse.Namespace(rate=100.0))).split())
+    assert "load average 3.5 to 3.5" in text
+    assert "100 tuples/s, a move every 40 s (the N-Storm paper: 60 s)" in text
+    assert "[moves.json](moves.json)" in text
 
 
 def test_what_was_wanted_is_judged_against_the_assignment_change_move_by_move() -> None:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pacing import RateSchedule
+
 _KEYS = {
     "rate_tps": "wordcount.rate.tps",
+    "rate_schedule": "wordcount.rate.schedule",
     "sentence_words": "wordcount.sentence.words",
     "vocabulary_words": "wordcount.vocabulary.words",
     "topics": "wordcount.topics",
@@ -27,6 +30,8 @@ class Settings:
     ----------
     rate_tps
         Sentences per second over all tasks of the spout, replays included.
+    rate_schedule
+        Rates that take turns instead, such as `60x120,20x30`: 60 a second for 120 s, then 20 for 30 s.
     sentence_words, vocabulary_words
         Words of a sentence, and distinct words of the language.
     topics
@@ -42,6 +47,7 @@ class Settings:
     """
 
     rate_tps: float = 100.0
+    rate_schedule: str = ""
     sentence_words: int = 10
     vocabulary_words: int = 2000
     topics: int = 64
@@ -65,6 +71,11 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
                 raise ValueError(f"{_KEYS[name]}: expected a number of at least {least}, got {value!r}")
+        if self.rate_schedule:
+            try:
+                RateSchedule(self.rate_schedule)
+            except ValueError as e:
+                raise ValueError(f"{_KEYS['rate_schedule']}: {e}") from None
         if self.hot_share > 1:
             raise ValueError(f"{_KEYS['hot_share']}: expected at most 1, got {self.hot_share!r}")
 

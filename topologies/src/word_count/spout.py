@@ -7,7 +7,7 @@ from collections import deque
 
 from streamparse import Spout
 
-from pacing import Pacer
+from pacing import Pacer, RateSchedule
 from word_count.sentences import Language
 from word_count.settings import Settings
 
@@ -24,6 +24,7 @@ class SentenceSpout(Spout):
     outputs = ["topic", "sentence"]
     clock = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
+    wall_clock = staticmethod(time.time)
 
     def initialize(self, storm_conf, context):
         """Begin with this task's first sentence."""
@@ -31,11 +32,14 @@ class SentenceSpout(Spout):
         settings = Settings.from_storm_conf(storm_conf)
         self._language = Language(settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics)
         self._pacer = Pacer(settings.rate_tps / len(tasks))
+        self._schedule = RateSchedule(settings.rate_schedule) if settings.rate_schedule else None
         self._next, self._step = tasks.index(self.task_id), len(tasks)
         self._failed: deque[int] = deque()
 
     def next_tuple(self):
         """Emit what the rate allows by now, failed sentences first; sleep a little if that is nothing."""
+        if self._schedule is not None:
+            self._pacer.change(self._schedule.at(self.wall_clock()) / self._step)
         due = min(self._pacer.due(self.clock()), MAX_PER_CALL)
         for _ in range(due):
             if self._failed:
