@@ -89,6 +89,10 @@ def reason_codes() -> str:
         "For a topology that runs, the controller checks these conditions in this order. The first one that does not\n"
         "hold gives the code. Codes without a condition concern the whole cluster.\n",
         _table(("code", "must hold", "meaning when it does not"), _codes("cluster", "gate")),
+        "## Why another size is proposed\n",
+        "Beside the decision about the placement, for topologies that `sizing.files` names\n"
+        "([growing and shrinking](../concepts/sizing.md#growing-and-shrinking)).\n",
+        _table(("code", "meaning"), [(code, meaning) for code, _, meaning in _codes("size")]),
         "## Answers of the scheduler plug-in\n",
         "The `code` of `status/<topology-id>`, shown by `stormpilot status` and in Storm's own UI. The states are in\n"
         "[the keys and states of the plug-in](storm-yaml.md#states).\n",

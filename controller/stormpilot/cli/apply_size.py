@@ -41,6 +41,8 @@ def apply_size(
 ) -> None:
     """Apply a size to a running topology: threads by a rebalance, then the placement as its plan.
 
+    Where a controller leads, the placement is left to it.
+
     Exit code 1: it cannot be carried out; the text says why, and nothing was changed.
     """
     from stormpilot.nimbus import Address, Nimbus
@@ -74,12 +76,12 @@ def apply_size(
             }
         )
         return
-    _show(change, plan_id)
+    _show(change, plan_id, dry_run)
 
 
-def _show(change: Resizing, plan_id: str | None) -> None:
+def _show(change: Resizing, plan_id: str | None, dry_run: bool) -> None:
     print_table(
-        ["component", "threads now" if plan_id is None else "threads before", "size", "tasks"],
+        ["component", "threads now" if dry_run else "threads before", "size", "tasks"],
         [[c, str(change.before[c]), str(n), str(len(change.tasks[c]))] for c, n in change.threads.items()],
     )
     say("")
@@ -90,4 +92,9 @@ def _show(change: Resizing, plan_id: str | None) -> None:
     print_table(["supervisor", "port", "threads"], rows)
     for text in change.notes:
         say(f"note: {text}")
-    say("nothing was changed" if plan_id is None else f"applied: {change.topology_id} runs by plan {plan_id}")
+    if dry_run:
+        say("nothing was changed")
+    elif plan_id is None:
+        say(f"rebalanced: {change.topology_id} has its threads, {change.controller} places them")
+    else:
+        say(f"applied: {change.topology_id} runs by plan {plan_id}")

@@ -108,6 +108,8 @@ def _decision(view: TopologyView) -> None:
         say(f"last move: {view.effect}")
     if view.sources:
         say(f"sources: {view.sources}")
+    if view.size:
+        say(f"size: {view.size}")
     if view.recommendation:
         say(view.recommendation)
     if view.memory:

@@ -99,6 +99,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines += [f"move strategy: {d['moveStrategy']}"] if d["moveStrategy"] else []
         lines += [f"last move: {d['lastMove']}"] if d["lastMove"] else []
         lines += [f"sources: {d['sources']}"] if d["sources"] else []
+        lines += [f"size: {d['size']}"] if d["size"] else []
         lines += [_thresholds(d["thresholds"])] if d["thresholds"] else []
         lines += [d["recommendation"]] if d["recommendation"] else []
         lines += [f"memory: {d['memory']}"] if d["memory"] else []

@@ -27,6 +27,7 @@ from stormpilot.config.sections import (
     NotifySection,
     PlannerSection,
     PublishSection,
+    SizingSection,
     ZooKeeperSection,
     is_loopback,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "NotifySection",
     "PlannerSection",
     "PublishSection",
+    "SizingSection",
     "VerifySection",
     "ZooKeeperSection",
     "describe",

@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from stormpilot.config.deciding import BudgetSection, DecideSection, NewSupervisorsSection, OtdSection, VerifySection
 from stormpilot.config.mined import HistorySection
 from stormpilot.config.rollout import RolloutSection
-from stormpilot.config.section import ADVANCED, Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ADVANCED, Ratio, Seconds, SecondsOrZero, Section
 from stormpilot.zookeeper.paths import DEFAULT_ROOT
 
 
@@ -262,6 +262,7 @@ EventKind = Literal[
     "infeasible",
     "planner_failed",
     "resources_insufficient",
+    "size_proposed",
     "rollout_ended",
 ]
 
@@ -301,6 +302,30 @@ class LogSection(Section, frozen=True, kw_only=True):
     ] = "text"
 
 
+class SizingSection(Section, frozen=True, kw_only=True):
+    """Topologies whose size is watched: another one is proposed when the rate of their sources leaves it."""
+
+    files: Annotated[
+        dict[str, str],
+        Meta(description="file that `stormpilot size` reads, with the performance models, by the topology's name"),
+    ] = field(default_factory=dict)
+    up_ratio: Annotated[
+        Ratio, Meta(extra=ADVANCED, description="more is proposed above this part of the rate that is supported")
+    ] = 0.9
+    down_ratio: Annotated[Ratio, Meta(extra=ADVANCED, description="less is proposed below this part of it")] = 0.5
+    headroom_ratio: Annotated[
+        Ratio, Meta(extra=ADVANCED, description="a size is proposed for so much more than the rate")
+    ] = 0.25
+    after_s: Annotated[SecondsOrZero, Meta(description="once the rate has been there for so long")] = 300.0
+
+    def __post_init__(self) -> None:
+        if not self.down_ratio * (1 + self.headroom_ratio) < 1 < self.up_ratio * (1 + self.headroom_ratio):
+            raise ValueError(
+                f"down_ratio {self.down_ratio:g}, up_ratio {self.up_ratio:g}: a size with headroom_ratio "
+                f"{self.headroom_ratio:g} is used to {1 / (1 + self.headroom_ratio):.2g}, expected that between them"
+            )
+
+
 class Config(Section, frozen=True, kw_only=True):
     """The whole of `controller.yaml`."""
 
@@ -314,6 +339,7 @@ class Config(Section, frozen=True, kw_only=True):
     budget: BudgetSection = BudgetSection()
     otd: OtdSection = OtdSection()
     rollout: RolloutSection = RolloutSection()
+    sizing: SizingSection = SizingSection()
     publish: PublishSection = PublishSection()
     traffic_log: TrafficLogSection = TrafficLogSection()
     history: HistorySection = HistorySection()

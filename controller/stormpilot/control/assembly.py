@@ -19,6 +19,7 @@ from stormpilot.control.planner_client import Compute, PlannerClient
 from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.rollbacks import RollbackProposer
 from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.sizing_advisor import SizingAdvisor
 from stormpilot.control.status_log import StatusLog
 from stormpilot.observe.observer import Observer
 from stormpilot.publish.publisher import Publisher
@@ -67,5 +68,6 @@ def cycle_of(
         dispatcher=PlanDispatcher(publisher, records, rollouts, name, new_id, clock_ms),
         rollout_runner=rollouts,
         otd=otd,
+        sizing=SizingAdvisor(current),
         outbox=outbox,
     )

@@ -14,6 +14,7 @@ from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.reservations import plans_on_their_way
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import LostSupervisors, Situation, approved
+from stormpilot.control.sizing_advisor import SizingAdvisor
 from stormpilot.control.status_log import StatusLog
 from stormpilot.control.topology_state import topology_states
 from stormpilot.decide.judge import Verdict
@@ -49,6 +50,7 @@ class Cycle:
     dispatcher: PlanDispatcher
     rollout_runner: RolloutRunner
     otd: OtdLoop
+    sizing: SizingAdvisor
     outbox: Outbox
     memory: Memory = field(default_factory=Memory)
 
@@ -103,6 +105,8 @@ class Cycle:
         names = {t: s.topology.name for t, s in situation.topologies.items()}
         in_use = observation.in_use
         restarts = self.move_tracker.restarts
+        sizes, events = self.sizing.observe(readiness, now_ms)
+        self.outbox.add(events)
         report = CycleReport(
             now_ms,
             names=names,
@@ -118,6 +122,7 @@ class Cycle:
             recommendations=situation.choices.texts,
             running=running,
             sources={t: s.text for t, s in readiness.sources.items()},
+            sizes=sizes,
         )
         return situation, report
 

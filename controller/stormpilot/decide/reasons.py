@@ -16,7 +16,7 @@ from stormpilot.decide.expectation import Expectation
 from stormpilot.decide.move_strategy import MoveStrategy
 
 Action = Literal["publish", "advise", "skip"]
-Kind = Literal["trigger", "gate", "cluster"]
+Kind = Literal["trigger", "gate", "cluster", "size"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Row:
         The word in messages, metrics and logs.
     kind
         `trigger`: a plan is published or proposed. `gate`: the topology stays as it is. `cluster`: the reason concerns
-        no topology.
+        no topology. `size`: another number of threads and slots is proposed, beside the decision about the placement.
     meaning
         A sentence for the documentation.
     question
@@ -305,6 +305,18 @@ class Reason(enum.StrEnum):
     )
     NOT_PUBLISHED = _gate(
         "NOT_PUBLISHED", "nobody else wrote the plan meanwhile", "somebody else changed the plan while it was made"
+    )
+
+    SCALE_UP = Row(
+        "SCALE_UP",
+        "size",
+        "the sources send more than `sizing.up_ratio` of what the running threads support by their performance models, "
+        "for `sizing.after_s`",
+    )
+    SCALE_DOWN = Row(
+        "SCALE_DOWN",
+        "size",
+        "the sources send less than `sizing.down_ratio` of that, and fewer slots suffice",
     )
 
     @property

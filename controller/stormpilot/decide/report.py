@@ -45,9 +45,9 @@ class CycleReport:
 
     By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
     `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
-    configured, `recommendations` of replay as sentences, `sources` what holds them back as a sentence. `events` and
-    `status_changes` began since the report before, `restarts` are the times of earlier moves, `ended` the moves that
-    ended since the last cycle.
+    configured, `recommendations` of replay as sentences, `sources` what holds them back as a sentence, `sizes` that
+    are proposed as sentences. `events` and `status_changes` began since the report before, `restarts` are the times of
+    earlier moves, `ended` the moves that ended since the last cycle.
     """
 
     at_ms: int
@@ -69,6 +69,7 @@ class CycleReport:
     recommendations: Mapping[str, str] = field(default_factory=dict)
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, str] = field(default_factory=dict)
 
     def plus(self, outcome: Outcome) -> CycleReport:
         """The report with what became of one more verdict."""
@@ -139,6 +140,7 @@ class CycleReport:
                     thresholds=list(self.thresholds.get(topology_id, ())),
                     recommendation=self.recommendations.get(topology_id, ""),
                     sources=self.sources.get(topology_id, ""),
+                    size=self.sizes.get(topology_id, ""),
                     memory=readiness.memory,
                     trade_off=decision.trade_off,
                     expectation="" if decision.expectation is None else decision.expectation.text,

@@ -47,7 +47,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
     `held_up_*` how many tuples that holds up, `not_emptied` what cannot be routed around. `sources` says what holds the
     sources back, or that nothing does. `trade_off` weighs what the plan saves against what the move holds up,
     `expectation` is what it does to latency and to the rate that is carried. `memory` says how much its executors
-    take, and whether that is declared or measured.
+    take, and whether that is declared or measured. `size` is another number of threads and slots that is proposed,
+    with its reason code.
     """
 
     id: str
@@ -83,6 +84,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
     memory: str = ""
     trade_off: str = ""
     expectation: str = ""
+    size: str = ""
 
     @property
     def sentence(self) -> str:

@@ -25,6 +25,8 @@ BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.ROLLOUT_ENDED: ("rollout_ended", "info"),
     Began.RESOURCES_INSUFFICIENT: ("resources_insufficient", "firing"),
     Began.RESOURCES_SUFFICIENT: ("resources_insufficient", "resolved"),
+    Began.SIZE_PROPOSED: ("size_proposed", "firing"),
+    Began.SIZE_FITS: ("size_proposed", "resolved"),
 }
 """Events that a cycle reports once, by itself."""
 

@@ -1,4 +1,7 @@
-"""A size carried out on a running topology: threads by Storm's rebalance, then the placement as its plan [S17 6, 7]."""
+"""A size carried out on a running topology: threads by Storm's rebalance, then the placement as its plan [S17 6, 7].
+
+Where a controller leads, the rebalance is all: the controller places what users rebalance.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
 from stormpilot.observe.reader import Reader, StoreSnapshot
-from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
+from stormpilot.operate.placing import await_snapshot, put_in_force
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.carrying_out import Ranges, like_the_measured_slot, placed, ranges, threads_by_tasks
@@ -29,6 +32,7 @@ class Resizing:
     """Changes of threads and workers: `threads` by component, `workers` as they will be. `carry_out` does it.
 
     `before`: threads now; `tasks`: task numbers by component; `component_of`: by an executor's first task.
+    `controller` leads, and places what is rebalanced; empty where none does.
     """
 
     zookeeper: ZooKeeper
@@ -43,6 +47,7 @@ class Resizing:
     before: Mapping[str, int]
     threads: Mapping[str, int]
     supervisors: list[Supervisor]
+    controller: str = ""
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -59,8 +64,16 @@ class Resizing:
         self.component_of = {start: c for c, held in executors.items() for start, _ in held}
         self.workers = _with_the_rest(answer, {c: r for c, r in executors.items() if c not in self.threads})
 
-    def carry_out(self, nimbus: Nimbus, *, wait_s: int, timeout_s: float, by: str, tell: Callable[[str], None]) -> str:
-        """Rebalance where threads differ, then publish the placement of what Storm made of it; the plan's id."""
+    def carry_out(
+        self, nimbus: Nimbus, *, wait_s: int, timeout_s: float, by: str, tell: Callable[[str], None]
+    ) -> str | None:
+        """Rebalance where threads differ, then publish the placement of what Storm made of it.
+
+        Returns
+        -------
+        str or None
+            The id of the plan; None where a controller leads: it plans what was rebalanced.
+        """
         changed = {c: n for c, n in self.threads.items() if n != self.before[c]}
         slots = len(self.workers)
         if changed or slots != nimbus_workers(nimbus, self.name):
@@ -75,6 +88,8 @@ class Resizing:
             return snapshot.workers == slots and all(counted[c] == n for c, n in self.threads.items())
 
         seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
+        if self.controller:
+            return None
         executors: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for e in seen.topologies[self.topology_id].executors:
             executors[e.component].append((e.start, e.end))
@@ -109,12 +124,11 @@ def resizing(
     Raises
     ------
     RefusedError
-        It cannot be carried out: a controller leads, a component is missing or has too few tasks, slots are smaller
-        than the measured one, or there are too few.
+        It cannot be carried out: a component is missing or has too few tasks, slots are smaller than the measured one,
+        or there are too few.
     """
     reader = Reader(zookeeper, paths)
     seen = reader.read()
-    refuse_where_a_controller_leads(seen, "apply-size")
     if seen.cluster is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     running = topology_ref(seen.topologies, topology)
@@ -136,9 +150,15 @@ def resizing(
         Counter(e.component for e in running.executors),
         threads,
         like_the_measured_slot(problem, _free(seen, running, mhz)),
+        seen.contenders[0] if seen.contenders else "",
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
     many = [c for c, n in threads.items() if n < len(tasks[c])]
+    if made.controller:
+        made.notes.append(
+            f"a controller leads ({made.controller}) and places what is rebalanced: the slots above are what this size "
+            "was planned on, not where its threads go"
+        )
     if many:
         made.notes.append(
             f"{', '.join(many)}: more tasks than threads; a Python component has a process for each task, and its "

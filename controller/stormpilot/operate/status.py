@@ -269,6 +269,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "missingTasks": view.missing,
         "lastMove": view.effect,
         "sources": view.sources,
+        "size": view.size,
         "tradeOff": view.trade_off,
         "expectation": view.expectation,
         "restartS": view.restart_s,

@@ -78,7 +78,7 @@ class World:
         zookeeper = self.zookeeper
         return resizing(zookeeper, PATHS, PROBLEM, allocate(PROBLEM, rate_tps, "mba"), "t", "sam")  # type: ignore[arg-type]
 
-    def carry_out(self, change: Resizing) -> str:
+    def carry_out(self, change: Resizing) -> str | None:
         return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None)  # type: ignore[arg-type]
 
     # --- what is used of Nimbus ---------------------------------------------------------------------------------------
@@ -172,11 +172,14 @@ def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str
         world.size(rate_tps)
 
 
-def test_a_leading_controller_is_not_disturbed() -> None:
+def test_a_leading_controller_places_what_was_rebalanced() -> None:
     world = World()
     world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
-    with pytest.raises(RefusedError, match="apply-size places executors itself, and a controller leads"):
-        world.size(250.0)
+    change = world.size(250.0)
+    assert world.carry_out(change) is None
+    assert world.rebalanced == [(3, 3, {"pi": 5})]
+    assert world.zookeeper.read([PATHS.plan(world.id)]) == [None]
+    assert any("a controller leads (ctl-1:77)" in n for n in change.notes)
 
 
 def test_slots_of_other_topologies_are_not_free() -> None:

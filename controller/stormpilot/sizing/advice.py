@@ -1,0 +1,157 @@
+"""Growing and shrinking: when the rate of a source leaves what the running threads support, the size that fits it.
+
+A size is proposed for more than the rate, by `headroom_ratio`, so that what was just carried out is not proposed away
+again: it is used to 1/(1 + headroom), between the two bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from stormpilot.model.values import Edge, Model, Topology
+from stormpilot.sizing.allocation import Allocation, allocate
+from stormpilot.sizing.prediction import Threads, cores_of, predict
+from stormpilot.sizing.problem import Problem
+
+Change = Literal["up", "down"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """When a size is proposed: above `up_ratio` of what is supported, or below `down_ratio`; and how much it leaves.
+
+    Sources that are held back need more only where what comes is above `held_ratio` of what is supported: else it is
+    not the threads that hold them.
+    """
+
+    up_ratio: float = 0.9
+    held_ratio: float = 0.75
+    down_ratio: float = 0.5
+    headroom_ratio: float = 0.25
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A size to carry out: for `target_tps` of each source, with the threads and slots now and then."""
+
+    change: Change
+    rate_tps: float
+    supported_tps: float
+    target_tps: float
+    threads: Mapping[str, tuple[int, int]]
+    slots: tuple[int, int]
+    held: bool
+    more_tasks: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        """The advice as a sentence; what cannot be done without a new submission is said."""
+        changed = [f"{c} {now} to {then} threads" for c, (now, then) in self.threads.items() if now != then]
+        slots = f"slots {self.slots[0]} to {self.slots[1]}" if self.slots[0] != self.slots[1] else ""
+        if not self.more_tasks:
+            first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out"
+        else:
+            few = ", ".join(f"{c} of {n}" for c, n in self.more_tasks.items())
+            first = f"submit it anew with topology.tasks for {few}: Storm never adds tasks"
+        sent = "and more is held back" if self.held else f"{self.rate_tps / self.supported_tps:.0%} of that"
+        return (
+            f"its threads support {self.supported_tps:,.4g}/s of each source, {self.rate_tps:,.4g}/s come, {sent}: "
+            f"{', '.join([*changed, *filter(None, [slots])]) or 'other places'}; {first}"
+        )
+
+
+def source_rate_tps(problem: Problem, topology: Topology, traffic: list[Edge]) -> float | None:
+    """Tuples/s of each source by what is measured, the highest of them; None where none sends to a component.
+
+    A stream that several components take counts once for each of them, so the rate is that of one receiver. Traffic
+    of an unknown stream is taken to be of the one that the receiver takes.
+    """
+    component = {e.start: e.component for e in topology.executors}
+    between: defaultdict[tuple[str, str, str | None], float] = defaultdict(float)
+    for edge in traffic:
+        between[component.get(edge.from_, ""), component.get(edge.to, ""), edge.stream] += edge.rate
+    shares = {c.id: c.source_share for c in problem.components if not c.inputs}
+    rates = [
+        (between[s.component, c.id, s.stream] + between[s.component, c.id, None]) / s.selectivity / shares[s.component]
+        for c in problem.components
+        for s in c.inputs
+        if shares.get(s.component, 0.0) > 0 and s.selectivity > 0
+    ]
+    return max(rates, default=None)
+
+
+def threads_in_slots(problem: Problem, topology: Topology) -> dict[tuple[str, int], Counter[str]]:
+    """Sized threads of the running topology by slot."""
+    sized = {c.id for c in problem.components}
+    component = {e.start: e.component for e in topology.executors}
+    found: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for a in topology.assignment:
+        if component.get(a.start) in sized:
+            found[a.supervisor, a.port][component[a.start]] += 1
+    return dict(found)
+
+
+def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bounds: Bounds) -> Advice | None:
+    """The size that a running topology needs, or None where the one it has is right or cannot be judged.
+
+    Parameters
+    ----------
+    model
+        With the topology's traffic and its nodes; `topology` is its entry.
+    held
+        Whether its sources would send more: then more than is supported is needed, and nobody knows how much.
+    """
+    running = threads_in_slots(problem, topology)
+    now = Counter[str]()
+    for held_there in running.values():
+        now.update(held_there)
+    rate_tps = source_rate_tps(problem, topology, [e for e in model.traffic if e.topology == topology.id])
+    if rate_tps is None or rate_tps <= 0 or any(not now[c.id] for c in problem.components):
+        return None
+    supported_tps = supported(problem, running, model)
+    if supported_tps is None:
+        return None
+    need_tps = max(rate_tps, supported_tps) if held and rate_tps > bounds.held_ratio * supported_tps else rate_tps
+    target_tps = float(f"{need_tps * (1 + bounds.headroom_ratio):.3g}")
+    size = allocate(problem, target_tps, "mba")
+    if rate_tps > (bounds.held_ratio if held else bounds.up_ratio) * supported_tps:
+        return _advice("up", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
+    if rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
+        return _advice("down", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
+    return None
+
+
+def supported(problem: Problem, running: Threads, model: Model) -> float | None:
+    """The rate of a source that the running threads support, by skew or by what is used up first; None: no limit."""
+    found = predict(problem, running, cores_of(problem, model))
+    limits = [tps for tps in (found.supported_tps, found.resources_tps) if tps is not None and tps > 0]
+    return min(limits, default=None)
+
+
+def _advice(
+    change: Change,
+    problem: Problem,
+    topology: Topology,
+    size: Allocation,
+    now: Mapping[str, int],
+    slots: int,
+    rate_tps: float,
+    supported_tps: float,
+    held: bool,
+) -> Advice:
+    tasks: Counter[str] = Counter()
+    for e in topology.executors:
+        tasks[e.component] += e.end - e.start + 1
+    return Advice(
+        change=change,
+        rate_tps=rate_tps,
+        supported_tps=supported_tps,
+        target_tps=size.rate_tps,
+        threads={a.component: (now[a.component], a.threads) for a in size.allotments},
+        slots=(slots, size.slots),
+        held=held,
+        more_tasks={a.component: a.threads for a in size.allotments if a.threads > tasks[a.component]},
+    )

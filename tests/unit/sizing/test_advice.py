@@ -1,0 +1,107 @@
+"""Which size is proposed for a running topology: when, how much, and what cannot be done without a new submission."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from builders import supervisor, topology, traffic
+from sizing_problems import model, problem
+from stormpilot.model.values import Assigned, Model, Topology
+from stormpilot.sizing.advice import Advice, Bounds, advise, source_rate_tps
+
+PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 150.0, 0.9, 0.2))
+PROBLEM = problem([PI], [("source", "pi", 1.0)])
+"""A slot does 150/s with two threads of `pi`."""
+
+
+def running(pi: int, rate_tps: float, *, tasks_each: int = 2, slots: int | None = None) -> tuple[Model, Topology]:
+    """`pi` threads, two in a slot, that share the rate; the source has the first slot too."""
+    t = topology("t", {"source": 1, "pi": pi}, streams=[("source", "pi")])
+    first = 2
+    executors = [t.executors[0]]
+    for e in t.executors[1:]:
+        executors.append(msgspec.structs.replace(e, start=first, end=first + tasks_each - 1))
+        first += tasks_each
+    nodes = slots or (pi + 1) // 2
+    where = [Assigned(start=1, supervisor="n0", port=6700)]
+    where += [Assigned(start=e.start, supervisor=f"n{i % nodes}", port=6700) for i, e in enumerate(executors[1:])]
+    t = msgspec.structs.replace(t, executors=executors, assignment=where)
+    edges = traffic("t", {(1, e.start): rate_tps / pi for e in executors[1:]})
+    supervisors = [supervisor(f"n{i}", 1, mhz=PROBLEM.slot.cpu_mhz) for i in range(nodes)]
+    return Model(supervisors=supervisors, topologies=[t], traffic=edges), t
+
+
+def advised(
+    pi: int, rate_tps: float, *, held: bool = False, bounds: Bounds | None = None, **more: int
+) -> Advice | None:
+    model_, t = running(pi, rate_tps, **more)
+    return advise(PROBLEM, model_, t, held=held, bounds=bounds or Bounds())
+
+
+def test_size_that_fits_is_left_alone() -> None:
+    assert advised(4, 200.0) is None
+
+
+def test_more_threads_and_slots_are_proposed_when_the_rate_nears_what_is_supported() -> None:
+    advice = advised(4, 280.0)  # two slots with two threads support 300/s
+    assert advice is not None
+    assert (advice.change, advice.supported_tps, advice.target_tps) == ("up", 300.0, 350.0)
+    assert (advice.threads["pi"], advice.slots) == ((4, 5), (2, 3))
+    assert "pi 4 to 5 threads, slots 2 to 3; stormpilot apply-size with --rate 350 carries it out" in advice.text
+
+
+def test_fewer_slots_are_proposed_when_the_rate_has_fallen_far() -> None:
+    advice = advised(6, 100.0)  # of 450/s
+    assert advice is not None
+    assert (advice.change, advice.target_tps, advice.slots) == ("down", 125.0, (3, 1))
+
+
+def test_fewer_threads_without_a_slot_less_are_not_worth_a_restart() -> None:
+    assert advised(2, 40.0) is None
+
+
+@pytest.mark.parametrize("rate_tps", [280.0, 290.0, 330.0])
+def test_size_that_was_carried_out_is_not_proposed_away_again(rate_tps: float) -> None:
+    advice = advised(4, rate_tps)
+    assert advice is not None
+    even = advice.threads["pi"][1] + advice.threads["pi"][1] % 2
+    assert advised(even, rate_tps) is None
+
+
+def test_sources_that_are_held_need_more_than_what_comes() -> None:
+    advice = advised(4, 240.0, held=True)
+    assert advice is not None
+    assert (advice.change, advice.target_tps) == ("up", 375.0)
+    assert "more is held back" in advice.text
+
+
+def test_sources_that_something_else_holds_far_below_what_is_supported_ask_for_nothing() -> None:
+    assert advised(4, 180.0, held=True) is None
+
+
+def test_more_threads_than_tasks_need_a_new_submission() -> None:
+    advice = advised(4, 280.0, tasks_each=1)
+    assert advice is not None
+    assert advice.more_tasks == {"pi": 5}
+    assert "submit it anew with topology.tasks for pi of 5: Storm never adds tasks" in advice.text
+
+
+def test_skew_counts_as_less_support() -> None:
+    """Three threads of which two share a slot: that slot gets two thirds of the tuples, and is full at 225/s."""
+    model_, t = running(3, 210.0)
+    advice = advise(PROBLEM, model_, t, held=False, bounds=Bounds())
+    assert advice is not None
+    assert advice.supported_tps == pytest.approx(225.0)
+
+
+def test_rate_of_a_source_with_two_receivers_counts_once() -> None:
+    both = problem([PI, model("xml", (1, 100.0, 0.5, 0.1))], [("source", "pi", 1.0), ("source", "xml", 1.0)])
+    t = topology("t", {"source": 1, "pi": 1, "xml": 1}, streams=[("source", "pi"), ("source", "xml")])
+    assert source_rate_tps(both, t, traffic("t", {(1, 2): 70.0, (1, 3): 70.0})) == 70.0
+
+
+def test_topology_that_lacks_a_component_is_not_judged() -> None:
+    model_, t = running(2, 140.0)
+    other = problem([model("other", (1, 1.0, 0.5, 0.1))], [("source", "other", 1.0)])
+    assert advise(other, model_, t, held=False, bounds=Bounds()) is None
