@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from stormpilot.errors import StormpilotError
 
 console = Console(stderr=True, highlight=False)
 STARTED_S = time.monotonic()
-INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def say(text: str) -> None:
@@ -24,15 +25,29 @@ def say(text: str) -> None:
     console.print(f"[dim]{time.monotonic() - STARTED_S:5.0f} s[/]  {text}", soft_wrap=True)
 
 
+def end_once_on_signals() -> None:
+    """SIGINT and SIGTERM end the run with all that it started; a second one does not interrupt that."""
+
+    def end(number: int, _: Any) -> None:
+        for later in SIGNALS:
+            signal.signal(later, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in SIGNALS:
+        signal.signal(number, end)
+
+
 def exit_with(name: str, main: Callable[[], int]) -> None:
-    """Run `main` and exit with its code; an error of ours is a line with the benchmark's name, and the error's code."""
+    """Run `main` and exit with its code; an error of ours is a line with the benchmark's name, and the error's code.
+
+    Signals end it as `end_once_on_signals` says.
+    """
+    end_once_on_signals()
     try:
         code = main()
     except StormpilotError as e:
         console.print(f"[bold red]{name}:[/] {e}", soft_wrap=True)
         code = e.exit_code
-    except KeyboardInterrupt:
-        code = INTERRUPTED
     sys.stdout.flush()
     sys.exit(code)
 

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
-import signal
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.command import cpu_name
+from benchmarks.command import STARTED_S, console, exit_with, machine, say
 from benchmarks.headlines import connections, page, runs
-from stormpilot.errors import StormpilotError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -33,14 +27,6 @@ TOPOLOGIES = 1000
 PASSES, FULL_PASSES = 3, 6
 PARTS = ["connections", *runs.CASES]
 PHASE_S, LONG_PHASE_S = 10.0, 30.0
-
-console = Console(stderr=True, highlight=False)
-STARTED = time.monotonic()
-
-
-def say(text: str) -> None:
-    """One line, with the time since the start."""
-    console.print(f"[dim]{time.monotonic() - STARTED:5.0f} s[/]  {text}", soft_wrap=True)
 
 
 def main() -> int:
@@ -56,14 +42,12 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/headlines.md too")
     arguments = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ended)
     if arguments.restart:
         shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
     passes = arguments.passes or (FULL_PASSES if arguments.full else PASSES)
     if not arguments.report:
-        measure(arguments, passes, STARTED + 60 * arguments.minutes)
+        measure(arguments, passes, STARTED_S + 60 * arguments.minutes)
     found = collect()
     (BENCH / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
@@ -71,14 +55,6 @@ def main() -> int:
         page.publish(found, RESULTS)
     whole = all(sum(p["complete"] for p in found["passes"] if p["case"] == case) >= passes for case in runs.CASES)
     return 0 if whole and found["connections"] else 1
-
-
-def ended(number: int, _: Any) -> None:
-    """End the run with everything it started, once: a second signal must not interrupt that."""
-    for later in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(later, signal.SIG_IGN)
-    say("ending: what was measured is kept")
-    sys.exit(128 + number)
 
 
 def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
@@ -103,7 +79,7 @@ def collect() -> dict[str, Any]:
     plans = {name: OUT / f"{name}-plans.json" for name in runs.CASES}
     return {
         "benchmark": "headlines",
-        "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
+        "machine": machine(),
         "connections": connections.collected(OUT / "connections"),
         "cases": {name: json.loads(file.read_text()) for name, file in plans.items() if file.exists()},
         "passes": [json.loads(f.read_text()) for name in runs.CASES for f in sorted(OUT.glob(f"{name}-[0-9]*.json"))],
@@ -111,10 +87,4 @@ def collect() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-headlines:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    sys.stdout.flush()
-    sys.exit(code)
+    exit_with("bench-headlines", main)

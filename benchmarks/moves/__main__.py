@@ -12,8 +12,6 @@ import json
 import os
 import platform
 import shutil
-import signal
-import sys
 import textwrap
 import time
 import zipfile
@@ -23,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.command import console, cpu_name, exit_with
+from benchmarks.command import STARTED_S, console, cpu_name, exit_with
 from benchmarks.hook.__main__ import topologies
 from benchmarks.moves import otd, page
 from benchmarks.moves.measured import Move, Second, read, summary
@@ -47,7 +45,6 @@ ROW_S = 75.0
 """What a row takes beside its minutes."""
 LEAST_FLOW_S = 5
 TRIES = 3
-STARTED = time.monotonic()
 
 
 def main() -> int:
@@ -69,8 +66,6 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=otd.MOST_STEPS, help="of each form at most")
     parser.add_argument("--publish", action="store_true", help="write docs/results/moves.md too")
     arguments = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
     file = BENCH / "moves.json"
     kept = json.loads(file.read_text()) if arguments.add and file.exists() else {}
     rows: list[dict[str, Any]] = kept.get("rows", [])
@@ -82,7 +77,7 @@ def main() -> int:
     if chosen:
         with Cluster() as cluster:
             for n, (variant, targets) in enumerate(chosen):
-                left_s = 60 * arguments.within - (time.monotonic() - STARTED)
+                left_s = 60 * arguments.within - (time.monotonic() - STARTED_S)
                 if left_s < 60 * arguments.minutes + ROW_S:
                     console.print(f"{len(chosen) - n} rows are left; start again with --add")
                     break
@@ -102,13 +97,6 @@ def main() -> int:
         shutil.copyfile(BENCH / "moves.json", RESULTS.with_suffix(".json"))
         RESULTS.write_text("\n".join(published(rows, forms, arguments)) + "\n")
     return 0 if not any("missed" in line for line in page.judged(rows) + lines) else 1
-
-
-def stop(number: int, _: Any) -> None:
-    """End the run with everything it started, once."""
-    for later in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(later, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 class Cluster:

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -60,7 +59,6 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/profile.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments.restart:
         shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
