@@ -76,11 +76,12 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
 
 def collect() -> dict[str, Any]:
     """Everything that was measured."""
+    network = OUT / "connections.json"
     plans = {name: OUT / f"{name}-plans.json" for name in runs.CASES}
     return {
         "benchmark": "headlines",
         "machine": machine(),
-        "connections": connections.collected(OUT / "connections"),
+        "connections": json.loads(network.read_text()) if network.exists() else None,
         "cases": {name: json.loads(file.read_text()) for name, file in plans.items() if file.exists()},
         "passes": [json.loads(f.read_text()) for name in runs.CASES for f in sorted(OUT.glob(f"{name}-[0-9]*.json"))],
     }

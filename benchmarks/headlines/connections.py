@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -22,7 +23,10 @@ AT_ONCE = 100
 
 
 def measure(folder: Path, count: int, console: Console, ends_s: float) -> None:
-    """Place what is not placed yet; `ends_s`: when to stop, of `time.monotonic`."""
+    """Place what is not placed yet; `ends_s`: when to stop, of `time.monotonic`.
+
+    Rows are of the sources that made them; the summary beside them (`folder`.json) stays when these change.
+    """
     bench = Bench(folder, False, Console(quiet=True), shared=True)  # no time of it is told
     ours, proof = best(BEST_S, objective="ras"), exact(PROOF_S, objective="ras")
     for first in range(0, count, AT_ONCE):
@@ -33,6 +37,8 @@ def measure(folder: Path, count: int, console: Console, ends_s: float) -> None:
                 return
             bench.ours(PART, instance, proof)
             bench.ours(PART, instance, ours)
+        found = collected(folder)
+        folder.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
         console.print(f"connections: {first + len(instances)} of {count}")
 
 

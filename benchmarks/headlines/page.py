@@ -206,7 +206,7 @@ def sections(found: dict[str, Any]) -> list[str]:
     if missing := [name for case, name in PROSE.items() if case not in cases(found)]:
         paragraphs.append(
             _filled(
-                f"Not measured in this run: {' and '.join(missing)} under the placements of Storm and ours, so neither "
+                f"Not measured in this run: {', '.join(missing)} under the placements of Storm and ours, so neither "
                 "latency nor the most tuples/s. `make bench-headlines` goes on with what is missing."
             )
         )
