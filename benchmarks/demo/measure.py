@@ -65,7 +65,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Completed:
-    """What spouts completed in a span of time: tuples/s, failed tuples, latency (bound ms -> tuples), working tasks."""
+    """Completed work of spouts in a span of time: tuples/s, failed tuples, latency (bound ms -> tuples), working tasks."""
 
     tps: float
     failed: int
@@ -74,13 +74,13 @@ class Completed:
 
 
 class SpoutCounts:
-    """What spouts have completed, out of the cumulative counters of their processes."""
+    """Completed work of spouts, out of the cumulative counters of their processes."""
 
     def __init__(self) -> None:
         self._samples: defaultdict[Process, list[tuple[int, Counts]]] = defaultdict(list)
 
     def gained(self, loads: Iterable[TaskLoad]) -> Counts:
-        """What was completed since the last reading.
+        """Completed work since the last reading.
 
         A process that ended leaves its report for a while beside that of the one that took its task over, and neither
         their order nor which of them started first tells which one lives: each counts by itself.
@@ -101,7 +101,7 @@ class SpoutCounts:
         return gained
 
     def between(self, from_ms: int, to_ms: int) -> Completed:
-        """What was completed from the first to the last report of each process in a span, by the reporters' clocks.
+        """Completed work from the first to the last report of each process in a span, by the reporters' clocks.
 
         Reports come late on a busy machine: when they were read says less than when they were written.
         """

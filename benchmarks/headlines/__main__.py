@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
-    """What is missing, as long as there is time."""
+    """Measure the parts that are missing, as long as there is time."""
     parts = arguments.only or PARTS
     if "connections" in parts:
         connections.measure(OUT / "connections", arguments.topologies, console, ends_s)

@@ -44,7 +44,7 @@ LATE_S = 2.5
 READY_S = 5.0
 PLACED_S, MOVED_S = 180.0, 120.0
 PREPARED_S, PLACEMENT_S = 180.0, 80.0
-"""What they take, until it is known: neither is begun with less time left."""
+"""Seconds that they take, until it is known: neither is begun with less time left."""
 TRIES = 2
 
 Say = Callable[[str], None]
@@ -77,7 +77,7 @@ class Case:
 
     @property
     def options_key(self) -> str:
-        """Where an example reads its rates."""
+        """The key under which an example reads its rates."""
         return "flights.rate.schedule" if self.topology == "flights" else "wordcount.rate.schedule"
 
     def conf(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Prepared(msgspec.Struct, kw_only=True):
 
 @dataclass
 class Clock:
-    """When a run ends (of `time.monotonic`), how many placements it has left, and how long one takes."""
+    """End of a run (of `time.monotonic`), how many placements it has left, and how long one takes."""
 
     ends_s: float
     left: int = 0
@@ -221,7 +221,7 @@ def _measured(job: Job, placer: Placer, case: Case, who: str, plan: Plan, say: S
 
 
 def missing(case: Case, passes: int, out: Path, swept: bool) -> int:
-    """How many placements are still to be measured."""
+    """Number of placements that are still to be measured."""
     file = out / f"{case.name}-plans.json"
     expected = len(case.who or NAMES) + (len(SWEPT) if swept else 0)
     if file.exists():

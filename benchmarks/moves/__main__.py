@@ -42,7 +42,7 @@ WIDTH = 118
 CALM_S = 20.0
 PERIOD_S = 60.0
 ROW_S = 75.0
-"""What a row takes beside its minutes."""
+"""Seconds that a row takes beside its minutes."""
 LEAST_FLOW_S = 5
 TRIES = 3
 

@@ -18,7 +18,7 @@ from stormpilot.sizing.problem import Problem, parse
 
 @dataclass(frozen=True)
 class _Watched:
-    """What a topology needs, since when, and whether that was told."""
+    """A change that a topology needs, since when, and whether that was told."""
 
     change: Change
     since_ms: int

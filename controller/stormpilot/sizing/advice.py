@@ -21,10 +21,10 @@ Change = Literal["up", "down"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """When a size is proposed: above `up_ratio` of what is supported, or below `down_ratio`; and how much it leaves.
+    """Bounds of a size: another one is proposed above `up_ratio` of what is supported, or below `down_ratio`.
 
-    Sources that are held back need more only where what comes is above `held_ratio` of what is supported: else it is
-    not the threads that hold them.
+    It leaves `headroom_ratio` of the rate. Sources that are held back need more only where what comes is above
+    `held_ratio` of what is supported: else it is not the threads that hold them.
     """
 
     up_ratio: float = 0.9
