@@ -65,7 +65,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Completed:
-    """Completed work of spouts in a span of time: tuples/s, failed tuples, latency (bound ms -> tuples), working tasks."""
+    """Completed work of spouts in a span: tuples/s, failed tuples, latency (bound ms -> tuples), working tasks."""
 
     tps: float
     failed: int
