@@ -166,7 +166,7 @@ def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, 
 def _confirm(change: Change) -> None:
     if not sys.stdin.isatty():
         raise RefusedError(f"{change.danger}: confirm with --yes (or look with --dry-run)")
-    for line in lines_of(change):
+    for line in lines_of(change, asked=True):
         note(line)
     if not typer.confirm(f"{change.danger}. Continue?", err=True):
         raise RefusedError("nothing was changed")
@@ -176,12 +176,12 @@ def _show(change: Change, how: Steering) -> None:
     how.answer(change, lambda: say("\n".join(lines_of(change))))
 
 
-def lines_of(change: Change) -> list[str]:
-    """A change as text: the sentence, then before and after where they differ."""
+def lines_of(change: Change, *, asked: bool = False) -> list[str]:
+    """A change as text: the sentence, then before and after where they differ; `asked`: a question follows."""
     lines = [change.text]
     if change.changed and change.before != change.after:
         lines += [f"  before  {_words(change.before)}", f"  after   {_words(change.after)}"]
-    if change.dry_run:
+    if change.dry_run and not asked:
         lines.append("dry run: nothing was changed")
     return lines
 

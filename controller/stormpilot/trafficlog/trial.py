@@ -1,8 +1,8 @@
 """Trial run: what the controller would have done over a period in mode `advise`, from the traffic log alone.
 
 A proposal begins when a plan is proposed and ends when none was for `apart_s` (the cool-down): in mode `act` these
-cycles would have been one move. What it would have saved is counted over the cycles in which it stood, at the rates of
-each; what it would have cost, once, at its first cycle.
+cycles would have been one move. What it would have saved is counted over the cycles in which it was proposed, at the
+rates of each; what it would have cost, once, at its first cycle.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class TopologyTrial:
     """A topology over the period.
 
     `inter_node_share` is as it ran, `followed_inter_node_share` as it would have been had every proposal been in place
-    while it stood. `observed_s` is how long a controller decided, `published` how many plans it published all the same,
-    `modes` how many cycles there were in each mode.
+    while it was proposed. `observed_s` is how long a controller decided, `published` how many plans it published all
+    the same, `modes` how many cycles there were in each mode.
     """
 
     name: str

@@ -12,7 +12,7 @@ SUM_COLUMNS = (
     *("executors moved", "workers restarted", "tuples held up", "tuples saved"),
 )
 PROPOSAL_COLUMNS = (
-    *("from (UTC)", "stood", "reason", "between nodes", "planned", "share", "planned share"),
+    *("from (UTC)", "proposed for", "reason", "between nodes", "planned", "share", "planned share"),
     *("executors moved", "workers restarted", "tuples held up", "tuples saved"),
 )
 SKIPPED_COLUMNS = ("reason", "lasted", "cycles", "the last of them")
