@@ -57,6 +57,7 @@ def explain(
         with live.operator() as operator:
             planned = proposed(operator.zookeeper, operator.paths, i)
         found = explained(belief.model, i, settings, planned)
+        found, unmeasured = judgeable(found, unmeasured, measure)
     passed = [] if view is None else gates(view.action, view.reason)
     answer = {
         "topology": i,
@@ -84,6 +85,13 @@ def explain(
             _placement(found, planned, settings.decide.fill_ratio, everything, now)
 
     live.answer(answer, table)
+
+
+def judgeable(found: Explained | None, unmeasured: str, measure_s: float) -> tuple[Explained | None, str]:
+    """The explanation and the gaps of its measurement; None without any traffic: then CPU is a guess."""
+    if found is None or not unmeasured or any(e.traffic_tps for e in found.executors):
+        return found, unmeasured
+    return None, f"{unmeasured}; the placement cannot be judged by that: --measure {2 * measure_s:g} takes longer"
 
 
 def _decision(view: TopologyView) -> None:

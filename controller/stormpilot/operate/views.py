@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
 from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.operate.operator import Operator
@@ -62,6 +62,11 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
     return found
 
 
+def _proposed(view: TopologyView) -> str:
+    """The next step of an operator where the executors leave by a plan that is proposed only."""
+    return f"; the mode is advise: stormpilot approve {view.name}" if view.action == "advise" else ""
+
+
 def draining(operator: Operator, host: str) -> Remaining:
     """Executors that still run on a host, drained or not.
 
@@ -78,7 +83,7 @@ def draining(operator: Operator, host: str) -> Remaining:
         since_ms = 0 if setting is None else setting.since_ms
         for v in state.topologies:
             if seen_ms is None or written.written_at_ms > seen_ms or v.since_ms >= since_ms:
-                decisions[v.name] = v.sentence
+                decisions[v.name] = v.sentence + _proposed(v)
     left: dict[str, int] = {}
     for snapshot in operator.topologies().values():
         n = sum(1 for e in snapshot.executors if e.supervisor in supervisors)

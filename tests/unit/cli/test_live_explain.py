@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from stormpilot.cli.live_explain import _decision
+from doubles.models import SPREAD, model, topology
+from stormpilot.cli.live_explain import _decision, judgeable
+from stormpilot.config import Config
 from stormpilot.messages.controller_state import TopologyView
+from stormpilot.operate.explanation import explained
 
 
 @pytest.mark.parametrize(
@@ -40,3 +44,16 @@ def test_memory_is_told_with_its_source_where_it_is_known(capsys: pytest.Capture
     for known in (memory, ""):
         _decision(TopologyView(id="f-1", name="f", mode="act", action="skip", reason="COOL_DOWN", memory=known))
     assert capsys.readouterr().out.count("memory: ") == 1
+
+
+def test_a_placement_is_not_judged_by_a_measurement_without_any_traffic() -> None:
+    """Every executor had the same guess of its CPU, nothing flowed, and a node was said to be over its limit."""
+    measured = model(topology(SPREAD))
+    found = explained(measured, "flights-1", Config())
+    assert found is not None
+    assert judgeable(found, "20 tasks are short", 5) == (found, "20 tasks are short"), "some traffic is known"
+    empty = explained(msgspec.structs.replace(measured, traffic=[]), "flights-1", Config())
+    assert empty is not None
+    assert judgeable(empty, "", 5) == (empty, ""), "an idle topology is measured"
+    text = "20 tasks are short; the placement cannot be judged by that: --measure 10 takes longer"
+    assert judgeable(empty, "20 tasks are short", 5) == (None, text)

@@ -32,9 +32,9 @@ class World:
     def operator(self, **fields: Any) -> Operator:
         return Operator(self.zookeeper, PATHS, "ann", now_ms=self.now_ms, **fields)  # type: ignore[arg-type]
 
-    def decide(self, reason: str, since_ms: int, mode: Any = "advise") -> None:
+    def decide(self, reason: str, since_ms: int, mode: Any = "advise", action: Any = "skip") -> None:
         """The controller ends a cycle."""
-        view = TopologyView(id=ID, name="flights", mode=mode, action="skip", reason=reason, since_ms=since_ms)
+        view = TopologyView(id=ID, name="flights", mode=mode, action=action, reason=reason, since_ms=since_ms)
         state = ControllerState(
             controller="c:1",
             version="0.1.0",
@@ -72,6 +72,15 @@ def test_a_drain_does_not_begin_with_a_decision_of_before(world: World) -> None:
     world.now_ms += 60_000
     world.decide("COOL_DOWN", T0_MS - 60_000)  # still the same one, of a cycle that surely saw it
     assert draining(world.operator(), "host-a").decisions == {"flights": "COOL_DOWN"}
+
+
+def test_a_drain_that_is_only_proposed_says_who_is_waited_for(world: World) -> None:
+    """In mode advise nothing moves by itself: `drain --wait` waited until its time was over."""
+    drain(world.operator(), "host-a")
+    world.now_ms += 60_000
+    world.decide("DRAIN", world.now_ms, action="advise")
+    text = "DRAIN; the mode is advise: stormpilot approve flights"
+    assert draining(world.operator(), "host-a").decisions == {"flights": text}
 
 
 def test_mode_act_tells_how_many_executors_may_move_at_once(world: World) -> None:
