@@ -1,22 +1,19 @@
 package io.stormpilot.scheduler.round;
 
+import static io.stormpilot.scheduler.round.StormCases.again;
+import static io.stormpilot.scheduler.round.StormCases.alone;
+import static io.stormpilot.scheduler.round.StormCases.both;
+import static io.stormpilot.scheduler.round.StormCases.hosts;
+import static io.stormpilot.scheduler.round.StormCases.running;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
-import java.util.function.Consumer;
-import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
-import org.apache.storm.metric.StormMetricsRegistry;
-import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.IScheduler;
-import org.apache.storm.scheduler.IsolationScheduler;
-import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.topology.SharedOffHeapWithinWorker;
 import org.apache.storm.topology.SharedOnHeap;
@@ -32,37 +29,6 @@ class StormCasesTest {
   private static final double HEAP_MB = 128; // of an executor, Storm's default
   private static final double POINTS = 10; // of CPU of an executor, Storm's default
 
-  /** What holds after a round of Storm's scheduler alone, and after one of ours without plans. */
-  private static void both(
-      Supplier<Story> world, Supplier<IScheduler> scheduler, Consumer<Story> holds) {
-    holds.accept(alone(world.get(), scheduler.get()));
-    holds.accept(ours(world.get(), scheduler.get()));
-  }
-
-  private static Story alone(Story story, IScheduler scheduler) {
-    scheduler.prepare(story.conf(), new StormMetricsRegistry());
-    again(story, scheduler);
-    return story;
-  }
-
-  private static void again(Story story, IScheduler scheduler) {
-    Cluster cluster = story.cluster();
-    scheduler.schedule(cluster.getTopologies(), cluster);
-    story.keep(cluster);
-  }
-
-  private static Story ours(Story story, IScheduler scheduler) {
-    story.fallback(scheduler).controllerUp(false);
-    story.round();
-    return story;
-  }
-
-  private static Set<String> hosts(Story story, String topology) {
-    return story.placement(topology).keySet().stream()
-        .map(slot -> slot.split(":")[0])
-        .collect(Collectors.toSet());
-  }
-
   private static int tasksOn(Story story, String supervisor) {
     return List.of("t", "u", "v").stream()
         .flatMap(topology -> story.placement(topology).entrySet().stream())
@@ -73,12 +39,6 @@ class StormCasesTest {
 
   private static int largest(Story story) {
     return story.placement("t").values().stream().mapToInt(Set::size).max().orElse(0);
-  }
-
-  private static Set<Integer> running(Story story, String topology) {
-    Set<Integer> tasks = new TreeSet<>();
-    story.placement(topology).values().forEach(tasks::addAll);
-    return tasks;
   }
 
   @Test
@@ -349,115 +309,6 @@ class StormCasesTest {
           for (int i = 0; i < 2; i++) {
             assertTrue(tasksOn(story, "sup-" + i) <= 3);
           }
-        });
-  }
-
-  private static Story machines(int supervisors, int machines, String... others) {
-    Story story =
-        new Story(supervisors, 3)
-            .with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Story.name("alone"), machines))
-            .topology("alone", 2, 4);
-    for (String other : others) {
-      story.topology(other, 2, 4);
-    }
-    return story;
-  }
-
-  @Test
-  void isolation() {
-    both(
-        () -> machines(3, 1, "t"),
-        IsolationScheduler::new,
-        story -> {
-          story.assertNobodyLost();
-          assertEquals(1, hosts(story, "alone").size());
-          assertTrue(!hosts(story, "t").removeAll(hosts(story, "alone")));
-        });
-  }
-
-  @Test
-  void isolationOnSeveralMachines() {
-    both(
-        () -> machines(3, 2, "t"),
-        IsolationScheduler::new,
-        story -> {
-          story.assertNobodyLost();
-          assertEquals(2, hosts(story, "alone").size());
-          assertEquals(1, hosts(story, "t").size());
-        });
-  }
-
-  @Test
-  void isolationWithoutEnoughMachines() {
-    Supplier<Story> world =
-        () -> {
-          Story story = machines(2, 1).topology("t", 2, 4);
-          story.kill("alone");
-          story.topology("alone", 8, 8);
-          return story.running("t", "sup-0:6700", "1-2").running("t", "sup-1:6700", "3-4");
-        };
-    both(
-        world,
-        IsolationScheduler::new,
-        story -> assertEquals(Set.of(), running(story, "t"), "Storm stops who is not isolated"));
-
-    Story planned = world.get().fallback(new IsolationScheduler());
-    planned.publish(planned.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4"));
-    planned.round();
-    assertEquals(4, running(planned, "t").size(), "one with a plan is in nobody's way");
-  }
-
-  private static Story pools(Map<String, Integer> pools) {
-    return new Story(3, 4).with(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, pools);
-  }
-
-  @Test
-  void multitenant() {
-    both(
-        () -> pools(Map.of("boss", 1)).topology("u", 2, 4).topology("t", 2, 4).owner("t", "boss"),
-        MultitenantScheduler::new,
-        story -> {
-          story.assertNobodyLost();
-          assertEquals(1, hosts(story, "t").size());
-          assertTrue(!hosts(story, "u").removeAll(hosts(story, "t")));
-        });
-  }
-
-  @Test
-  void multitenantDefaultPoolBigRequest() {
-    both(
-        () -> pools(Map.of()).topology("t", 5, 3),
-        MultitenantScheduler::new,
-        story -> assertEquals(3, story.placement("t").size(), "as many workers as executors"));
-  }
-
-  @Test
-  void multitenantIsolatedPool() {
-    both(
-        () ->
-            pools(Map.of("boss", 2))
-                .topology("t", 4, 4)
-                .owner("t", "boss")
-                .topologyConf("t", Config.TOPOLOGY_ISOLATED_MACHINES, 2),
-        MultitenantScheduler::new,
-        story -> {
-          story.assertNobodyLost();
-          assertEquals(2, hosts(story, "t").size());
-        });
-  }
-
-  @Test
-  void multitenantIsolatedPoolThatIsTooSmall() {
-    both(
-        () ->
-            pools(Map.of("boss", 1))
-                .topology("t", 4, 4)
-                .owner("t", "boss")
-                .topologyConf("t", Config.TOPOLOGY_ISOLATED_MACHINES, 2),
-        MultitenantScheduler::new,
-        story -> {
-          assertEquals(Set.of(), running(story, "t"));
-          assertTrue(story.ui("t").contains("Max Nodes"), story.ui("t"));
         });
   }
 }
