@@ -15,8 +15,7 @@ final class StormCases {
   private StormCases() {}
 
   /** What holds after a round of Storm's scheduler alone, and after one of ours without plans. */
-  static void both(
-      Supplier<Story> world, Supplier<IScheduler> scheduler, Consumer<Story> holds) {
+  static void both(Supplier<Story> world, Supplier<IScheduler> scheduler, Consumer<Story> holds) {
     holds.accept(alone(world.get(), scheduler.get()));
     holds.accept(ours(world.get(), scheduler.get()));
   }
