@@ -74,6 +74,19 @@ public final class TestZookeeper implements AutoCloseable {
     return client(conf());
   }
 
+  /** These settings for a client of the test's own, which keeps its session on a busy machine. */
+  public static Map<String, Object> patient(Map<String, Object> conf) {
+    Map<String, Object> patient = new HashMap<>(conf);
+    patient.put(Config.STORM_ZOOKEEPER_SESSION_TIMEOUT, 40_000); // the most that the server gives
+    patient.put(Config.STORM_ZOOKEEPER_CONNECTION_TIMEOUT, 40_000);
+    patient.put(Config.STORM_ZOOKEEPER_RETRY_TIMES, 20);
+    return patient;
+  }
+
+  public CuratorFramework patientClient() {
+    return client(patient(conf()));
+  }
+
   @Override
   public void close() throws IOException {
     if (server != null) {

@@ -41,15 +41,15 @@ class AccessTest {
     conf = zookeeper.conf();
     conf.put(Config.STORM_ZOOKEEPER_AUTH_SCHEME, "digest");
     conf.put(Config.STORM_ZOOKEEPER_AUTH_PAYLOAD, "storm:secret");
-    nimbus = TestZookeeper.client(conf);
+    nimbus = TestZookeeper.client(TestZookeeper.patient(conf));
     controller = client("pilot:p");
     words = client("words:pass");
     flights = client("flights:pass");
-    anybody = zookeeper.client();
+    anybody = zookeeper.patientClient();
   }
 
   private CuratorFramework client(String login) throws Exception {
-    CuratorFramework client = zookeeper.client();
+    CuratorFramework client = zookeeper.patientClient();
     client.getZookeeperClient().getZooKeeper().addAuthInfo("digest", login.getBytes());
     return client;
   }

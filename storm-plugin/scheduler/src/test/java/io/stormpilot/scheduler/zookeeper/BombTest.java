@@ -36,7 +36,7 @@ class BombTest {
   @BeforeEach
   void start() throws Exception {
     zookeeper = new TestZookeeper();
-    zk = zookeeper.client();
+    zk = zookeeper.patientClient();
   }
 
   @AfterEach
@@ -74,11 +74,7 @@ class BombTest {
   }
 
   private void put(String path, byte[] data) throws Exception {
-    if (zk.checkExists().forPath(path) == null) {
-      zk.create().creatingParentsIfNeeded().forPath(path, data);
-    } else {
-      zk.setData().forPath(path, data);
-    }
+    zk.create().orSetData().creatingParentsIfNeeded().forPath(path, data);
   }
 
   private void sees(String... parts) throws Exception {

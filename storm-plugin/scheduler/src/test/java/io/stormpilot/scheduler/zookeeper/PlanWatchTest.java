@@ -44,7 +44,7 @@ class PlanWatchTest {
   @BeforeEach
   void start() throws Exception {
     zookeeper = new TestZookeeper();
-    other = zookeeper.client();
+    other = zookeeper.patientClient();
     zk = zookeeper.client();
     watch = new PlanWatch(zk, PATHS);
     watch.start();
