@@ -29,7 +29,7 @@ setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot
 	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
 	@touch $@
 
-build: setup $(JAR) build/.planners ## build the jars for Nimbus and workers, compile the planners
+build: setup $(JAR) build/.planners build/.queries ## build the jars for Nimbus and workers, compile the planners, build the queries of mining
 
 $(JAR): $(JAVA_SOURCES)
 	@echo "build: the jars for Nimbus and workers (Maven)"
@@ -39,6 +39,10 @@ $(JAR): $(JAVA_SOURCES)
 build/.planners: $(shell find controller/stormpilot/planner controller/stormpilot/model -name '*.py') | setup
 	@echo "build: compiling the planners, once (a minute or two)"
 	@$(BIN)/stormpilot planners --compile
+	@mkdir -p build && touch $@
+
+build/.queries: $(wildcard controller/stormpilot/history/mine/*.py) controller/stormpilot/history/frames.py controller/stormpilot/trafficlog/schema.py | setup
+	@$(BIN)/python -m stormpilot.history.mine.build
 	@mkdir -p build && touch $@
 
 demo: build ## a real cluster, a real job, before and after (about 4 minutes; KEEP=1 keeps the cluster up)

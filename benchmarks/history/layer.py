@@ -75,7 +75,7 @@ def measure(log: str) -> dict[str, dict[str, float]]:
             yield duck.Session(Recorder(session.connection, asked))  # type: ignore[arg-type]
 
     def mine(folder: Path) -> None:
-        on_duckdb.mine(log, Selection(), MiningCriteria(), texts=Texts(folder))
+        on_duckdb.mine(log, Selection(), MiningCriteria(), texts=Texts(folder, shipped=Path("/dev/null")))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

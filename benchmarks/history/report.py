@@ -119,8 +119,8 @@ def _layer(rows: list[Row]) -> list[str]:
     lines = [
         "## The dataframe layer on DuckDB", "",
         "All findings by DuckDB in one process, without the start of Python: with the texts of the queries built from "
-        "the definitions (the first mining of a log after a change of the code), with the texts kept (every other "
-        "one), and the same queries without any code of ours. CPU seconds.", "",
+        "the definitions (`make build` does that; else the first mining of a log after a change of the code), with the "
+        "texts there (every other one), and the same queries without any code of ours. CPU seconds.", "",
         "| edge rows | built | kept | by hand | kept against by hand | queries |",
         "|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip

@@ -40,6 +40,7 @@ def main(out: Path, *, audited: bool = True) -> None:
         module: Path(shutil.copy(PLUGIN / module / "target" / f"stormpilot-{module}-{version}.jar", out))
         for module in JARS
     }
+    subprocess.run([sys.executable, "-m", "stormpilot.history.mine.build"], cwd=REPOSITORY, check=True)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out],
         cwd=REPOSITORY,

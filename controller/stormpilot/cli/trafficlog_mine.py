@@ -17,11 +17,12 @@ from stormpilot.cli import files
 from stormpilot.cli.output import console_err, note, print_table, say
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
 from stormpilot.errors import UsageError
-from stormpilot.history.engines import Asked, chosen
+from stormpilot.history.engines import Asked, chosen, is_local
 from stormpilot.history.frames import Name
 
 if TYPE_CHECKING:
     from stormpilot.history.mine.findings import Mined, MinedLog
+    from stormpilot.history.mine.log import Log
     from stormpilot.messages.thresholds import ThresholdEntry
 
 Times = tuple[datetime | None, datetime | None]
@@ -81,8 +82,8 @@ def mine(
         files.make_folder(sizing, "--sizing")
     choice = chosen(engine, source.path, source.master, source.conf)
     note(f"mining with {choice.name}: {choice.why}")
-    if choice.name == "spark" and cache is not None:
-        raise UsageError("--cache: condensed days are kept by --engine duckdb only")
+    if cache is not None and not is_local(source.path):
+        raise UsageError("--cache: condensed days are kept of logs on this machine only")
     keep = Keep(on=not no_cache, folder=cache)
     document = _mined(source, choice.name, times, keep, with_sizing=sizing is not None, strict=strict)
     mined = document.topologies
@@ -103,10 +104,17 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
     from stormpilot.history.mine.entries import MiningCriteria
     from stormpilot.history.mine.log import Selection
     from stormpilot.history.mine.progress import progress
+    from stormpilot.history.mine.quality import Skipped
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     criteria = MiningCriteria(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
     selection = Selection(source.topologies, *times)
+    told = set[Skipped]()
+
+    def look(log: Log) -> None:
+        tell_skipped([s for s in log.skipped if s not in told], strict=strict)
+        told.update(log.skipped)
+
     if engine == "duckdb":
         from stormpilot.history.mine import on_duckdb
 
@@ -117,17 +125,25 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
                 criteria,
                 step,
                 with_sizing=with_sizing,
-                look=lambda log: tell_skipped(log.skipped, strict=strict),
+                look=look,
                 keep=keep.on,
                 cache=keep.folder,
             )
     with source.spark() as session:
-        from stormpilot.history.mine.reading import open_log
+        from stormpilot.history.mine import on_spark
 
-        found = open_log(session, source.path, selection)
-        tell_skipped(found.skipped, strict=strict)
         with progress(session, job.STEPS, console_err) as step:
-            return job.mine(found, criteria, step, with_sizing=with_sizing)
+            return on_spark.mine(
+                session,
+                source.path,
+                selection,
+                criteria,
+                step,
+                with_sizing=with_sizing,
+                look=look,
+                keep=keep.on,
+                cache=keep.folder,
+            )
 
 
 def _tell(document: MinedLog, *, strict: bool) -> None:

@@ -64,5 +64,9 @@ def _needs_spark(path: str, master: str | None, conf: Sequence[str]) -> str:
         return "--master names a Spark"
     if conf:
         return "--conf is for Spark"
-    scheme = urlsplit(path).scheme
-    return f"only Spark reads {scheme}:" if scheme not in ("", "file") else ""
+    return "" if is_local(path) else f"only Spark reads {urlsplit(path).scheme}:"
+
+
+def is_local(path: str) -> bool:
+    """Whether a log is on a file system of this machine, by what stands before its path."""
+    return urlsplit(path).scheme in ("", "file")

@@ -175,6 +175,13 @@ TABLES: dict[str, pa.Schema] = {
         ]
     ),
 }
+SINCE: Mapping[str, Mapping[str, int]] = {
+    "edges": dict.fromkeys(("from_component", "to_component", "from_supervisor", "to_supervisor", "hop"), 2),
+    "executors": {"sent_tps": 2, "core_mhz": 2, "measured_memory_mb": 4},
+    "nodes": {"ports": 2},
+    "decisions": {"plan": 2, "threshold_from": 2, "total_tps": 3, "restarted_workers": 3, "held_up_tuples": 3},
+}
+"""The version that a column came with; all others are as old as their table."""
 CLUSTER_TABLES = frozenset({"nodes"})
 """Tables without a folder per topology."""
 HOPS = ("worker", "node", "network")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
+from stormpilot.history.mine.condense import edge_windows, executor_hours, executor_sums, whole, worker_windows
 from tests.integration.history.conftest import Table, collected, window
 
 
@@ -38,7 +38,7 @@ def test_hours_of_an_executor_have_means_and_the_noise_around_their_line(table: 
     other = [executor(m, executor=8, received_tps=50.0) for m in (1, 2)]
     hidden = [executor(41, measured=False, received_tps=9e9), executor(42, covered_s=0.0, received_tps=9e9)]
     measured = table("windows", [window(m, measured=m != 40) for m in range(1, 42)])
-    hours = executor_hours(table("executors", swing + other + hidden), whole(measured))
+    hours = executor_hours(executor_sums(table("executors", swing + other + hidden), whole(measured)))
     found = {r.executor: r for r in collected(hours)}
     assert found[7].windows == found[7].rows == 40
     assert found[7].received_tps == pytest.approx(100 + 20.5)
@@ -53,7 +53,8 @@ def test_workers_count_threads_and_are_left_out_when_a_part_was_not_measured(tab
     rows += [executor(1, port=6701, component="spout", received_tps=0.0, emitted_tps=33.0)]
     rows += [executor(1, port=6702, component="spout", received_tps=None, emitted_tps=0.0, sent_tps=44.0)]
     rows += [executor(2), executor(2, executor=8, measured=False)]
-    found = {(r.port, r.component, r.window_to.minute): r for r in collected(worker_windows(table("executors", rows)))}
+    sums = executor_sums(table("executors", rows), whole(table("windows", [window(1, measured=True)])))
+    found = {(r.port, r.component, r.window_to.minute): r for r in collected(worker_windows(sums))}
     assert set(found) == {(6700, "count", 1), (6700, "sink", 1), (6701, "spout", 1), (6702, "spout", 1)}
     two = found[6700, "count", 1]
     assert (two.threads, two.rate_tps, two.cpu_mhz, two.memory_mb, two.queue) == (2, 20.0, 40.0, 128.0, 7)

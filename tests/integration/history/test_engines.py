@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from stormpilot.generate.logs.log import generate
 from stormpilot.generate.logs.spec import Spec
-from stormpilot.history.mine import on_duckdb
+from stormpilot.history.mine import on_duckdb, on_spark
 from stormpilot.history.mine.entries import MiningCriteria
-from stormpilot.history.mine.job import mine
 from stormpilot.history.mine.log import Selection
-from stormpilot.history.mine.reading import open_log
 from stormpilot.trafficlog.schema import VERSION
 
 if TYPE_CHECKING:
@@ -39,8 +38,20 @@ def leaves(at: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield at, value
 
 
+def changed(rows: pa.Table, times: float) -> pa.Table:
+    """Rows whose rates, loads and latencies are so many times as large; not finite or negative: are that."""
+    for name in ("rate_tps", "cpu_mhz", "load_mhz", "latency_p95_ms"):
+        if name in rows.column_names:
+            values = [None if v is None else v * times if 0 < times < 9 else times for v in rows[name].to_pylist()]
+            rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, pa.float64()))
+    return rows
+
+
 def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tmp_path: Path) -> None:
-    """Gaps, silent executors, lost nodes; a day of version 1, a day of copies, a truncated file, rows twice."""
+    """Gaps, silent executors, lost nodes; a day of version 1, a day of copies, a truncated file, rows twice.
+
+    Also rows twice with other values, impossible numbers, and a file whose footer is whole and whose content is not.
+    """
     log = tmp_path / "log"
     generate(log, SPEC, seed=8)
     days = sorted({f.parent for f in log.rglob("date=*/topology=*/*.parquet")} | {*log.glob("nodes/date=*")})
@@ -55,17 +66,28 @@ def test_both_engines_find_the_same_in_a_log_with_faults(spark: SparkSession, tm
                 old = data.select(data.column_names[: -1 if table == "nodes" else -2]).replace_schema_metadata(None)
                 pq.write_table(old, first)
         if "date=2025-01-05" in str(day):
-            pq.write_table(pq.ParquetFile(first).read().slice(3), day / "z-merged.parquet")
+            pq.write_table(changed(pq.ParquetFile(first).read().slice(3), 1.5), day / "z-merged.parquet")
+        if "date=2025-01-06" in str(day):
+            rows = pq.ParquetFile(first).read()
+            wrong = [float("nan"), float("inf"), -1.0, 1e300]
+            parts = [changed(rows.slice(i, 1), wrong[i]) for i in range(4)]
+            pq.write_table(pa.concat_tables([*parts, rows.slice(4)]), first)
+        if "date=2025-01-07" in str(day) and "edges" in str(day):
+            content = bytearray(first.read_bytes())
+            content[4 : len(content) // 2] = b"\x5a" * (len(content) // 2 - 4)
+            first.write_bytes(content)
         if "date=2025-01-04" in str(day):
             (day / "z-truncated.parquet").write_bytes(first.read_bytes()[:100])
     selection, criteria = Selection(), MiningCriteria(now_ms=1, by="me", log="here")
     by_duckdb = on_duckdb.mine(str(log), selection, criteria, with_sizing=True)
-    by_spark = mine(open_log(spark, str(log), selection), criteria, with_sizing=True)
+    by_spark = on_spark.mine(spark, str(log), selection, criteria, with_sizing=True)
     assert (by_duckdb.engine, by_spark.engine) == ("duckdb", "spark")
     health = {t.name: t for t in by_duckdb.health.tables}
     assert len(by_duckdb.health.skipped) > 4
     assert set(health["executors"].rows_by_version) == {"1", str(VERSION)}
     assert health["edges"].duplicates > 0
+    assert set(by_duckdb.health.impossible) == {"edges", "executors", "nodes", "windows"}
+    assert "its content cannot be read" in {s.text for s in by_duckdb.health.skipped}
     left, right = (dict(leaves("", msgspec.to_builtins(m))) for m in (by_duckdb, by_spark))
     left.pop(".engine"), right.pop(".engine")
     assert left.keys() == right.keys() and len(left) > 2000

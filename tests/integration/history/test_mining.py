@@ -112,6 +112,43 @@ def test_a_bad_file_costs_itself_and_is_named(command: Command, hour: Path, tmp_
         command("--log", str(broken), "--strict")
 
 
+def test_impossible_numbers_cost_their_rows_alone(command: Command, hour: Path, tmp_path: Path) -> None:
+    """As if the rows were not there; a window is not measured then."""
+    broken, without = tmp_path / "broken", tmp_path / "without"
+    shutil.copytree(hour, broken, ignore=shutil.ignore_patterns("condensed"))
+    shutil.copytree(broken, without)
+    expected = dict.fromkeys(("edges", "executors", "nodes", "windows"), 0)
+    numbers_of = {"edges": "rate_tps", "executors": "cpu_mhz", "nodes": "load_mhz", "windows": "inter_node_tps"}
+    for table, column in numbers_of.items():
+        for file in (broken / table).rglob("*.parquet"):
+            rows = pq.ParquetFile(file).read()
+            bad = [i % 10 == 3 for i in range(rows.num_rows)]
+            if table in ("edges", "executors"):  # those of system components do not count
+                name = "component" if table == "executors" else "to_component"
+                ours = [not c.startswith("__") for c in rows[name].to_pylist()]
+                if table == "edges":
+                    ours = [o and not s.startswith("__") for o, s in zip(ours, rows["stream"].to_pylist(), strict=True)]
+                bad = [b and o for b, o in zip(bad, ours, strict=True)]
+            wrong = [float("nan"), float("-inf"), -0.5, 1e300]
+            values = [
+                wrong[i % 4] if b else v for i, (b, v) in enumerate(zip(bad, rows[column].to_pylist(), strict=True))
+            ]
+            at = rows.column_names.index(column)
+            pq.write_table(rows.set_column(at, column, pa.array(values, pa.float64())), file)
+            if table == "windows":
+                measured = [m and not b for m, b in zip(rows["measured"].to_pylist(), bad, strict=True)]
+                clean = rows.set_column(rows.column_names.index("measured"), "measured", pa.array(measured))
+            else:
+                clean = rows.filter(pa.array([not b for b in bad]))
+            pq.write_table(clean, without / file.relative_to(broken))
+            expected[table] += sum(bad)
+    found, clean = (json.loads(command("--log", str(log), "-f", "json").stdout) for log in (broken, without))
+    assert found["health"]["impossible"] == expected and clean["health"]["impossible"] == {}
+    assert numbers(found) == numbers(clean)
+    with pytest.raises(UsageError, match=r"\(--strict\): .* rows of edges have impossible numbers and are left out"):
+        command("--log", str(broken), "--strict")
+
+
 def numbers(document: dict[str, Any]) -> list[tuple[object, ...]]:
     """Every number that was mined, and how many rows it rests on."""
     return [
@@ -162,8 +199,8 @@ def test_condensed_days_are_kept_where_asked_for_or_not_at_all(hour: Path, tmp_p
     assert told.exit_code == 0 and "condensed days are not kept for the next time" in " ".join(told.stderr.split())
     kept = json.loads(run("--cache", str(cache)).stdout)["health"]["reused"]
     assert kept["added"] == len(list(cache.rglob("*.parquet"))) > 0 and kept["problem"] == ""
-    for wrong in (["--cache", str(cache), "--no-cache"], ["--cache", str(cache), "--engine", "spark"]):
-        assert isinstance(run(*wrong).exception, UsageError)
+    for wrong in (["--no-cache"], ["--log", "hdfs://there/log"]):
+        assert isinstance(run("--cache", str(cache), *wrong).exception, UsageError)
 
 
 @pytest.mark.parametrize("option", ["--output", "--sizing"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stormpilot.history.mine.quality import files_of
-from stormpilot.trafficlog.schema import TABLES, VERSION_KEY
+from stormpilot.history.mine.quality import Files, files_of, unreadable, without
+from stormpilot.trafficlog.schema import TABLES, VERSION, VERSION_KEY, file_schema
 
 DAY = "date=2026-01-01"
+EARLIER, LATER = datetime(2026, 1, 1, 1, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC)
 
 
 def written(folder: Path, name: str = "a.parquet", table: str = "edges") -> Path:
@@ -43,6 +45,61 @@ def test_each_bad_file_is_named_and_costs_itself_alone(tmp_path: Path) -> None:
         "d-other.parquet": "it is no Parquet, or truncated",
         "e-foreign.parquet": "it has no column window_to: not of table edges",
         "f-types.parquet": "column window_to is string, expected timestamp[ms, tz=UTC]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda t: t.drop_columns(["rate_tps"]), f"it has no column rate_tps, which version {VERSION} has"),
+        (lambda t: replaced(t, "topology_name", [None]), "column topology_name has no value in 1 rows"),
+        (lambda t: replaced(t, "window_to", [LATER]), "it has times that are yet to come: 2999-01-01T00:00:00Z"),
+        (lambda t: t.set_column(0, "window_from", t["window_from"].cast(pa.timestamp("ns", "UTC"))),
+         "column window_from is timestamp[ns, tz=UTC], expected timestamp[ms, tz=UTC]"),
+        (lambda t: t.set_column(0, "window_from", t["window_from"].cast(pa.timestamp("ms"))),
+         "column window_from is timestamp[ms], expected timestamp[ms, tz=UTC]"),
+    ],
+    ids=["column", "name", "future", "nanoseconds", "no-zone"],
+)  # fmt: skip
+def test_a_file_that_would_spoil_numbers_is_named(
+    tmp_path: Path, damage: Callable[[pa.Table], pa.Table], why: str
+) -> None:
+    file = written(tmp_path)
+    head = {"topology_id": "flights-1-1", "topology_name": "flights", "window_from": EARLIER, "window_to": EARLIER}
+    whole = pa.Table.from_pylist([head], schema=file_schema("edges"))
+    pq.write_table(whole, file)
+    assert files_of(tmp_path, "edges").usable == (file,)
+    pq.write_table(damage(whole), file)
+    (skipped,) = files_of(tmp_path, "edges").skipped
+    assert skipped.text == why
+
+
+def replaced(rows: pa.Table, column: str, values: list[object]) -> pa.Table:
+    """Rows with other values in a column."""
+    field = rows.schema.field(column)
+    return rows.set_column(rows.column_names.index(column), field, pa.array(values, field.type))
+
+
+def test_content_that_cannot_be_read_is_found_behind_a_whole_footer(tmp_path: Path) -> None:
+    good, bad = (tmp_path / name for name in ("good.parquet", "bad.parquet"))
+    for file in (good, bad):
+        pq.write_table(pa.table({"n": range(20_000), "text": [str(n) for n in range(20_000)]}), file)
+    data = bytearray(bad.read_bytes())
+    data[4 : len(data) // 2] = b"\x5a" * (len(data) // 2 - 4)
+    bad.write_bytes(data)
+    assert unreadable([good, bad, tmp_path / "gone.parquet"]) == {bad: "its content cannot be read"}
+    found = without(Files((good, bad), ()), {bad: "its content cannot be read"})
+    assert found.usable == (good,) and [s.path for s in found.skipped] == [str(bad)]
+
+
+def test_a_folder_among_files_and_a_circle_of_links_are_named(tmp_path: Path) -> None:
+    folder = written(tmp_path).parent
+    (folder / "inner").mkdir()
+    (folder / "circle.parquet").symlink_to(folder / "circle.parquet")
+    found = files_of(tmp_path, "edges")
+    assert {Path(s.path).name: s.text for s in found.skipped} == {
+        "inner": "it is a folder, expected a file",
+        "circle.parquet": "it cannot be read: Too many levels of symbolic links",
     }
 
 
@@ -82,7 +139,8 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
 def windows(file: Path, minutes: range, version: int = 2) -> None:
     """A file of table `windows` with a row for each of these minutes."""
     at = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=m) for m in minutes]
-    rows = [{"window_to": t, "window_from": t - timedelta(minutes=1), "topology_id": "flights-1-1"} for t in at]
+    head = {"topology_id": "flights-1-1", "topology_name": "flights"}
+    rows = [{"window_to": t, "window_from": t - timedelta(minutes=1), **head} for t in at]
     kept = {VERSION_KEY: str(version).encode()} if version > 1 else None
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["windows"]).replace_schema_metadata(kept), file)

@@ -7,6 +7,8 @@ from stormpilot.history.frames import Column, DataFrame, fn
 MAD_TO_SIGMA = 1.4826
 """Of normally distributed numbers the standard deviation is so many times the median absolute deviation."""
 HOURS_OF_WEEK = 168
+LARGEST = 1e15
+"""Of rates, MHz, MB and ms; NaN, which both engines sort behind all numbers, is larger."""
 TIE = 1e-6
 """Of the last digit: what lies halfway but for the order in which it was added up is rounded up."""
 _MONDAY_AFTER_EPOCH_H = 72  # 1970-01-01 was a Thursday
@@ -31,6 +33,19 @@ def quantile(column: str | Column, part: float) -> Column:
     digit = fn.pow(fn.lit(10.0), fn.floor(fn.log10(fn.abs(value))) - 4)
     rounded = fn.when(value == 0, fn.lit(0.0)).otherwise(fn.round(value / digit + TIE) * digit)
     return fn.percentile(rounded, fn.lit(part))
+
+
+WINDOW_NUMBERS = ("total_tps", "inter_node_tps", "latency_p95_ms", "busiest_load_ratio")
+NODE_NUMBERS = ("cores", "mhz", "limit_mhz", "load_mhz", "memory_mb")
+"""Columns of the tables `windows` and `nodes` that findings read."""
+
+
+def possible(*columns: str) -> Column:
+    """Whether none of these is negative, not a number, or larger than anything is; null is possible."""
+    found = fn.lit(True)
+    for name in columns:
+        found &= fn.coalesce((fn.col(name) >= 0) & (fn.col(name) < LARGEST), fn.lit(True))
+    return found
 
 
 def hour() -> Column:

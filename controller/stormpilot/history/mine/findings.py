@@ -94,7 +94,7 @@ def findings(rows: Rows, criteria: MiningCriteria) -> tuple[list[Mined], list[Fa
     for row in sorted(rows.topologies, key=lambda r: r["topology_name"]):
         try:
             found.append(_Topology(row, rows, criteria).mined())
-        except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
             failed.append(Failed(name=row["topology_name"], text=f"{type(e).__name__}: {e}"))
     if failed and not found:
         raise NothingFoundError(f"no topology can be mined: {failed[0].name}: {failed[0].text}")

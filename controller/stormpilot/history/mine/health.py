@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stormpilot.history.frames import DataFrame, Window, cut, fn
-from stormpilot.history.mine.columns import seconds
+from stormpilot.history.mine.columns import WINDOW_NUMBERS, possible, seconds
 from stormpilot.history.mine.log import Row
 from stormpilot.history.mine.overload import PERIODS_OF_A_GAP
 from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
@@ -29,17 +29,22 @@ class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All of it; `tables` is empty where the log is on a file system whose files nobody looked at."""
+    """All of it; `tables` is empty where the log is on a file system whose files nobody looked at.
+
+    `impossible`: rows by table that were left out for a number that is negative, not finite or beyond all measure.
+    """
 
     tables: list[TableHealth] = []
     topologies: list[TopologyHealth] = []
     skipped: list[Skipped] = []
     reused: Reused | None = None
+    impossible: dict[str, int] = {}
 
     @property
     def warnings(self) -> list[str]:
         """Warnings for people, a line each; bad files are told one by one."""
         lines = [f"{t.duplicates} rows of {t.name} are there twice and count once" for t in self.tables if t.duplicates]
+        lines += [f"{n} rows of {name} have impossible numbers and are left out" for name, n in self.impossible.items()]
         old = Counter[str]()
         for t in self.tables:
             old[t.name] += sum(n for version, n in t.rows_by_version.items() if version == "1")
@@ -64,7 +69,7 @@ def topologies_of(rows: Sequence[Row]) -> list[TopologyHealth]:
 
 
 def in_time(windows: DataFrame) -> DataFrame:
-    """By topology: topology_name, windows, unmeasured, gaps, gap_s, clock_steps; from `windows`."""
+    """By topology: topology_name, windows, unmeasured, impossible, gaps, gap_s, clock_steps; from `windows`."""
     of_one = Window.partitionBy("topology_id")
     length = seconds("window_to") - seconds("window_from")
     missing = seconds("window_from") - seconds("before")
@@ -77,6 +82,7 @@ def in_time(windows: DataFrame) -> DataFrame:
     return seen.groupBy("topology_name").agg(
         fn.count(fn.lit(1)).alias("windows"),
         fn.count_if(~fn.coalesce(fn.col("measured"), fn.lit(False))).alias("unmeasured"),
+        fn.count_if(~possible(*WINDOW_NUMBERS)).alias("impossible"),
         fn.count_if(gap).alias("gaps"),
         fn.sum(fn.when(gap, fn.col("missing_s"))).alias("gap_s"),
         fn.count_if(fn.col("missing_s") < -STEP_S).alias("clock_steps"),

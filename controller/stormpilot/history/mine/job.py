@@ -6,9 +6,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from stormpilot.errors import NothingFoundError
-from stormpilot.history.frames import DataFrame, current, fn
+from stormpilot.history.frames import DataFrame, Window, current, fn
 from stormpilot.history.mine import health, knee, noise, otd, overload, surroundings
-from stormpilot.history.mine.condense import edge_windows, executor_hours, whole, worker_windows
+from stormpilot.history.mine.columns import NODE_NUMBERS, WINDOW_NUMBERS, count, possible
+from stormpilot.history.mine.condense import (
+    IMPOSSIBLE,
+    edge_windows,
+    executor_hours,
+    executor_sums,
+    whole,
+    worker_windows,
+)
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.days import together
 from stormpilot.history.mine.entries import MiningCriteria
@@ -48,10 +56,11 @@ def mine(
 
     try:
         with step("executors"):
-            # without columns that only replay and sizing read
-            windows = keep(log.keep(log.query(without_components, log.table("windows"))))
+            components = graph_changes if with_sizing else without_components
+            windows = keep(log.keep(log.query(components, log.table("windows"))))
             measured = keep(log.keep(log.query(whole, windows)))
-            hours = keep(log.condensed("executor_hours", ("executors", "windows"), known_executor_hours, measured))
+            sums = keep(log.condensed("executors", ("executors", "windows"), known_executor_sums, measured))
+            hours = keep(log.keep(log.query(executor_hours, sums)))
             found = log.answers(
                 {
                     "noise": _by_day(noise.noise, windows),
@@ -68,35 +77,38 @@ def mine(
                 raise NothingFoundError(f"{log.path}: {_why_empty(log)}")
             rows.noise, rows.executor_noise = (together(found[n], _NAME) for n in ("noise", "executor_noise"))
             rows.cpu, rows.knees = together(found["cpu"], _NAME, "component"), knee.knees(found["bins"])
-            in_time = topologies_of(found["in_time"])
+            in_time = found["in_time"]
         with step("workers"):
             b = limits(rows.knees, criteria)
-            nodes = log.query(known_nodes, log.table("nodes"))
+            nodes = keep(log.keep(log.query(known_nodes, log.table("nodes"))))
             loads = keep(log.keep(log.query(overload.loads, nodes, log.limits(b) if b else None)))
-            alone = keep(log.condensed("worker_windows", ("executors",), known_worker_windows))
-            workers = keep(log.keep(log.query(otd.worker_states, alone, loads)))
-            drop(alone)
+            workers = keep(log.keep(log.query(worker_loads, sums, loads)))
             asked = {
                 "overload_s": Ask(overload.of_topologies, loads, hours),
                 "performance": _by_day(performance, workers),
                 "otd": _by_day(otd.otd, workers),
+                "impossible": Ask(impossible, nodes, sums),
             }
             if with_sizing:
-                asked["graphs"] = Ask(surroundings.graphs, log.table("windows"))
+                asked["graphs"] = Ask(surroundings.graphs, windows)
                 asked["peaks"] = Ask(surroundings.peaks, workers)
                 asked["machines"] = Ask(surroundings.machines, nodes)
             found = log.answers(asked)
+            wrong = [*found["impossible"]]
             rows.overload_s, rows.otd = found["overload_s"], together(found["otd"], _NAME, "by")
             rows.performance = together(found["performance"], _NAME, "by", "component", "threads")
             rows.graphs, rows.peaks, rows.machines = (found.get(n, []) for n in ("graphs", "peaks", "machines"))
             drop(workers)
+            drop(sums)
         with step("edges"):
-            edges = keep(log.condensed("edge_windows", ("edges",), edge_windows))
+            all_edges = keep(log.condensed("edges", ("edges",), edge_windows))
+            edges = log.query(possible_edges, all_edges)
             found = log.answers(
                 {
                     "selectivity": _by_day(selectivities, edges, measured, hours),
                     "profile": Ask(profile, edges),
                     "forecast_error": _by_day(tested_forecasts, edges),
+                    "impossible": Ask(impossible_edges, all_edges),
                 }
             )
             rows.profile = found["profile"]
@@ -107,7 +119,14 @@ def mine(
         for frame in kept:
             log.drop(frame)
     mined, failed = findings(rows, criteria)
-    quality = Health(tables=log.tables_health(), topologies=in_time, skipped=list(log.skipped), reused=log.reused)
+    wrong += [*found["impossible"], {"name": "windows", "rows": sum(r["impossible"] for r in in_time)}]
+    quality = Health(
+        tables=log.tables_health(),
+        topologies=topologies_of(in_time),
+        skipped=list(log.skipped),
+        reused=log.reused,
+        impossible={r["name"]: r["rows"] for r in sorted(wrong, key=lambda r: str(r["name"])) if r["rows"]},
+    )
     return MinedLog(engine=current(), topologies=mined, failed=failed, health=quality)
 
 
@@ -128,23 +147,55 @@ def _why_empty(log: Log) -> str:
 
 
 def without_components(windows: DataFrame) -> DataFrame:
-    """Table `windows` without its widest column."""
-    return windows.drop("components")
+    """Table `windows` without its widest column, which only sizing and replay read."""
+    return _judged(windows.drop("components"))
+
+
+def _judged(windows: DataFrame) -> DataFrame:
+    """A window with an impossible number was not measured."""
+    return windows.withColumn("measured", fn.col("measured") & possible(*WINDOW_NUMBERS))
+
+
+def graph_changes(windows: DataFrame) -> DataFrame:
+    """Table `windows` with `components` only where they are others than in the window before: they hardly change."""
+    before = fn.lag("components").over(Window.partitionBy("topology_id").orderBy("window_to"))
+    changed = before.isNull() | (before != fn.col("components"))
+    return _judged(windows.withColumn("components", fn.when(changed, fn.col("components"))))
 
 
 def known_nodes(nodes: DataFrame) -> DataFrame:
     """Table `nodes` without rows of version 1, which have neither this nor `core_mhz` and know too little."""
-    return nodes.where("ports IS NOT NULL")
+    return nodes.where("ports IS NOT NULL").drop("ports", "host", "rack", "site")
 
 
-def known_executor_hours(executors: DataFrame, measured: DataFrame) -> DataFrame:
-    """`executor_hours` without rows of version 1."""
-    return executor_hours(executors.where(_KNOWN), measured)
+def known_executor_sums(executors: DataFrame, measured: DataFrame) -> DataFrame:
+    """`executor_sums` without rows of version 1."""
+    return executor_sums(executors.where(_KNOWN), measured)
 
 
-def known_worker_windows(executors: DataFrame) -> DataFrame:
-    """`worker_windows` without rows of version 1."""
-    return worker_windows(executors.where(_KNOWN))
+def impossible(nodes: DataFrame, sums: DataFrame) -> DataFrame:
+    """Rows that are left out: name (of their table), rows (null: none)."""
+    of_nodes = nodes.where(~possible(*NODE_NUMBERS)).agg(fn.count(fn.lit(1)).alias("rows"))
+    of_executors = sums.where(fn.col("kind") == IMPOSSIBLE).agg(count("rows").alias("rows"))
+    return of_nodes.withColumn("name", fn.lit("nodes")).unionByName(
+        of_executors.withColumn("name", fn.lit("executors"))
+    )
+
+
+def impossible_edges(edges: DataFrame) -> DataFrame:
+    """Rows of edges that are left out: name, rows (null: none)."""
+    found = edges.where("NOT possible").agg(count("rows").alias("rows"))
+    return found.withColumn("name", fn.lit("edges"))
+
+
+def possible_edges(edges: DataFrame) -> DataFrame:
+    """`edge_windows` without what is impossible."""
+    return edges.where("possible")
+
+
+def worker_loads(sums: DataFrame, loads: DataFrame) -> DataFrame:
+    """`worker_windows` with the states of their nodes."""
+    return otd.worker_states(worker_windows(sums), loads)
 
 
 def cpu_lines(executor_hours: DataFrame, *, by_day: bool) -> DataFrame:

@@ -7,24 +7,35 @@ of, and the checksum of its content. Whatever does not fit is condensed again, a
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from stormpilot.history.mine.log import Selection, folders_of
-from stormpilot.history.mine.quality import Files
+from stormpilot.history.mine.quality import Files, Reused
 from stormpilot.trafficlog.schema import VERSION
 
 FOLDER = "condensed"
 """Its name within a log."""
-_MODULES = ("columns", "condense", "job", "quality", "reading_duckdb")
+_MODULES = ("columns", "condense", "job", "quality", "reading", "reading_duckdb")
 _LEFT_BEHIND_S = 86_400
-_DAY_MS = 86_400_000
+_WRITING = ".writing-"
+DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Days:
+    """Of a kind the files of the days that are kept, and the days to keep: whole ones, of all topologies."""
+
+    there: Mapping[str, Path]
+    new: Sequence[str]
 
 
 @dataclass
@@ -37,16 +48,24 @@ class Kept:
     added: int = 0
     _wanted: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def wants(self, kind: str, files: Sequence[Files]) -> dict[str, str] | None:
-        """Fingerprints of a kind by day; None where a file has rows of another day than its folder's.
+    def days(self, kind: str, files: Sequence[Files], selection: Selection) -> Days | None:
+        """Days of a kind that are kept, and those to add; None where a file has rows of another day than its folder's.
 
-        Those would belong to two days, and groups would fall apart.
+        Those would belong to two days, and groups would fall apart. `files`: of the tables that it is made of.
         """
         if not all(_in_its_day(file, of) for of in files for file in of.usable):
             self.problem = self.problem or "a file holds rows of other days than its folder says"
             return None
         self._wanted[kind] = fingerprints(files)
-        return self._wanted[kind]
+        days = whole_days(selection, self._wanted[kind])
+        there = {day: file for day in days if (file := self.find(kind, day)) is not None}
+        new = () if selection.topologies or self.problem else tuple(d for d in days if d not in there)
+        return Days(there, new)
+
+    @property
+    def told(self) -> Reused:
+        """Use of it in this mining, and the problem."""
+        return Reused(folder=str(self.folder), used=self.used, added=self.added, problem=self.problem)
 
     def find(self, kind: str, day: str) -> Path | None:
         """The kept day, if it was made of the files that are there now and is whole."""
@@ -89,6 +108,25 @@ class Kept:
             for part in sorted((self.folder / kind).glob("date=*/.*")):
                 if _age_s(part) > _LEFT_BEHIND_S:
                     _remove(part)
+            for folder in sorted((self.folder / kind).glob(f"{_WRITING}*")):
+                if _age_s(folder) > _LEFT_BEHIND_S:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def scratch(self, kind: str) -> Iterator[Path]:
+        """A folder beside the days of a kind, for files that become theirs; removed afterwards.
+
+        Raises
+        ------
+        OSError
+            Nothing can be written there.
+        """
+        folder = self.folder / kind / f"{_WRITING}{time.time_ns()}"
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _of(self, kind: str, day: str) -> Iterator[Path]:
         yield from sorted((self.folder / kind / f"date={day}").glob("*.parquet"))
@@ -140,10 +178,10 @@ def _in_its_day(file: Path, of: Files) -> bool:
     if footer is None or footer.rows == 0:
         return footer is not None
     try:
-        begin_ms = day_number(folders_of(file)["date"]) * _DAY_MS
+        begin_ms = day_number(folders_of(file)["date"]) * DAY_MS
     except (KeyError, ValueError):
         return False
-    return footer.span is not None and begin_ms <= footer.span[0] and footer.span[1] < begin_ms + _DAY_MS
+    return footer.span is not None and begin_ms <= footer.span[0] and footer.span[1] < begin_ms + DAY_MS
 
 
 def _code() -> str:

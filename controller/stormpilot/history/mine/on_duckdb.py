@@ -14,6 +14,7 @@ from stormpilot.history.mine import job
 from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Log, Selection
+from stormpilot.history.mine.quality import unreadable
 from stormpilot.history.mine.reading_duckdb import open_log
 from stormpilot.history.mine.texts import Texts
 
@@ -36,19 +37,20 @@ def mine(
 
     `texts` of queries are those that are kept there, unless they are given.
 
-    A file that was merged into another meanwhile begins it anew.
+    A file that was merged into another meanwhile begins it anew, without files whose content is bad, if there are any.
 
     Raises
     ------
     UnreachableError
         Files go on to vanish, or cannot be read.
     """
+    bad: dict[Path, str] = {}
     for attempt in range(ATTEMPTS):
-        with frames.engine("duckdb"), open_log(path, selection, keep=keep, cache=cache, texts=texts) as log:
-            if attempt == 0:
+        with frames.engine("duckdb"), open_log(path, selection, keep=keep, cache=cache, texts=texts, bad=bad) as log:
+            if attempt == 0 or bad:
                 look(log)
             try:
                 return job.mine(log, criteria, step, with_sizing=with_sizing)
-            except duckdb.IOException as e:
-                last = e
+            except duckdb.Error as e:
+                last, bad = e, bad | unreadable(log.read_files())
     raise UnreachableError(f"{path} cannot be read: {str(last).strip().splitlines()[0]}") from last

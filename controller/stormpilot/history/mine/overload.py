@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import Column, DataFrame, Window, cut, fn
-from stormpilot.history.mine.columns import evidence, quantile, samples, seconds
+from stormpilot.history.mine.columns import NODE_NUMBERS, evidence, possible, quantile, samples, seconds
 
 PERIODS_OF_A_GAP = 3
 """Windows further apart than so many usual ones: the controller was away, and what happened then is not known."""
@@ -23,7 +23,7 @@ def loads(nodes: DataFrame, limits: DataFrame | None) -> DataFrame:
     """
     of_node = Window.partitionBy(*NODE).orderBy("window_to")
     columns = ("supervisor", "window_from", "window_to", "load_mhz", "limit_mhz", "cores", "mhz")
-    nodes = nodes.select(*columns)
+    nodes = nodes.where(possible(*NODE_NUMBERS)).select(*columns)
     logged = nodes.withColumn("cpu_limit_ratio", fn.lit(None).cast("double")).withColumn("by", fn.lit(LOGGED))
     if limits is not None:
         mined = nodes.join(limits, "supervisor", "left").withColumn("by", fn.lit(MINED))

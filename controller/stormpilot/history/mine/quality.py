@@ -5,18 +5,21 @@ Only logs on a local file system are looked through file by file. On others Spar
 
 from __future__ import annotations
 
-import filecmp
+import hashlib
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES, VERSION_KEY
+from stormpilot import clock
+from stormpilot.trafficlog.schema import CLUSTER_TABLES, SINCE, TABLES, VERSION_KEY
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,37 @@ KEYS = {
     "decisions": ("topology_id", "at"),
     "outcomes": ("topology_id", "plan_id", "at"),
 }
-"""Key columns of each table; of several with one key one is kept."""
+"""Key columns of each table; of several rows with one key the first by `order_of` is kept."""
+
+
+def order_of(table: str) -> list[str]:
+    """The other columns of a table, by which rows with one key are ordered: nulls first, then the smallest."""
+    return [name for name in TABLES[table].names if name not in KEYS[table]]
+
+
 _AT = ("decisions", "outcomes")
 _ALWAYS = (-(2**62), 2**62)
+
+
+def without(of: Files, bad: Mapping[Path, str]) -> Files:
+    """Files of a table without those whose content turned out to be bad, by their reasons."""
+    skipped = tuple(Skipped(str(f), bad[f]) for f in of.usable if f in bad)
+    return Files(tuple(f for f in of.usable if f not in bad), of.skipped + skipped, of.footers)
+
+
+def unreadable(files: Iterable[Path]) -> dict[Path, str]:
+    """Files whose footer is whole and whose content is not, each with the reason: all of them are read."""
+    found = {}
+    for file in files:
+        try:
+            with pq.ParquetFile(file) as opened:
+                for _ in opened.iter_batches():
+                    pass
+        except FileNotFoundError:
+            continue  # merged into another meanwhile
+        except (OSError, pa.ArrowException, ValueError):
+            found[file] = "its content cannot be read"
+    return found
 
 
 def tables_of(files: Mapping[str, Files], duplicates: Mapping[str, int], read: Mapping[str, int]) -> list[TableHealth]:
@@ -137,9 +168,16 @@ def files_of(folder: Path, table: str) -> Files:
         for entry in inside:
             if entry.name.startswith((".", "_")):
                 continue
-            if entry.is_dir():
+            try:
+                is_folder = entry.is_dir()
+            except OSError as e:  # a folder that may be listed and not entered
+                skipped.append(Skipped(str(entry), f"it cannot be read: {e.strerror}"))
+                continue
+            if is_folder:
                 if level < levels:
                     walk(entry, level + 1)
+                else:
+                    skipped.append(Skipped(str(entry), "it is a folder, expected a file"))
                 continue
             found = _footer(entry, table)
             if isinstance(found, str):
@@ -156,18 +194,18 @@ def files_of(folder: Path, table: str) -> Files:
 
 def _copies(files: Iterable[Path]) -> dict[Path, Path]:
     """Files with the content of another one in their folder, which would count twice, and that other one."""
-    alike: dict[tuple[Path, int], list[Path]] = {}
-    copies: dict[Path, Path] = {}
+    alike: defaultdict[tuple[Path, int], list[Path]] = defaultdict(list)
     for file in files:
-        try:
-            others = alike.setdefault((file.parent, file.stat().st_size), [])
-            first = next((o for o in others if filecmp.cmp(o, file, shallow=False)), None)
-        except OSError:
-            continue  # merged into another meanwhile
-        if first is None:
-            others.append(file)
-        else:
-            copies[file] = first
+        with suppress(OSError):  # merged into another meanwhile
+            alike[file.parent, file.stat().st_size].append(file)
+    copies: dict[Path, Path] = {}
+    for of_a_size in alike.values():
+        by_content: dict[bytes, Path] = {}
+        for file in of_a_size if len(of_a_size) > 1 else ():
+            with suppress(OSError), file.open("rb") as content:
+                first = by_content.setdefault(hashlib.file_digest(content, "sha256").digest(), file)
+                if first is not file:
+                    copies[file] = first
     return copies
 
 
@@ -181,7 +219,7 @@ def _footer(file: Path, table: str) -> Footer | str | None:
     except FileNotFoundError:
         return None
     except OSError as e:
-        return f"it cannot be read: {e.strerror}" if e.strerror else "it is no Parquet, or truncated"
+        return f"it cannot be read: {os.strerror(e.errno)}" if e.errno else "it is no Parquet, or truncated"
     except pa.ArrowException:
         return "it is no Parquet, or truncated"
     for column in TABLES[table]:
@@ -190,10 +228,26 @@ def _footer(file: Path, table: str) -> Footer | str | None:
     missing = [name for name in _KEYS if name in TABLES[table].names and name not in found.names]
     if missing:
         return f"it has no column {missing[0]}: not of table {table}"
-    version = (end.metadata or {}).get(VERSION_KEY, b"1").decode(errors="replace")
-    return Footer(
-        end.num_rows, int(version) if version.isdigit() else 1, _span(end, "at" if table in _AT else "window_to")
-    )
+    said = (end.metadata or {}).get(VERSION_KEY, b"1").decode(errors="replace")
+    version = int(said) if said.isdigit() else 1
+    since = SINCE.get(table, {})
+    if lost := [n for n in TABLES[table].names if since.get(n, 1) <= version and n not in found.names]:
+        return f"it has no column {lost[0]}, which version {version} has"
+    for name in (*_KEYS, *(["supervisor"] if table in CLUSTER_TABLES else [])):
+        if name in found.names and (nulls := _nulls(end, name)):
+            return f"column {name} has no value in {nulls} rows"
+    span = _span(end, "at" if table in _AT else "window_to")
+    if span is not None and span[1] > clock.now_ms() + _AHEAD_MS:
+        last = datetime.fromtimestamp(min(span[1], _LAST_MS) / 1000, UTC)
+        return f"it has times that are yet to come: {last:%Y-%m-%dT%H:%M:%SZ}"
+    return Footer(end.num_rows, version, span)
+
+
+def _nulls(end: pq.FileMetaData, column: str) -> int:
+    """Count of rows without a value in a column, by its statistics."""
+    groups = [end.row_group(i) for i in range(end.num_row_groups)]
+    found = (g.column(i) for g in groups for i in range(g.num_columns) if g.column(i).path_in_schema == column)
+    return sum(c.statistics.null_count or 0 for c in found if c.statistics is not None)
 
 
 def _span(end: pq.FileMetaData, column: str) -> tuple[int, int] | None:
@@ -204,21 +258,27 @@ def _span(end: pq.FileMetaData, column: str) -> tuple[int, int] | None:
     ]
     if len(found) != len(groups) or not groups or not all(s is not None and s.has_min_max for s in found):
         return None
-    return min(_ms(s.min) for s in found), max(_ms(s.max) for s in found)
+    try:
+        return min(_ms(s.min) for s in found), max(_ms(s.max) for s in found)
+    except (ValueError, OverflowError):
+        return _ALWAYS  # beyond all calendars
 
 
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-_KEYS = ("window_to", "at", "topology_id")
-"""Columns that every file of a table with them has."""
+_KEYS = ("window_to", "window_from", "at", "topology_id", "topology_name")
+"""Columns that every file of a table with them has, with a value in each row."""
+_AHEAD_MS = 86_400_000
+"""So far the clock of a controller may be ahead of ours."""
+_LAST_MS = 253_402_300_799_000  # the last second that a calendar of four digits has
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether Spark reads one as the other."""
     if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(found))
+        return bool(pa.types.is_timestamp(found)) and found.tz is not None and found.unit in ("ms", "us")
     if pa.types.is_nested(wanted):
         return bool(pa.types.is_nested(found))
     if pa.types.is_dictionary(found):

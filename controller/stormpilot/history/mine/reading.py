@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -19,12 +19,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import UnreachableError, UsageError
-from stormpilot.history.frames import fn
-from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, tables_of
+from stormpilot.history.frames import Window, fn
+from stormpilot.history.mine.kept import DAY_MS, Kept, day_number, folder_of
+from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of, not_a_log, not_a_table
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, order_of, tables_of, without
 from stormpilot.history.spark import fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
+_PATTERN, _ITSELF = re.compile(r"([{}\[\]*?\\])"), r"\\\1"
 AT_A_TIME = 4
 """Queries that are asked for together."""
 
@@ -33,7 +35,8 @@ AT_A_TIME = 4
 class SparkLog:
     """A traffic log; `tables` are those that it has.
 
-    `skipped` are files that cannot be used; `files` are those of each table, where they were looked at.
+    `skipped` are files that cannot be used; `files` are those of each table, where they were looked at, and `kept` what
+    was condensed of them earlier.
     """
 
     spark: SparkSession
@@ -42,29 +45,48 @@ class SparkLog:
     selection: Selection = field(default_factory=Selection)
     skipped: tuple[Skipped, ...] = ()
     files: Mapping[str, Files] = field(default_factory=dict)
-    _read: dict[str, int] = field(default_factory=dict)
+    kept: Kept | None = None
+    _read: dict[str, set[Path]] = field(default_factory=dict)
 
     def table(self, name: str) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        files = self.files.get(name)
-        if name not in self.tables or (files is not None and not files.usable):
+        return self._table(name)
+
+    def _table(self, name: str, but: Collection[str] = ()) -> DataFrame:
+        """A table without some days."""
+        of = self.files.get(name)
+        if of is None and name in self.tables:
+            folder = f"{self.path.rstrip('/')}/{name}"
+            return self._selected(self._reader(name).parquet(folder), name).drop(*_folders_of(name))
+        files = [] if of is None else [f for f in of.usable if folders_of(f).get("date", "") not in but]
+        if of is None or not files:
             return self.spark.createDataFrame(TABLES[name].empty_table(), spark_schema(name))
-        if files is not None:
-            self._read[name] = sum(self.selection.may_hold(f, name) for f in files.usable)
-        folder, folders = f"{self.path.rstrip('/')}/{name}", _folders_of(name)
-        reader = self._reader(name)
-        twice = set() if files is None else set(files.overlapping)
-        if files is None or not (files.skipped or twice):
-            return self._selected(reader.parquet(folder), name).drop(*folders)
-        once = [_address(f) for f in files.usable if f not in twice]
-        rows = self._selected(reader.parquet(*once), name) if once else None
+        self._read.setdefault(name, set()).update(f for f in files if self.selection.may_hold(f, name))
+        twice = {*of.overlapping} & {*files}
+        once = [f for f in files if f not in twice]
+        rows = None
+        if once:
+            rows = self._selected(self._reader(name).parquet(*self._addresses(name, once)), name)
         if twice:
-            doubled = self._selected(reader.parquet(*map(_address, sorted(twice))), name).dropDuplicates(
-                list(KEYS[name])
-            )
+            doubled = self._selected(self._reader(name).parquet(*map(_address, sorted(twice))), name)
+            of_one = Window.partitionBy(*KEYS[name]).orderBy(*order_of(name))
+            doubled = doubled.withColumn("_nth", fn.row_number().over(of_one)).where("_nth = 1").drop("_nth")
             rows = doubled if rows is None else rows.unionByName(doubled)
         assert rows is not None
-        return rows.drop(*folders)
+        return rows.drop(*_folders_of(name))
+
+    def _addresses(self, name: str, files: Sequence[Path]) -> list[str]:
+        """The fewest folders and files that these are: a folder for each day of which nothing is left out."""
+        of, own = self.files[name], set(files)
+        table = Path(self.path.removeprefix("file://")) / name
+
+        def day(path: Path) -> Path:
+            return table / path.relative_to(table).parts[0] if path != table else table
+
+        not_whole = {day(f) for f in of.usable if f not in own} | {day(Path(s.path)) for s in of.skipped}
+        if not not_whole:
+            return [_address(table)]
+        return [_address(p) for p in sorted({f if day(f) in not_whole else day(f) for f in files})]
 
     def _reader(self, name: str) -> DataFrameReader:
         schema = StructType([*spark_schema(name).fields, *(StructField(f, StringType()) for f in _folders_of(name))])
@@ -73,7 +95,12 @@ class SparkLog:
 
     def tables_health(self) -> list[TableHealth]:
         """Reading of each table; nothing where files were not looked at."""
-        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, self._read)
+        read = {name: len(files) for name, files in self._read.items()}
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
+
+    def read_files(self) -> list[Path]:
+        """The files whose rows were read, or were to be, where files were looked at."""
+        return sorted({f for files in self._read.values() for f in files})
 
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
@@ -94,13 +121,51 @@ class SparkLog:
     def condensed(
         self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
     ) -> DataFrame:
-        """The frame that `make` makes of the first of `tables`, in memory; nothing is kept for the next mining."""
-        return self.keep(make(self.table(tables[0]), *inputs))
+        """Frame that `make` makes of the first of `tables`, in memory; kept days are read."""
+        kept, main = self.kept, tables[0]
+        days = (
+            None
+            if kept is None
+            else kept.days(kind, [self.files[t] for t in tables if t in self.files], self.selection)
+        )
+        if kept is None or days is None:
+            return self.keep(make(self.table(main), *inputs))
+        found = make(self._table(main, days.there.keys()), *inputs)
+        if days.there:
+            reader = self.spark.read.schema(found.schema).option("ignoreMissingFiles", "false")
+            there = reader.parquet(*map(_address, days.there.values()))
+            found = found.unionByName(self._of_topologies(there))
+        found = self.keep(found)
+        if days.new:
+            self._add(kept, kind, found, days.new)
+        return found
+
+    def _add(self, kept: Kept, kind: str, rows: DataFrame, days: Sequence[str]) -> None:
+        """Keep days, which executors write: a day without rows is not kept."""
+        numbers = {day: day_number(day) for day in days}
+        of_day = fn.floor(fn.unix_millis(fn.col("last")) / DAY_MS).cast("int")
+        try:
+            with kept.scratch(kind) as folder:
+                (
+                    rows.withColumn("day", of_day)
+                    .where(fn.col("day").isin(*numbers.values()))
+                    .repartition("day")
+                    .write.option("maxRecordsPerFile", 0)
+                    .partitionBy("day")
+                    .parquet(f"file://{folder}", mode="append")
+                )
+                for day, number in numbers.items():
+                    for file in (folder / f"day={number}").glob("*.parquet"):
+                        kept.add(kind, day, file.replace)
+        except OSError as e:
+            kept.problem = f"{kept.folder} cannot be written: {e.strerror or e}"
+        except (PySparkException, Py4JError) as e:
+            kept.problem = f"{kept.folder} cannot be written: {reason(e)}"
 
     @property
     def reused(self) -> Reused | None:
-        """Nothing is kept."""
-        return None
+        """Use of earlier minings; None where nothing is kept."""
+        return None if self.kept is None else self.kept.told
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
@@ -129,16 +194,31 @@ class SparkLog:
         if want.until is not None:
             rows = rows.where((fn.col("date") <= f"{want.until.astimezone(UTC):%Y-%m-%d}") & (at < fn.lit(want.until)))
         if want.topologies and name not in CLUSTER_TABLES:
-            known = fn.col("topology_id").isin(*want.topologies) | fn.col("topology_name").isin(*want.topologies)
             folder = fn.lit(False)
             for t in want.topologies:  # an id is its topology's name with a number and a time behind it
                 folder |= fn.col("topology").startswith(t if quote(t, safe="") == t else "")
-            rows = rows.where(folder & known)
+            rows = self._of_topologies(rows.where(folder))
         return rows
 
+    def _of_topologies(self, rows: DataFrame) -> DataFrame:
+        wanted = self.selection.topologies
+        if not wanted:
+            return rows
+        return rows.where(fn.col("topology_id").isin(*wanted) | fn.col("topology_name").isin(*wanted))
 
-def open_log(spark: SparkSession, path: str, selection: Selection | None = None) -> SparkLog:
-    """Look at what is there.
+
+def open_log(
+    spark: SparkSession,
+    path: str,
+    selection: Selection | None = None,
+    *,
+    keep: bool = False,
+    cache: Path | None = None,
+    bad: Mapping[Path, str] | None = None,
+) -> SparkLog:
+    """Look at what is there. `keep`: what is condensed of a local log, in `cache` or within the log.
+
+    `bad` are files whose content was found to be bad, with why.
 
     Raises
     ------
@@ -147,8 +227,11 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
     UnreachableError
         The file system does not answer.
     """
-    where = _located(path)
-    files = files_in(Path(url2pathname(urlsplit(where).path)), path) if _is_local(where) else {}
+    where, files, kept = path, dict[str, Files](), None
+    if (local := local_folder(path)) is not None:
+        where = f"file://{local}"
+        files = {name: without(of, bad or {}) for name, of in files_in(local, path).items()}
+        kept = Kept(folder_of(local, cache)) if keep else None
     if files:
         tables = frozenset(files)
         size_bytes = sum(_bytes(file) for of in files.values() for file in of.usable)
@@ -156,15 +239,16 @@ def open_log(spark: SparkSession, path: str, selection: Selection | None = None)
         tables, size_bytes = _remote(spark, where)
     skipped = tuple(s for of in files.values() for s in of.skipped)
     fit(spark, size_bytes)
-    return SparkLog(spark, where, tables, selection or Selection(), skipped, files)
+    return SparkLog(spark, where, tables, selection or Selection(), skipped, files, kept)
 
 
 def _folders_of(table: str) -> list[str]:
     return ["date"] if table in CLUSTER_TABLES else ["date", "topology"]
 
 
-def _address(file: Path) -> str:
-    return f"file://{file}"
+def _address(path: Path) -> str:
+    """A path as Spark's readers take it: what stands for others in their patterns stands for itself."""
+    return f"file://{_PATTERN.sub(_ITSELF, str(path))}"
 
 
 def _bytes(file: Path) -> int:
@@ -183,10 +267,13 @@ def spark_schema(table: str) -> StructType:
     return StructType([StructField(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=False)) for f in TABLES[table]])
 
 
-def _located(path: str) -> str:
-    """A path without a scheme is a local one, whatever the default file system is, if it is there."""
+def local_folder(path: str) -> Path | None:
+    """Folder of a log on this machine. Without a scheme it is one if it is there, whatever Spark's file system is."""
+    parts = urlsplit(path)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path)).resolve()
     local = Path(path).expanduser()
-    return path if urlsplit(path).scheme or not local.exists() else local.resolve().as_uri()
+    return None if parts.scheme or not local.exists() else local.resolve()
 
 
 def _remote(spark: SparkSession, where: str) -> tuple[frozenset[str], int]:
@@ -217,7 +304,7 @@ def _folders(spark: SparkSession, where: str) -> dict[str, dict[str, int]]:
     except (PySparkException, Py4JError) as e:
         if "PATH_NOT_FOUND" in str(e):
             raise UsageError(f"{where}: there is no such folder") from e
-        raise UnreachableError(f"{where} cannot be read: {_reason(e)}") from e
+        raise UnreachableError(f"{where} cannot be read: {reason(e)}") from e
     if any(not r.within for r in rows):
         raise UsageError(f"{where} is a file, expected the folder of a traffic log")
     found: dict[str, dict[str, int]] = {r["first"]: {} for r in rows if r["first"] is not None}
@@ -234,7 +321,7 @@ def _check_columns(spark: SparkSession, folder: str, day: str, table: str) -> No
     except (PySparkException, Py4JError) as e:
         if "UNABLE_TO_INFER_SCHEMA" in str(e):
             return  # a day without files
-        raise UsageError(f"{folder}/{day} cannot be read as Parquet: {_reason(e)}") from e
+        raise UsageError(f"{folder}/{day} cannot be read as Parquet: {reason(e)}") from e
     key = TIME.get(table, "window_to")
     if key not in columns:
         raise UsageError(
@@ -242,7 +329,8 @@ def _check_columns(spark: SparkSession, folder: str, day: str, table: str) -> No
         )
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """The first line of what Spark says."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error).strip()
     return text.splitlines()[0] if text else type(error).__name__

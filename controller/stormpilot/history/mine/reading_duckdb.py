@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from stormpilot.history.duck import Session, opened, rows
 from stormpilot.history.frames import DataFrame, next_view, recorded, sql
-from stormpilot.history.mine.kept import Kept, day_number, folder_of, whole_days
+from stormpilot.history.mine.kept import Kept, day_number, folder_of
 from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, tables_of
+from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, order_of, tables_of, without
 from stormpilot.history.mine.texts import FOLDER, Texts, key_of, opened_up
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
@@ -59,30 +59,38 @@ class DuckDBLog:
         return self._table(name, self._selected(name))
 
     def _table(self, name: str, files: Sequence[Path]) -> DataFrame:
-        schema = TABLES[name]
         self._read.setdefault(name, set()).update(files)
-        source, known = "", set[str]()
+        twice = set(self.files[name].overlapping) if files else set()
+        once, doubled = ([f for f in files if (f in twice) is which] for which in (False, True))
+        parts = [self._typed(name, once)] if once or not doubled else []
+        if doubled:
+            order = ", ".join(f"{_quoted(c)} NULLS FIRST" for c in order_of(name))
+            parts.append(
+                f"FROM (SELECT DISTINCT ON ({_keys(name)}) * FROM ({self._typed(name, doubled)}) ORDER BY {order})"
+            )
+        view = f"{name}_{next(self._numbers)}"
+        self._connection.execute(f"CREATE VIEW {view} AS {' UNION ALL '.join(parts)}")
+        return _named(view)
+
+    def _typed(self, name: str, files: Sequence[Path]) -> str:
+        """The selected rows of files, with the columns of the newest schema."""
+        known = set[str]()
         if files:
-            twice = set(self.files[name].overlapping)
-            once, doubled = ([f for f in files if (f in twice) is which] for which in (False, True))
-            parts = [f"SELECT * FROM {_read(once)}"] if once else []
-            parts += [f"SELECT DISTINCT ON ({_keys(name)}) * FROM {_read(doubled)}"] if doubled else []
-            source = f"({' UNION ALL BY NAME '.join(parts)})"
-            known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+            known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {_read(files)}").fetchall()}
         columns = ", ".join(
             f"CAST({_quoted(f.name) if f.name in known else 'NULL'} AS {_TYPES[f.type]}) AS {_quoted(f.name)}"
-            for f in schema
+            for f in TABLES[name]
         )
-        where = self._where(name) if files else "false"
-        view = f"{name}_{next(self._numbers)}"
-        text = f"SELECT {columns} {f'FROM {source}' if files else ''} WHERE {where}"
-        self._connection.execute(f"CREATE VIEW {view} AS {text}")
-        return _named(view)
+        return f"SELECT {columns} {f'FROM {_read(files)} WHERE {self._where(name)}' if files else 'WHERE false'}"
 
     def tables_health(self) -> list[TableHealth]:
         """Reading of each table."""
         read = {name: len(files) for name, files in self._read.items()}
         return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
+
+    def read_files(self) -> list[Path]:
+        """The files whose rows were read, or were to be."""
+        return sorted({f for files in self._read.values() for f in files})
 
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
@@ -125,28 +133,29 @@ class DuckDBLog:
     ) -> DataFrame:
         """Frame that `make` makes of the first of `tables`: kept days are read, the others made."""
         kept, main = self.kept, tables[0]
-        wanted = None if kept is None else kept.wants(kind, [self.files[t] for t in tables if t in self.files])
-        if kept is None or wanted is None:
+        days = (
+            None
+            if kept is None
+            else kept.days(kind, [self.files[t] for t in tables if t in self.files], self.selection)
+        )
+        if kept is None or days is None:
             return self.keep(self.query(make, self.table(main), *inputs))
-        days = whole_days(self.selection, wanted)
-        there = {day: file for day in days if (file := kept.find(kind, day)) is not None}
-        files = [f for f in self._selected(main) if folders_of(f).get("date", "") not in there]
+        files = [f for f in self._selected(main) if folders_of(f).get("date", "") not in days.there]
         found = self.keep(self.query(make, self._table(main, files), *inputs))
         table, connection = _asked(found).name, self._connection
-        if not self.selection.topologies:
-            for day in (d for d in days if d not in there and not kept.problem):
+        for day in days.new:
+            if not kept.problem:
                 of_day = f'SELECT * FROM {table} WHERE epoch_ms("last") // 86400000 = {day_number(day)}'
                 kept.add(kind, day, partial(_copy, connection, of_day))
-        if there:
-            rows = f"SELECT * FROM {_read([*there.values()])} WHERE {self._of_topologies()}"
+        if days.there:
+            rows = f"SELECT * FROM {_read([*days.there.values()])} WHERE {self._of_topologies()}"
             connection.execute(f"INSERT INTO {table} BY NAME {rows}")
         return found
 
     @property
     def reused(self) -> Reused | None:
         """Use of earlier minings; None where nothing is kept."""
-        k = self.kept
-        return None if k is None else Reused(folder=str(k.folder), used=k.used, added=k.added, problem=k.problem)
+        return None if self.kept is None else self.kept.told
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
@@ -212,10 +221,11 @@ def open_log(
     keep: bool = False,
     cache: Path | None = None,
     texts: Texts | None = None,
+    bad: Mapping[Path, str] | None = None,
 ) -> Iterator[DuckDBLog]:
     """Look at what is there, and read it with DuckDB; `keep`: what is condensed, in `cache` or within the log.
 
-    `texts` are those of queries; None: those kept there.
+    `texts` are those of queries; None: those kept there. `bad` are files whose content was found to be bad, with why.
 
     Raises
     ------
@@ -225,7 +235,7 @@ def open_log(
         None of its files can be used.
     """
     folder = local_folder(path)
-    found = files_in(folder, path)
+    found = {name: without(of, bad or {}) for name, of in files_in(folder, path).items()}
     skipped = tuple(s for of in found.values() for s in of.skipped)
     with opened() as session:
         kept = Kept(folder_of(folder, cache)) if keep else None

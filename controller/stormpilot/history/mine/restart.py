@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import DataFrame, fn
-from stormpilot.history.mine.columns import samples
+from stormpilot.history.mine.columns import possible, samples
 
 
 def restart_s(outcomes: DataFrame) -> DataFrame:
     """The median over moves of the time without work, from `outcomes`: topology_name, restart_s, moves, samples, ..."""
     return (
-        outcomes.where(fn.col("downtime_s") > 0)
+        outcomes.where((fn.col("downtime_s") > 0) & possible("downtime_s"))
         .groupBy("topology_name")
         .agg(
             fn.median("downtime_s").alias("restart_s"),

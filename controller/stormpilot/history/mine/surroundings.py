@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import DataFrame, fn
-from stormpilot.history.mine.columns import quantile
+from stormpilot.history.mine.columns import NODE_NUMBERS, possible, quantile
 from stormpilot.history.mine.overload import LOGGED
 from stormpilot.history.mine.performance import PEAK_PERCENTILE
 
@@ -30,6 +30,8 @@ def peaks(worker_windows: DataFrame) -> DataFrame:
 
 def machines(nodes: DataFrame) -> DataFrame:
     """The supervisors as they were last, from `nodes`: supervisor, cores, mhz (of a core), memory_mb, slots."""
-    return nodes.groupBy("supervisor").agg(
-        *(fn.max_by(c, "window_to").alias(c) for c in ("cores", "mhz", "memory_mb", "slots"))
+    return (
+        nodes.where(possible(*NODE_NUMBERS))
+        .groupBy("supervisor")
+        .agg(*(fn.max_by(c, "window_to").alias(c) for c in ("cores", "mhz", "memory_mb", "slots")))
     )

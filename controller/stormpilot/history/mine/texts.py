@@ -1,8 +1,9 @@
 """Texts of queries, kept: what DuckDB is asked for a finding is the same for every log, and costs more to build.
 
 Building the text of all findings from their definitions takes about four seconds of CPU, a small log's queries half a
-second. A text is kept under the name of its definition with the names of its inputs left open, for this very code and
-these versions of the layer; of anything else it is built again.
+second. So texts are built with the package (`build`, which `make build` runs) and shipped in it. Where the definitions
+are others than those, they are built by the first mining of a log, and kept. A text goes by the name of its definition
+with the names of its inputs left open, for this very code; a kept one also for these versions of the layer.
 """
 
 from __future__ import annotations
@@ -51,18 +52,29 @@ def opened_up(query: str, views: Sequence[tuple[str, str]], inputs: Sequence[str
     return Text(take(query), [take(text) for _, text in views])
 
 
+class Shipped(msgspec.Struct, frozen=True):
+    """Texts that were built with the package, and the code that they are of."""
+
+    code: str
+    texts: dict[str, Text]
+
+
+SHIPPED = Path(__file__).with_name("queries.json")
+
+
 @dataclass
 class Texts:
-    """The texts that are kept in a folder (None: of this process alone)."""
+    """The texts that are kept in a folder (None: of this process alone), and those that are shipped."""
 
     folder: Path | None = None
+    shipped: Path = SHIPPED
     _known: dict[str, Text] | None = None
     _new: dict[str, Text] = field(default_factory=dict)
 
     def find(self, key: str) -> Text | None:
         """A text that was kept."""
         if self._known is None:
-            self._known = self._read()
+            self._known = shipped(self.shipped) or self._read()
         return self._known.get(key) or self._new.get(key)
 
     def add(self, key: str, text: Text) -> None:
@@ -109,14 +121,37 @@ def key_of(make: Callable[..., Any], inputs: Sequence[object], how: Mapping[str,
     return f"{make.__module__}.{name} {there} {' '.join(f'{k}={v}' for k, v in sorted(how.items()))}".rstrip()
 
 
+def shipped(file: Path) -> dict[str, Text]:
+    """The texts of a file that was built with the package; none where it is of other definitions than these."""
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Shipped)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return found.texts if found.code == _definitions() else {}
+
+
+def write(file: Path, built: Texts) -> None:
+    """Write the texts that were built in this process as those that are shipped."""
+    part = file.with_name(f".{file.name}-{time.time_ns()}")
+    part.write_bytes(msgspec.json.encode(Shipped(_definitions(), dict(sorted(built._new.items())))))
+    part.replace(file)
+
+
 @cache
-def _code() -> str:
-    """Whatever a text is made of: all definitions and the layer that turns them into texts."""
+def _definitions() -> str:
+    """Hash of all definitions that texts are made of."""
     here = Path(__file__).parent
     files = [*sorted(here.glob("*.py")), here.parent / "frames.py", here.parents[1] / "trafficlog" / "schema.py"]
     found = hashlib.sha256()
     for file in files:
         found.update(file.read_bytes())
+    return found.hexdigest()[:32]
+
+
+@cache
+def _code() -> str:
+    """Hash of all definitions and of the layer that turns them into texts."""
+    found = hashlib.sha256(_definitions().encode())
     for package in _LAYER:
         found.update(f"{package} {importlib.metadata.version(package)}".encode())
     return found.hexdigest()[:32]
