@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -85,6 +87,21 @@ def test_more_threads_than_tasks_need_a_new_submission() -> None:
     assert advice is not None
     assert advice.more_tasks == {"pi": 5}
     assert "submit it anew with topology.tasks for pi of 5: Storm never adds tasks" in advice.text
+
+
+def test_day_of_changing_rates_takes_few_changes_and_is_supported_all_the_time() -> None:
+    """Between 60/s at night and 540/s in the evening, looked at every five minutes, each advice carried out at once."""
+    pi, slots = 2, []
+    for minute in range(0, 24 * 60, 5):
+        rate_tps = 300.0 - 240.0 * math.cos(2 * math.pi * minute / (24 * 60))
+        advice = advised(pi, rate_tps)
+        if advice is not None:
+            assert rate_tps < advice.supported_tps
+            pi = advice.threads["pi"][1]
+            slots.append(advice.slots)
+    assert len(slots) <= 10
+    assert max(after for _, after in slots) == 4
+    assert slots[-1][1] == 1
 
 
 def test_skew_counts_as_less_support() -> None:
