@@ -181,7 +181,13 @@ def _pass(
     job: Job, placer: Placer, case: Case, shared: Prepared, number: int, file: Path, clock: Clock, say: Say
 ) -> bool:
     """Measure every placement once, in turn forwards and backwards, without those that `file` has; whether all is."""
-    found: dict[str, Any] = {"case": case.name, "pass": number, "measured": [], "complete": False}
+    found: dict[str, Any] = {
+        "case": case.name,
+        "pass": number,
+        "phase_s": case.phase_s,
+        "measured": [],
+        "complete": False,
+    }
     if file.exists():
         found = msgspec.json.decode(file.read_bytes())
     done = {one["who"] for one in found["measured"]}
@@ -288,7 +294,6 @@ def _parameters(case: Case) -> dict[str, Any]:
         "mbit": MBIT,
         "rate_tps": case.rate_tps,
         "max_spout_pending": case.pending,
-        "phase_s": case.phase_s,
         "chain": None
         if chain is None
         else {k: getattr(chain, k) for k in ("stages", "replication", "payload_bytes", "selectivity", "keys")},

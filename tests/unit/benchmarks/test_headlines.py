@@ -24,14 +24,15 @@ from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 def one(who: str, mean: float, most: float) -> dict[str, Any]:
     """What was measured under a placement."""
     rate = {"mean_ms": mean, "p99_ms": 2 * mean, "inter_node_share": 0.5, "failed": 0, "throughput_tps": 100.0}
-    return {"who": who, "at_rate": rate, "saturated": {"throughput_tps": most, "failed": 0}, "load_average": 1.0}
+    full = {"throughput_tps": most, "failed": 0, "cpu_per_node_percent": {"n1": 60.0, "n2": 90.0}}
+    return {"who": who, "at_rate": rate, "saturated": full, "load_average": 1.0}
 
 
 def found(*passes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """A run of passes of the chain."""
     names = dict.fromkeys(m["who"] for one_pass in passes for m in one_pass)
     parameters = {
-        **{"nodes": 4, "cores": 0.4, "mbit": 50.0, "rate_tps": 100.0, "max_spout_pending": 50, "phase_s": 15.0},
+        **{"nodes": 4, "cores": 0.4, "mbit": 50.0, "rate_tps": 100.0, "max_spout_pending": 50},
         "chain": {"stages": 5, "replication": 2, "payload_bytes": 500, "selectivity": 1.0, "keys": 1000},
     }
     case = {
@@ -39,7 +40,7 @@ def found(*passes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         "placements": {n: {"why": "", "metrics": {"max_load_ratio": 0.9}} for n in names},
     }
     machine = {"cores": 2, "cpu": "a processor", "python": "3.11"}
-    measured = [{"case": "chain", "measured": list(one_pass), "complete": True} for one_pass in passes]
+    measured = [{"case": "chain", "phase_s": 15.0, "measured": list(one_pass), "complete": True} for one_pass in passes]
     return {"machine": machine, "connections": None, "cases": {"chain": case}, "passes": measured}
 
 
@@ -92,6 +93,14 @@ def test_page_says_where_the_rate_was_not_carried() -> None:
     text = " ".join("\n".join(page.sections(run)).split())
     assert "did not carry its 100 tuples/s in each window under `online` 80 (the least" in text
     assert text.count("did not carry") == 1
+
+
+def test_page_says_why_a_figure_of_ours_was_missed() -> None:
+    even = (one("default", 100.0, 100.0), one("online", 70.0, 120.0), one("best", 77.0, 150.0))
+    text = " ".join("\n".join(page.sections(found(even))).split())
+    assert "`best` is not below `online` on the reference chain: between nodes it leaves 50%" in text
+    assert "when full (CPU of 60% to 90%)" in text
+    assert "is not below" not in "\n".join(page.sections(found(ABBA[0])))
 
 
 def test_what_is_left_is_counted_by_what_was_measured(tmp_path: Path) -> None:
