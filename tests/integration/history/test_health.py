@@ -28,6 +28,11 @@ def test_time_that_is_missing_or_not_measured_is_told(table: Table) -> None:
     assert found.clock_steps == 1
 
 
+def test_a_topology_of_one_window_has_no_gap_and_no_step(table: Table) -> None:
+    (found,) = topologies_of([vars(r) for r in collected(in_time(table("windows", [window(1, measured=True)])))])
+    assert (found.windows, found.gaps, found.gap_h, found.clock_steps) == (1, 0, 0.0, 0)
+
+
 def mined(log: Path) -> MinedLog:
     """All that is found in a log."""
     return on_duckdb.mine(str(log), Selection(), MiningCriteria())

@@ -75,6 +75,16 @@ def test_a_node_that_passes_every_limit_in_its_band_keeps_the_default_as_fine(ta
 
 
 @SEEDS
+def test_a_node_that_was_only_seen_above_its_knee_keeps_the_default_as_not_known(table: Table, seed: int) -> None:
+    """Its knee is not where it was seen first: latency rises from there on."""
+    at = np.arange(14 * PER_DAY)
+    u = 0.8 - 0.08 * np.cos(at / PER_DAY * 2 * np.pi) + 0.03 * np.random.default_rng(seed).standard_normal(len(at))
+    u = u.clip(0.66, 0.97)
+    entry = limit(table, u, queueing(u, 0.5), seed=seed)["a"]
+    assert entry.source == "default" and entry.text.startswith("not known: latency rises from"), entry
+
+
+@SEEDS
 def test_a_node_that_was_renamed_has_a_knee_under_each_name(table: Table, seed: int) -> None:
     u = utilisation(14, seed)
     found = limit(table, u, queueing(u, 0.68), ("before", "after"), seed=seed)

@@ -73,7 +73,8 @@ def in_time(windows: DataFrame) -> DataFrame:
     of_one = Window.partitionBy("topology_id")
     length = seconds("window_to") - seconds("window_from")
     missing = seconds("window_from") - seconds("before")
-    gap = fn.col("missing_s") > PERIODS_OF_A_GAP * fn.col("period_s")
+    none = fn.lit(False)  # of a single window, which has none before it
+    gap = fn.coalesce(fn.col("missing_s") > PERIODS_OF_A_GAP * fn.col("period_s"), none)
     seen = cut(
         windows.withColumn("before", fn.lag("window_to").over(of_one.orderBy("window_to")))
         .withColumn("missing_s", missing)
@@ -85,5 +86,5 @@ def in_time(windows: DataFrame) -> DataFrame:
         fn.count_if(~possible(*WINDOW_NUMBERS)).alias("impossible"),
         fn.count_if(gap).alias("gaps"),
         fn.sum(fn.when(gap, fn.col("missing_s"))).alias("gap_s"),
-        fn.count_if(fn.col("missing_s") < -STEP_S).alias("clock_steps"),
+        fn.count_if(fn.coalesce(fn.col("missing_s") < -STEP_S, none)).alias("clock_steps"),
     )

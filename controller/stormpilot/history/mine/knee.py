@@ -22,7 +22,7 @@ LEAST_WINDOWS = 10
 LOWEST, STEP, CANDIDATES = 0.30, 0.005, 140
 """Knees that are tried: from 0.30 in steps of 0.005 to 0.995."""
 LEAST_BINS = 3
-"""Bins below and above a candidate. A knee with only this many bins above it is rejected: it slid down to keep them."""
+"""Bins below and above a candidate. A knee with only this many on one side is rejected: it slid there to keep them."""
 BENDS = (0.0, 0.05)
 """So far above the knee the slope may change: a queue's latency is no straight line above it, also as a logarithm."""
 RIDGE = 0.001
@@ -133,7 +133,7 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
     fit = _fit(bins.load_ratio, times @ bins.windows, bins.middle(times))
     knee = fit.knee_ratio[0]
     if np.isnan(knee):
-        return none
+        return none | {"at_foot": bool(fit.at_foot[0]), "lowest_ratio": float(bins.load_ratio.min())}
     below = bins.load_ratio <= knee
     latency, windows = bins.middle(times[:1])[0], bins.windows.sum(axis=0)
     top = np.cumsum(windows[::-1])[::-1] - windows < LEAST_WINDOWS  # the highest bins, until they have so many windows
@@ -156,11 +156,15 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Fit:
-    """By draw: the knee (nan: none), the level below it, and the slopes above it (draws, bends)."""
+    """By draw: the knee (nan: none), the level below it, the slopes above it (draws, bends).
+
+    `at_foot`: the best candidate has just the least number of bins below it.
+    """
 
     knee_ratio: Floats
     level: Floats
     slopes: Floats
+    at_foot: npt.NDArray[np.bool_]
 
 
 def _above(load_ratio: Floats, knee_ratio: Floats) -> Floats:
@@ -187,7 +191,9 @@ def _fit(load_ratio: Floats, w: Floats, y: Floats) -> _Fit:
     above, below = ((w > 0).astype(float) @ side for side in (x[..., 0] > 0, x[..., 0] == 0))
     usable: npt.NDArray[np.bool_] = (above >= LEAST_BINS) & (below >= LEAST_BINS) & (slopes[..., 0] > FLAT)
     best, draw = np.argmin(np.where(usable, left, np.inf), axis=1), np.arange(draws)
-    known = usable[draw, best] & (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
+    found_any = usable[draw, best]
+    at_foot = found_any & (below[draw, best] <= LEAST_BINS)
+    known = found_any & ~at_foot & (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
     found = slopes[draw, best]
     level = (sy - (found * sx[draw, best]).sum(axis=-1)) / sw
-    return _Fit(np.where(known, tried[best], np.nan), level, found)
+    return _Fit(np.where(known, tried[best], np.nan), level, found, at_foot)

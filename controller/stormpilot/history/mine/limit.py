@@ -60,6 +60,8 @@ def _why_no_knee(row: Row | None, cap: float) -> str:
     if row["knee_ratio"] is None or row["rise_ratio"] <= max(row["band_ratio"], LEAST_RISE):
         if highest is None:
             return "not known: windows are too few at any utilisation"
+        if row.get("at_foot"):
+            return f"not known: latency rises from the lowest utilisation that was seen, {row['lowest_ratio']:.2f}, on"
         if highest >= cap:
             return f"the default is fine: latency stays in its band up to a utilisation of {highest:.2f}"
         return f"not known: latency stays in its band up to a utilisation of {highest:.2f}, and none higher was seen"
