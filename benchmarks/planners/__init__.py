@@ -10,6 +10,7 @@
 - `instances.py`: the models, as files; `contestants.py`: who plans them
 - `bench.py`, `storm.py`, `process.py`, `launch.py`, `baselines.py`: how each kind of contestant is run
 - `unlike.py`, `unlike_report.py`: clusters whose nodes differ, and their page
+- `published.py`: the rows beside a page, which it can be made of again
 - `rows.py`: one result, and the file that makes runs resumable
 - `targets.py`, `tables.py`, `plots.py`, `report.py`: `docs/results/planners.md`, its plots, `build/bench/planners.json`
 """

@@ -14,16 +14,17 @@ import msgspec
 
 from benchmarks.planners import plots, tables, unlike_report
 from benchmarks.planners.bench import Bench
+from benchmarks.planners.published import merged, read_rows, write_rows
 from benchmarks.planners.rows import Row
 from benchmarks.planners.targets import Table, all_targets
 
+PAGES = ("planners", *unlike_report.PAGES)
 PACKAGES = ("numpy", "numba", "ortools", "mtkahypar", "pymetis")
 
 
 def write(bench: Bench, json_file: Path, folder: Path) -> None:
-    """JSON to `json_file`, `planners.md` and the plots to `folder`."""
-    rows = sorted(bench.store.rows(), key=lambda r: r.key)
-    table = Table(rows)
+    """JSON to `json_file`, pages with their rows and plots to `folder`, whose rows of other parts stay."""
+    rows = merged((r for name in PAGES for r in read_rows(folder / f"{name}.json")), bench.store.rows())
     found = [t for t in all_targets(rows) if t.samples]  # of the parts that were measured
     machine = _machine()
     report = {
@@ -35,10 +36,12 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     json_file.parent.mkdir(parents=True, exist_ok=True)
     json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
     folder.mkdir(parents=True, exist_ok=True)
-    unlike_report.write(rows, machine, folder)
-    own = {*unlike_report.PARTS, *unlike_report.FLOW_PARTS}  # which have pages of their own
-    if {r.part for r in rows} <= own:
+    earlier = {r.part for r in rows if not bench.store.has(r)}
+    unlike_report.write(rows, earlier, machine, folder)
+    rows = [r for r in rows if r.part not in unlike_report.ALL_PARTS]  # which have pages of their own
+    if not rows:
         return
+    table = Table(rows)
     drawn = plots.write(table, folder)
     lines = [
         "# Planners compared",
@@ -49,7 +52,8 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         "",
-        *_shared([r for r in rows if r.part not in own]),
+        *unlike_report.measured_earlier({r.part for r in rows} & earlier),
+        *_shared(rows),
         "## Targets",
         "",
         tables.targets(found),
@@ -63,7 +67,7 @@ def write(bench: Bench, json_file: Path, folder: Path) -> None:
     wrapped = (textwrap.wrap(x, 120) if x[:1] not in "|#!" and "\n" not in x else [x] for x in lines)
     page = "\n".join("\n".join(w) for w in wrapped) + "\n"
     (folder / "planners.md").write_text(page)
-    unlike_report.write_rows([r for r in rows if r.part not in own], folder / "planners.json")
+    write_rows(rows, folder / "planners.json")
     print(page)
     if bench.store.stale:
         bench.console.print(

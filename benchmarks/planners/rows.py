@@ -15,6 +15,7 @@ from stormpilot.model.violations import violations
 from stormpilot.planner.flow.planning import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIMAL = "optimal: "  # how the note of `exact` on a proved optimum begins
 ROUNDING_MHZ = 1e-3  # what a prediction may be above a limit
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
@@ -30,7 +31,7 @@ class Row(msgspec.Struct, kw_only=True):
 
     `kind`: ours, storm, baseline, bound (no plan: what none can be below) or known (of a plan that is told); `held`:
     every executor placed and no constraint broken (`broken` names those that are). Seconds are on the clock, or CPU
-    seconds of all threads where `shared`. `plan_s`: the call alone (median of rounds where there are several),
+    seconds of all threads where `shared`; `proved`: the planner proved its plan to be optimal. `plan_s`: the call alone (median of rounds where there are several),
     `first_s`: its first round in a new JVM, `process_s`, `cpu_s` (of all threads) and `peak_mb`: the whole process
     (start, read, plan, write).
     """
@@ -47,6 +48,7 @@ class Row(msgspec.Struct, kw_only=True):
     placed: bool = False
     held: bool = False
     broken: list[str] = []
+    proved: bool = False
     metrics: dict[str, float] = {}
     plan_s: float | None = None
     first_s: float | None = None
@@ -80,6 +82,7 @@ def judged(row: Row, model: Model, answer: Plan | Infeasible, traffic: Traffic =
     row.placed = not {"topology", "executor-once", "slot-exists"} & set(row.broken)
     row.held = not found
     row.notes = [*answer.notes, *sorted({v.text for v in found})[:3]]
+    row.proved = any(note.startswith(OPTIMAL) for note in answer.notes)
     if row.placed:
         row.metrics = evaluate(model, answer)
     if row.placed and traffic == "flow":

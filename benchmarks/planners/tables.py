@@ -106,6 +106,7 @@ def by_instance(table: Table, part: str) -> str:
                     contestant,
                     f"{rs[0].executors:,} / {rs[0].nodes:,} / {rs[0].pairs:,}",
                     f"{sum(r.held for r in rs)} of {len(rs)}",
+                    _median([r.metrics.get(COST) for r in rs], "{:,.0f}"),
                     _median([r.metrics.get("inter_node_share") for r in rs], "{:.1%}"),
                     f"{median(gaps):+.1%}" if gaps else "-",
                     _seconds([r.process_s for r in rs]),
@@ -114,7 +115,7 @@ def by_instance(table: Table, part: str) -> str:
                 ]
             )
     rows.sort(key=lambda r: (_natural(r[0]), r[1]))
-    columns = ["instance", "planner", "executors / nodes / pairs", "hold all", "share between nodes"]
+    columns = ["instance", "planner", "executors / nodes / pairs", "hold all", "tuples/s between nodes", "share"]
     return markdown([*columns, "above planted", "process", "of it planning", "peak MB"], rows)
 
 

@@ -80,7 +80,7 @@ def proved(table: Table, contestant: str, metric: str) -> dict[str, float]:
     return {
         instance: rows[0].metrics[metric]
         for instance, rows in table.rows("small", contestant).items()
-        if rows[0].held and any(n.startswith("optimal") for n in rows[0].notes)
+        if rows[0].held and rows[0].proved
     }
 
 

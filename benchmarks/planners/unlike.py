@@ -18,6 +18,7 @@ from benchmarks.planners.baselines import BASELINES
 from benchmarks.planners.bench import Bench, plan_of
 from benchmarks.planners.contestants import Ours, best, best_by_flows, heuristics
 from benchmarks.planners.instances import Instance
+from benchmarks.planners.published import SPEED
 from benchmarks.planners.rows import Row, judged
 from benchmarks.planners.targets import COST
 from stormpilot.generate.models import Unlike
@@ -36,7 +37,6 @@ from stormpilot.planner.search.annealing import LARGEST_TABLE, Annealer, Found
 from stormpilot.planner.search.parallel import at_once, cores
 
 KNOWN = "best known"
-SPEED = "tries_per_s"
 TABLES, SCANNING = "tables of connections", "neighbours scanned at each try"
 MEDIUM = (
     Unlike(executors=250, topologies=4, slots=(6,)),

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
+from benchmarks.planners.published import SPEED, write_rows
 from benchmarks.planners.rows import Row
 from benchmarks.planners.tables import markdown
-from benchmarks.planners.targets import COST, RAS
-from benchmarks.planners.unlike import HOT, KNOWN, SCANNING, SPEED, TABLES
+from benchmarks.planners.targets import COST
+from benchmarks.planners.unlike import HOT, KNOWN, SCANNING, TABLES
 
 PARTS = ("unlike", "set", "anytime", "replan", "speed")
 FLOW_PARTS = ("set-flows",)
 BOUND_PARTS = ("set-bounds",)
+ALL_PARTS = (*PARTS, *FLOW_PARTS, *BOUND_PARTS)
+PAGES = ("planners-unlike", "planners-flows", "planners-bounds")
 BEST = "best 10 s"
-COLUMNS = (
-    "part",
-    "instance",
-    "contestant",
-    "seed",
-    "executors",
-    "plan_s",
-    "process_s",
-    "cpu_s",
-    "peak_mb",
-    "held",
-    "broken",
-)
-KEPT = (COST, RAS, SPEED, "inter_node_share", "workers", "restarted_workers", "moved_executors")  # metrics of a row
 TITLES = {
     "set": "Clusters whose best plan is known by long annealing",
     "unlike": "Generated clusters of unlike nodes",
@@ -66,29 +53,36 @@ SPEED_TEXT = (
 )
 
 
-def write(rows: Sequence[Row], machine: dict[str, str], folder: Path) -> None:
-    """Pages and JSON of these parts, where anything of them was measured; the pages are printed."""
-    _page(rows, PARTS, "planners-unlike", "Clusters whose nodes differ", INTRODUCTION, machine, folder)
-    _page(
-        rows, FLOW_PARTS, "planners-flows", "Clusters whose nodes differ, by flows", FLOW_INTRODUCTION, machine, folder
+def write(rows: Sequence[Row], earlier: Set[str], machine: dict[str, str], folder: Path) -> None:
+    """Pages and JSON of these parts, where anything of them was measured; the pages are printed.
+
+    `earlier`: parts that were measured with earlier sources.
+    """
+    texts = (
+        (PARTS, "Clusters whose nodes differ", INTRODUCTION),
+        (FLOW_PARTS, "Clusters whose nodes differ, by flows", FLOW_INTRODUCTION),
+        (BOUND_PARTS, "How much can be left to win", BOUND_INTRODUCTION),
     )
-    _page(rows, BOUND_PARTS, "planners-bounds", "How much can be left to win", BOUND_INTRODUCTION, machine, folder)
+    for name, (parts, heading, introduction) in zip(PAGES, texts, strict=True):
+        own = [r for r in rows if r.part in parts]
+        if own:
+            page = _page(own, heading, introduction, earlier & set(parts), machine)
+            (folder / f"{name}.md").write_text(page)
+            print(page)
+            write_rows(own, folder / f"{name}.json")
 
 
-def _page(
-    rows: Sequence[Row],
-    parts: tuple[str, ...],
-    name: str,
-    heading: str,
-    introduction: str,
-    machine: dict[str, str],
-    folder: Path,
-) -> None:
-    own = [r for r in rows if r.part in parts]
-    if not own:
-        return
+def measured_earlier(parts: Set[str]) -> list[str]:
+    """The lines of a page that name the parts that were measured with earlier sources."""
+    names = ", ".join(f"`{p}`" for p in sorted(parts))
+    text = f"Measured with earlier sources of planners or models, and not again since: parts {names}."
+    return [*textwrap.wrap(text, 120), ""] if parts else []
+
+
+def _page(own: Sequence[Row], heading: str, introduction: str, earlier: Set[str], machine: dict[str, str]) -> str:
     lines = [f"# {heading}", "", *textwrap.wrap(introduction, 120), ""]
     lines += textwrap.wrap("Machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()) + ".", 120)
+    lines += ["", *measured_earlier(earlier)[:-1]] if earlier else []
     for part, title in TITLES.items():
         body = compared([r for r in own if r.part == part], REFERENCES.get(part, "best 60 s"))
         if body:
@@ -108,22 +102,7 @@ def _page(
             "",
             markdown(["instance", "executors", TABLES, SCANNING], fast),
         ]
-    page = "\n".join(lines) + "\n"
-    (folder / f"{name}.md").write_text(page)
-    print(page)
-    write_rows(own, folder / f"{name}.json")
-
-
-def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """Rows of a page's figures: the names of the columns, then a row on a line; null: not measured."""
-    data = [
-        {k: round(v, 4) if isinstance(v, float) else v for k, v in (msgspec.to_builtins(r) | r.metrics).items()}
-        for r in rows
-    ]
-    columns = [c for c in dict.fromkeys(k for d in data for k in d) if c in (*COLUMNS, *KEPT)]
-    columns = [c for c in columns if any(d.get(c) not in (None, [], "") for d in data)]
-    lines = [msgspec.json.encode([d.get(c) for c in columns]) for d in data]
-    file.write_bytes(b"[\n" + b",\n".join([msgspec.json.encode(columns), *lines]) + b"\n]\n")
+    return "\n".join(lines) + "\n"
 
 
 def compared(rows: Sequence[Row], reference: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.planners import baselines, process, tables, targets
+from benchmarks.planners import baselines, process, published, tables, targets
 from benchmarks.planners.rows import Row, Store, judged
 from benchmarks.planners.tables import markdown
 from stormpilot.generate.models import Loaded, Small, loaded, small
@@ -41,7 +41,7 @@ def target(rows, text) -> targets.Target:
 
 def small_rows(bests):
     for i, best in enumerate(bests):
-        yield row("small", f"small-{i}", "exact", 10.0, notes=["optimal: no plan has less"])
+        yield row("small", f"small-{i}", "exact", 10.0, proved=True)
         yield row("small", f"small-{i}", "best 2 s", best, plan_s=1.0)
 
 
@@ -65,7 +65,7 @@ def test_a_plan_that_breaks_a_constraint_is_no_optimum():
 
 def test_an_optimum_that_was_not_proved_is_not_judged_by():
     rows = [
-        row("small", "small-0", "exact", 10.0, notes=["the time was over"]),
+        row("small", "small-0", "exact", 10.0),
         row("small", "small-0", "best 2 s", 11.0),
     ]
     assert target(rows, "inter-node traffic: `best` equals").met is None
@@ -215,6 +215,34 @@ def test_a_partition_over_too_many_nodes_leaves_the_smallest_pieces_unplaced():
     for t, wanted in enumerate(frame.compiled.workers):
         used = np.unique(layout.worker[(frame.compiled.topology == t) & (layout.worker >= 0)])
         assert 1 <= len(used) <= wanted
+
+
+def test_a_proof_of_exact_is_kept_with_its_row():
+    model = small(Small(), np.random.default_rng(3))
+    blank = Row(part="p", instance="i", contestant="exact", kind="ours")
+    assert judged(msgspec.structs.replace(blank), model, compute(model, "exact")).proved
+    assert not judged(msgspec.structs.replace(blank), model, compute(model, "online")).proved
+
+
+def test_a_page_made_of_its_published_rows_is_the_same_page(tmp_path):
+    """The table of small instances once lost all its optima, because what proved them was not published."""
+    rows = [*small_rows([10.0, 10.1]), row("planted", "planted-1000-0", "online", nodes=25, pairs=10, process_s=1.0)]
+    published.write_rows(rows, tmp_path / "rows.json")
+    again = published.read_rows(tmp_path / "rows.json")
+    before, after = targets.Table(rows), targets.Table(again)
+    for _, _, section in tables.SECTIONS:
+        assert section(after) == section(before)
+    assert "Proved: 2" in tables.small(after)
+    assert targets.all_targets(again) == targets.all_targets(rows)
+
+
+def test_publishing_one_part_keeps_the_rows_of_the_others_and_replaces_its_own():
+    old = [row("small", "small-0", "online", 3.0), row("planted", "planted-1000-0", "online", 4.0)]
+    new = [row("small", "small-1", "online", 5.0)]
+    assert [(r.key, r.metrics["inter_node_tps"]) for r in published.merged(old, new)] == [
+        ("planted/planted-1000-0/online/0", 4.0),
+        ("small/small-1/online/0", 5.0),
+    ]
 
 
 def test_a_process_is_timed_killed_at_its_limit_and_its_own_memory_told():
