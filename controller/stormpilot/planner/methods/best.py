@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,24 +21,19 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.budget import SMALL, Budget
-from stormpilot.planner.heuristics.label_propagation import clustered
 from stormpilot.planner.methods import candidates, online, partition
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Frame, Layout, present_layout, relabel, running_layout
-from stormpilot.planner.placement.objective import LATENCY, ObjectiveName, checked, objective_of, weights
-from stormpilot.planner.placement.problem import (
-    LeftS,
-    no_limits,
-)
+from stormpilot.planner.placement.objective import LATENCY, ObjectiveName, checked, objective_of
+from stormpilot.planner.placement.problem import LeftS, no_limits
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import keep_nodes
 from stormpilot.planner.repair import completed, given_up, repaired, wrong
 from stormpilot.planner.search import focus, rounds
-from stormpilot.planner.search.annealing import (
-    Annealer,
-)
+from stormpilot.planner.search.annealing import Annealer
 from stormpilot.planner.search.parallel import at_once, cores
 
+ITSELF_S = 2.5e-4  # seconds per executor that are left for a search at least as long as that of `partition`
 OTHERS_S = 7.5e-5  # seconds per executor that any start but the first may take, of those that are left
 END_S = 2.5e-5  # seconds per executor that are kept for what comes after the search
 SMALL_TRIES = 60_000  # after which a small model was searched long enough
@@ -136,7 +131,8 @@ class Portfolio:
         self.focus = focus.Focus(frame, bare, self.hot)
         self.budget = Budget(left_s, None, END_S * frame.compiled.executors, by_clock=self.movable > SMALL)
         self.best: Layout | None = None
-        self.fresh = False  # whether the best is a partition that nobody searched on from
+        self.divisions: list[Layout] = []  # of the nodes of a large model, by graph partitioning
+        self.fresh = False  # whether nobody searched on from them
         self.least_bad: Layout | None = None
         self.cost = math.inf
         self.violation = math.inf
@@ -168,7 +164,7 @@ class Portfolio:
             for layout in candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=self.budget.left_s):
                 self._consider(relabel(self.frame, layout))
         starts.sort(key=self.annealer.traffic)
-        self.fresh = self._searches_itself() and self.best is not self.present
+        self.fresh = bool(self.divisions) and self.best is not self.present
         return starts
 
     def _search(self, starts: list[Layout]) -> None:
@@ -261,6 +257,8 @@ class Portfolio:
     def _heads(self, phase: rounds.Phase, starts: list[Layout], found: list[tuple[float, Layout]]) -> list[Layout]:
         """Starting layouts of the runs of a phase."""
         if not phase.heads:
+            if self.fresh:
+                return sorted(self.divisions, key=self.annealer.traffic)
             return starts if phase.melts or self.best is None else [self.best]
         known = sorted(found, key=lambda x: x[0])[: phase.heads]
         if self.best is not None and all(self.cost < cost for cost, _ in known):
@@ -307,7 +305,7 @@ class Portfolio:
         """Whether the present placement stays, because what was found is not better by more than `min_gain` of it."""
         if self.present is None or wrong(self.frame, self.present).any():
             return False
-        now = self._cost(self.present)
+        now = self.annealer.cost(self.present)
         if self.best is None or self.cost >= now - min_gain * abs(now):
             self.best, self.cost = self.present, now
             return True
@@ -317,38 +315,51 @@ class Portfolio:
         """The cheap ones first, so that little time still gives a plan; complete, but not all of them sound."""
         f = self.frame
         present = running_layout(f)
-        makers: list[Callable[[], Layout | None]] = [lambda: present] if (f.home != NOWHERE).any() else []
-        makers.append(lambda: online.greedy(f, 0.0))
+        makers: list[Callable[[], Iterable[Layout]]] = [lambda: [present]] if (f.home != NOWHERE).any() else []
+        makers.append(lambda: [online.greedy(f, 0.0)])
         asked = partition.Params(
             objective=self.params.searched,
             restart_tps=self.params.restart_tps,
             exact_workers=self.params.exact_workers,
             min_gain=0.0,
-            iterations=0 if self._searches_itself() else None,
         )
-        makers.append(lambda: self._partitioned(asked, rng))
-        makers.append(lambda: online.greedy(f, 0.3))
+        itself = self._searches_itself()
+        makers.append(lambda: self._divided(rng) if itself else self._partitioned(asked, rng))
+        makers.append(lambda: [online.greedy(f, 0.3)])
         made = 0
         for make in makers:
             if made and self.budget.left_s() < OTHERS_S * f.compiled.executors:
                 self.cut = True
                 return
-            layout = make()
-            whole = None if layout is None else completed(f, layout, self.limits)
-            if whole is not None and not isinstance(whole, Infeasible):
-                made += 1
-                yield relabel(f, whole)
+            for layout in make():
+                whole = completed(f, layout, self.limits)
+                if not isinstance(whole, Infeasible):
+                    made += 1
+                    yield relabel(f, whole)
 
     def _searches_itself(self) -> bool:
-        """Whether `partition` need not search: in large models, one long search is better than two."""
-        return self.frame.compiled.executors >= partition.LARGE_FROM and not self.params.restart_tps
+        """Whether `partition` need not search: in large models one long search is better than two.
 
-    def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> Layout | None:
-        """Answer of `partition`; where there is no time for it, packed clusters, which take a small part of it."""
-        f = self.frame
-        if candidates.time_for_partition(f.compiled.executors, self.budget.left_s):
-            return candidates.partitioned(f, asked, rng, self.budget.left_s)
-        return partition.seated(f, clustered(f, weights(f.compiled, self.objective), self.rng))
+        Where the clock leaves no time for a long one, what `partition` searched is never lost to.
+        """
+        executors = self.frame.compiled.executors
+        long = not self.budget.timed or self.budget.left_s() >= ITSELF_S * executors
+        return executors >= partition.LARGE_FROM and not self.params.restart_tps and long
+
+    def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> list[Layout]:
+        """Answer of `partition`, or packed clusters where there is no time for it."""
+        if not candidates.time_for_partition(self.frame.compiled.executors, self.budget.left_s):
+            return [candidates.packed(self.frame, self.objective, self.rng)]
+        answer = candidates.partitioned(self.frame, asked, rng, self.budget.left_s)
+        return [] if answer is None else [answer]
+
+    def _divided(self, rng: np.random.Generator) -> Iterator[Layout]:
+        """Starts of the search in a large model: divisions, or packed clusters where there is no time for one."""
+        for layout in partition.sound_divisions(self.frame, self.objective, self.limits, rng, self.budget.left_s):
+            self.divisions.append(relabel(self.frame, layout))
+            yield self.divisions[-1]
+        if not self.divisions:
+            yield candidates.packed(self.frame, self.objective, self.rng)
 
     def _consider(self, layout: Layout) -> float:
         """Keep the layout if it is the best so far; what it costs, infinite where it breaks a constraint."""
@@ -357,14 +368,11 @@ class Portfolio:
             if violation < self.violation:
                 self.least_bad, self.violation = layout, violation
             return math.inf
-        cost = self._cost(layout)
+        cost = self.annealer.cost(layout)
         if cost < self.cost:
             self.best, self.cost = layout, cost
             self.improved_at = self.budget.tried
         return cost
-
-    def _cost(self, layout: Layout) -> float:
-        return self.annealer.cost(layout)
 
     def _reduce_moves(self) -> None:
         """Of plans that cost the same, one that moves less: alike nodes exchanged, then improved at zero temperature.

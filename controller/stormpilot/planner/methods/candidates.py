@@ -14,18 +14,18 @@ import numpy as np
 
 from stormpilot.model.compiled import Bools
 from stormpilot.model.values import Infeasible
+from stormpilot.planner.heuristics.label_propagation import clustered
 from stormpilot.planner.methods import default, dsm, offline, online, otd, partition, ras_order, rsm, sam
 from stormpilot.planner.placement.layout import Frame, Layout
-from stormpilot.planner.placement.problem import (
-    LeftS,
-)
+from stormpilot.planner.placement.objective import weights
+from stormpilot.planner.placement.problem import LeftS, Objective
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import PROOF_BELOW, wrong
 
 Place = Callable[[np.random.Generator, LeftS], Result | Layout | Infeasible]
 
 PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
-PARTITION_S = 1.5e-4  # seconds per executor that a partition may take, of those that are left
+PARTITION_S = partition.DIVISION_S + partition.SEARCH_S  # seconds per executor that are left, for a partition
 QUICK_BELOW = 3000  # executors: beyond, the greedy planners take too large a part of the time
 QUICK_PART = 0.03  # of the time that is left: what one of them may take, most of it for repair
 
@@ -41,6 +41,11 @@ def partitioned(frame: Frame, params: partition.Params, rng: np.random.Generator
     if c.executors < PARTITION_FROM or not time_for_partition(c.executors, left_s):
         return None
     return _sound(frame, partition.place(frame, params, copy.deepcopy(rng), left_s), params.exact_workers)
+
+
+def packed(frame: Frame, objective: Objective, rng: np.random.Generator) -> Layout:
+    """Clusters of executors packed into nodes: a small part of the time that a partition takes."""
+    return partition.seated(frame, clustered(frame, weights(frame.compiled, objective), rng))
 
 
 def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_s: LeftS) -> Iterator[Layout]:

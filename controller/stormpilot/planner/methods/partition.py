@@ -11,7 +11,9 @@ Source: Gottesbueren, Heuer, Maas, Sanders, Schlag, *Scalable high-quality hyper
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -37,6 +39,7 @@ from stormpilot.planner.search.annealing import (
     Annealer,
     Found,
 )
+from stormpilot.planner.search.parallel import at_once, cores
 
 UNITS = 10_000_000  # integer weights: of all traffic, and of all CPU
 THREADS = 2  # no difference to Mt-KaHyPar's deterministic presets; the others answer differently from call to call
@@ -47,6 +50,8 @@ GOOD_BELOW = 3000  # executors
 GOOD_PAIRS = 20_000  # beyond, a good partition takes seconds and is less than 1% better once it was searched on from
 LARGE_FROM = 10_000
 COARSE, COARSER = 0.5, 1.0  # of a node: the largest cluster of what is divided fast, and of that in large models
+DIVISION_S = 6e-5  # seconds per executor that the first division takes, at most
+SEARCH_S = 3e-5  # seconds per executor that are kept for repair and local search
 FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partition found, frees what it got wrong
 
 
@@ -120,33 +125,73 @@ def _searched(
     """The best of the partitions (and of what runs), improved by local search."""
     c = frame.compiled
     annealer = Annealer(frame, objective, limits)
-    starts = [
+    cheap = [
         online.greedy(frame, 0.0),
         seated(frame, clustered(frame, weights(c, objective), rng)),
     ]
     seed = int(rng.integers(2**31))
-    if c.nodes and c.node_limit_mhz.max() > UNLIKE * c.node_limit_mhz.min():
-        starts.append(divided(frame, objective, seed, quality=params.quality, in_turn=True))
-    starts.append(divided(frame, objective, seed, quality=params.quality))
+    large = c.executors >= LARGE_FROM and not params.restart_tps
     layouts: list[Layout] = []
-    for start in starts:
+    divisions: list[Layout] = []
+    refused: Infeasible | None = None
+    of_cheap = [(start, False) for start in cheap]
+    of_graph = ((start, True) for start in _divisions(frame, objective, seed, params.quality, left_s))
+    for start, is_division in itertools.chain(of_cheap, of_graph):
         whole = completed(frame, start, limits)
-        if layouts and (isinstance(whole, Infeasible) or annealer.traffic(whole) > min(map(annealer.traffic, layouts))):
+        dear = isinstance(whole, Infeasible) or any(annealer.traffic(whole) > annealer.traffic(x) for x in layouts)
+        if layouts and dear and not (large and is_division):
             continue  # repairing makes nothing cheaper
         sound = repaired(frame, start, limits, rng, left_s, objective)
         if isinstance(sound, Infeasible):
-            if sound.proved or (start is starts[-1] and not layouts):
+            if sound.proved:
                 return sound
+            refused = sound
             continue
         layouts.append(sound)
+        divisions += [sound] if is_division else []
         if params.restart_tps:
             layouts.append(relabel(frame, keep_nodes(frame, sound, across_racks=not by_rack(c, objective))))
+    if refused is not None and not layouts:
+        return refused
     if present is not None:
         layouts.append(present)
     start = min(layouts, key=annealer.cost)
     tries = default_iterations(c.executors) if params.iterations is None else params.iterations
-    found = annealer.search(start, rng, tries, left_s, first_temperature=FIRST_TEMPERATURE)
+    # large models have no time to forget what they start from, and what repair costs hides how good a division is
+    heads = divisions if large and divisions else [start]
+    jobs = [
+        lambda head=head, own=own: annealer.search(head, own, tries, left_s, first_temperature=FIRST_TEMPERATURE)
+        for head, own in zip(heads, rng.spawn(len(heads)) if len(heads) > 1 else [rng], strict=True)
+    ]
+    found = min(at_once(jobs, cores()), key=lambda x: (x.violation, x.cost))
     return found if annealer.cost(found.layout) <= annealer.cost(start) else replace(found, layout=start)
+
+
+def sound_divisions(
+    frame: Frame, objective: Objective, limits: Limits, rng: np.random.Generator, left_s: LeftS
+) -> Iterator[Layout]:
+    """Repaired divisions, as if nothing ran, as many as the clock leaves time for: what a search can start from."""
+    frame = as_new(frame)
+    for start in _divisions(frame, objective, int(rng.integers(2**31)), None, left_s):
+        sound = repaired(frame, start, limits, rng, left_s, objective)
+        if not isinstance(sound, Infeasible):
+            yield sound
+
+
+def _divisions(
+    frame: Frame, objective: Objective, seed: int, quality: Literal["fast", "good"] | None, left_s: LeftS
+) -> Iterator[Layout]:
+    """Divisions by graph partitioning, as many as the clock leaves time for, and for a search after them."""
+    c = frame.compiled
+    unlike = bool(c.nodes and c.node_limit_mhz.max() > UNLIKE * c.node_limit_mhz.min())
+    takes_s = DIVISION_S * c.executors
+    for in_turn in (True, False) if unlike else (False,):
+        before_s = left_s()
+        if before_s < takes_s + SEARCH_S * c.executors:
+            return
+        yield divided(frame, objective, seed, quality=quality, in_turn=in_turn)
+        if math.isfinite(before_s):
+            takes_s = before_s - left_s()  # with its repair; the next takes about as long
 
 
 def by_rack(c: Compiled, objective: Objective) -> bool:

@@ -19,8 +19,10 @@ from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute
-from stormpilot.planner.methods import best
+from stormpilot.planner.methods import best, partition
 from stormpilot.planner.placement.layout import frame_of
+from stormpilot.planner.placement.result import Result
+from stormpilot.planner.search import rounds
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -136,6 +138,37 @@ def test_every_other_planners_plan_is_a_candidate():
     assert searched.metrics["inter_node_tps"] < cheapest.metrics["inter_node_tps"]
 
 
+def unlike_cluster() -> Model:
+    """300 executors of four topologies on 12 unlike nodes."""
+    return unlike(Unlike(executors=300, topologies=4, load=0.6), np.random.default_rng(11))
+
+
+def test_in_a_large_model_with_little_time_partition_is_not_lost_to(monkeypatch):
+    """It once was on a cluster of 36,086 executors: its division was searched on from for less time than it takes."""
+    monkeypatch.setattr(partition, "LARGE_FROM", 200)
+    frame = frame_of(compile_model(unlike_cluster()))
+    executors = frame.compiled.executors
+    asked = partition.Params(min_gain=0.0)
+    alone = partition.place(frame, asked, np.random.default_rng(5), lambda: math.inf)
+    assert isinstance(alone, Result)
+    little_s = 0.9 * best.ITSELF_S * executors
+    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: little_s)
+    portfolio._candidates()
+    assert portfolio.cost <= portfolio.annealer.cost(alone.layout) * (1 + 1e-9)
+
+
+def test_in_a_large_model_with_time_for_it_every_division_is_searched_from(monkeypatch):
+    """What repair costs hides which division is better to search from."""
+    monkeypatch.setattr(partition, "LARGE_FROM", 200)
+    frame = frame_of(compile_model(unlike_cluster()))
+    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: math.inf)
+    portfolio._candidates()
+    assert len(portfolio.divisions) == 2
+    first = rounds.Phase(2, 1.0, rounds.FRESH, 0)
+    heads = portfolio._heads(first, [], [])
+    assert sorted(map(id, heads)) == sorted(map(id, portfolio.divisions))
+
+
 @pytest.mark.parametrize("traffic_of", ["measured", "flow"])
 def test_without_any_time_a_sound_present_placement_is_never_made_worse(traffic_of):
     """The clock is over before the search begins."""
@@ -232,6 +265,17 @@ class Ticking:
     def __call__(self) -> float:
         self.looks_left -= 1
         return self.looks_left / 100
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.1, 0.3, 1.0, 3.0])
+def test_whenever_the_clock_ends_the_plan_is_sound_and_no_worse_than_what_runs(seconds):
+    model = unlike_cluster()
+    now = compute(model, "ras-order")
+    assert isinstance(now, Plan)
+    plan = compute(assigned(now, model), "best", left_s=Ticking(seconds))
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    assert plan.metrics["inter_node_tps"] <= now.metrics["inter_node_tps"] * (1 + 1e-9)
 
 
 def test_a_time_budget_is_used():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from builders import located, supervisor, together, topology, traffic, two_chains, two_sites
 from stormpilot.errors import UsageError
-from stormpilot.generate.models import Loaded, loaded
+from stormpilot.generate.models import Loaded, Unlike, loaded, unlike
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.model.violations import violations
@@ -142,3 +144,19 @@ def test_what_was_asked_before_in_the_process_changes_nothing():
 def test_bad_parameters_are_refused(params):
     with pytest.raises(UsageError, match="expected"):
         compute(two_chains(), "partition", params)
+
+
+@pytest.mark.parametrize(("left_s", "divisions"), [(math.inf, 2), (1.5, 1), (0.5, 0)])
+def test_nodes_are_divided_as_often_as_the_clock_leaves_time_for(monkeypatch, left_s, divisions):
+    """A division takes a second, and a tenth is kept for the search."""
+    model = unlike(Unlike(executors=100, topologies=3, load=0.5), np.random.default_rng(2))
+    frame = frame_of(compile_model(model))
+    monkeypatch.setattr(partition, "DIVISION_S", 1.0 / frame.compiled.executors)
+    monkeypatch.setattr(partition, "SEARCH_S", 0.1 / frame.compiled.executors)
+    clock = [left_s]
+    objective = objective_of(frame.compiled, "inter_node")
+    found = 0
+    for _ in partition._divisions(frame, objective, 0, "fast", lambda: clock[0]):
+        found += 1
+        clock[0] -= 1.0
+    assert found == divisions
