@@ -16,7 +16,7 @@ from benchmarks.planners.contestants import Ours
 from benchmarks.planners.instances import Instance, Instances
 from benchmarks.planners.rows import ROOT, Row, Store, judged
 from benchmarks.planners.targets import COST
-from stormpilot.model.compiled import compile_model
+from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.bounds.semidefinite import inter_node_bound
@@ -124,7 +124,7 @@ class Bench:
         command = [*module, name, str(seed), str(instance.file), str(out)]
         self._run(row, instance, command, out, "flow" if name in BY_FLOWS else "measured")
 
-    def bound(self, part: str, instance: Instance) -> None:
+    def bound(self, part: str, instance: Instance, prove: Callable[[Compiled], float] = inter_node_bound) -> None:
         """The traffic between nodes that no plan can be below."""
         row = Row(part=part, instance=instance.name, contestant="bound", kind="bound", shared=self.shared)
         if self.store.has(row):
@@ -132,7 +132,7 @@ class Bench:
         clock = time.process_time if self.shared else time.perf_counter
         begin = clock()
         compiled = compile_model(instance.model)
-        row.metrics = {COST: inter_node_bound(compiled)}
+        row.metrics = {COST: prove(compiled)}
         row.executors, row.nodes, row.pairs = compiled.executors, compiled.nodes, len(instance.model.traffic)
         row.plan_s = clock() - begin
         self.keep(row)

@@ -141,6 +141,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "set": unlike.given,
     "set-flows": unlike.by_flows,
     "set-bounds": unlike.bounds,
+    "set-groups": unlike.group_bounds,
     "anytime": unlike.anytime,
     "replan": unlike.replan,
     "speed": unlike.speed,

@@ -37,7 +37,7 @@ KEPT = (COST, RAS, SPEED, "inter_node_share", "workers", "restarted_workers", "m
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """The names of the columns, then a row on a line; null: not measured."""
+    """Write the names of the columns, then a row on a line; null: not measured."""
     data = [
         {k: round(v, 4) if isinstance(v, float) else v for k, v in (msgspec.to_builtins(r) | r.metrics).items()}
         for r in rows
@@ -56,10 +56,9 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """What was measured now, and of parts of which nothing was, what was published; by key."""
-    fresh = list(new)
-    parts = {r.part for r in fresh}
-    return sorted([*fresh, *(r for r in old if r.part not in parts)], key=lambda r: r.key)
+    """Rows measured now, and of all else those that were published; by key."""
+    rows = {r.key: r for r in old} | {r.key: r for r in new}
+    return [rows[key] for key in sorted(rows)]
 
 
 def _row(values: dict[str, Any]) -> Row:

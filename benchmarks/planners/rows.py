@@ -20,7 +20,7 @@ ROUNDING_MHZ = 1e-3  # what a prediction may be above a limit
 SOURCES = {
     "ours": ("controller/stormpilot/model", "controller/stormpilot/planner"),
     "storm": ("storm-plugin/storm-schedulers/src", "controller/stormpilot/model"),
-    "bound": ("controller/stormpilot/planner/bounds/semidefinite.py", "controller/stormpilot/model"),
+    "bound": ("controller/stormpilot/planner/bounds", "controller/stormpilot/model"),
     "known": ("benchmarks/planners/unlike.py",),
     "baseline": ("benchmarks/planners/baselines.py", "controller/stormpilot/model"),
 }
@@ -30,10 +30,10 @@ class Row(msgspec.Struct, kw_only=True):
     """Result of one contestant on one instance.
 
     `kind`: ours, storm, baseline, bound (no plan: what none can be below) or known (of a plan that is told); `held`:
-    every executor placed and no constraint broken (`broken` names those that are). Seconds are on the clock, or CPU
-    seconds of all threads where `shared`; `proved`: the planner proved its plan to be optimal. `plan_s`: the call alone (median of rounds where there are several),
-    `first_s`: its first round in a new JVM, `process_s`, `cpu_s` (of all threads) and `peak_mb`: the whole process
-    (start, read, plan, write).
+    every executor placed and no constraint broken (`broken` names those that are); `proved`: the planner proved its
+    plan to be optimal. Seconds are on the clock, or CPU seconds of all threads where `shared`. `plan_s`: the call alone
+    (median of rounds where there are several), `first_s`: its first round in a new JVM, `process_s`, `cpu_s` (of all
+    threads) and `peak_mb`: the whole process (start, read, plan, write).
     """
 
     part: str

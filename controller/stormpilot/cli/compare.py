@@ -217,13 +217,13 @@ def _planned(
 
 
 def relaxed(compiled: Compiled, proofs: Sequence[Bound], budget_s: float) -> list[Bound]:
-    """The bound by semidefinite programming within such a time, where no optimum was proved."""
-    from stormpilot.planner.bounds.semidefinite import inter_node_bound
+    """The bound by semidefinite and integer programming within such a time, where no optimum was proved."""
+    from stormpilot.planner.bounds.groups import proved_bound
 
     if any(p.kind == "proved optimum" for p in proofs):
         return []
     deadline = time.monotonic() + budget_s
-    tps = inter_node_bound(compiled, lambda: deadline - time.monotonic())
+    tps = proved_bound(compiled, lambda: deadline - time.monotonic())
     return [Bound(kind="proved bound", inter_node_tps=tps, by="semidefinite programming")]
 
 

@@ -236,12 +236,12 @@ def test_a_page_made_of_its_published_rows_is_the_same_page(tmp_path):
     assert targets.all_targets(again) == targets.all_targets(rows)
 
 
-def test_publishing_one_part_keeps_the_rows_of_the_others_and_replaces_its_own():
+def test_publishing_a_few_measurements_keeps_the_rows_of_all_others():
     old = [row("small", "small-0", "online", 3.0), row("planted", "planted-1000-0", "online", 4.0)]
-    new = [row("small", "small-1", "online", 5.0)]
+    new = [row("small", "small-0", "online", 5.0)]
     assert [(r.key, r.metrics["inter_node_tps"]) for r in published.merged(old, new)] == [
         ("planted/planted-1000-0/online/0", 4.0),
-        ("small/small-1/online/0", 5.0),
+        ("small/small-0/online/0", 5.0),
     ]
 
 

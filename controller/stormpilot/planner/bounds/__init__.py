@@ -1,1 +1,1 @@
-"""Lower bounds and proofs: linear and semidefinite relaxations, CP-SAT."""
+"""Lower bounds and proofs: linear, semidefinite and mixed-integer relaxations, CP-SAT."""
