@@ -18,8 +18,9 @@ from rich.console import Console
 
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
-from benchmarks.accuracy.constants import constants
+from benchmarks.accuracy.constants import constants, executor_threads
 from benchmarks.accuracy.placements import ROUNDS
+from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
 from benchmarks.command import cpu_name
 from benchmarks.flow.jobs import Placer, until
@@ -51,11 +52,12 @@ def say(text: str) -> None:
 def main() -> int:
     """Measure the sets asked for, and judge both models on all that was measured; 0 where the goal is reached."""
     parser = argparse.ArgumentParser(prog="make bench-accuracy", description=__doc__)
-    parser.add_argument("--settle-s", type=float, default=25.0, help="seconds without a gap before a window")
-    parser.add_argument("--window-s", type=float, default=30.0, help="length of a measured window")
+    parser.add_argument("--settle-s", type=float, default=12.0, help="seconds without a gap before a window")
+    parser.add_argument("--warm-s", type=float, default=22.0, help="age of every worker before a window")
+    parser.add_argument("--window-s", type=float, default=16.0, help="length of a measured window")
     parser.add_argument("--seed", type=int, default=1, help="of the placements")
     parser.add_argument("--set", dest="sets", action="append", choices=sorted(SETS), help="topologies side by side")
-    parser.add_argument("--within-s", type=float, default=840.0, help="of a set: no placement is begun after it")
+    parser.add_argument("--within-s", type=float, default=360.0, help="of a set: no placement is begun after it")
     parser.add_argument("--more", action="store_true", help="go on after the placements that were measured before")
     parser.add_argument("--report", action="store_true", help="measure nothing: judge what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/accuracy.md too")
@@ -83,6 +85,7 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
         "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
         "parameters": {
             "settle_s": arguments.settle_s,
+            "warm_s": arguments.warm_s,
             "window_s": arguments.window_s,
             "seed": arguments.seed,
             "nodes": NODES,
@@ -90,7 +93,12 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
             "mbit": NODE.mbit,
         },
         "summary": table.summary(found),
+        "by_topology": table.by_topology(found),
+        "disturbed": [f"{m.name}, {m.placement}: {text}" for m in kept if (text := m.contention.text()) is not None],
+        "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
+        "nice_ratio": [round(f(m.contention.nice_ratio for m in kept), 3) for f in (min, max)],
         "constants": constants(kept),
+        "threads": executor_threads(kept),
         "rows": table.as_json(found),
     }
     file = BENCH.parent / "accuracy.json"
@@ -112,14 +120,28 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "# CPU of nodes: predicted and measured",
         "",
         f"`make bench-accuracy`, Storm 2.8.3 on one machine with {result['machine']['cores']} cores, {p['nodes']} "
-        f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; {p['settle_s']:.0f} s without a gap "
-        f"before each window of {p['window_s']:.0f} s, seed {p['seed']}. Every placement is predicted from the window "
-        "before it, by the model without places (an executor's CPU goes with it) and by the one with places "
-        "([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows before. Measured is "
-        "what the kernel counted for the workers' JVMs and their child processes on a node, not what was reported. "
+        f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
+        f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; seed {p['seed']}. "
+        f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and other work at the "
+        f"lowest priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides. Every placement "
+        "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
+        "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
+        "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "
+        "what was reported. "
         f"[JSON](accuracy.json).",
         "",
-        table.sentence(found) + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}.",
+        table.sentence(found)
+        + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}. The constants in use "
+        "come from a run before this one.",
+        "",
+        _disturbed(result["disturbed"]),
+        "",
+        "| topology | nodes | median, with places | 95th percentile | median, without places | 95th percentile |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(
+            f"| {t} | {s['nodes']} | " + " | ".join(f"{s[k]:.1%}" for k in table.ERRORS) + " |"
+            for t, s in result["by_topology"].items()
+        ),
         "",
         *table.markdown(found),
         "",
@@ -134,7 +156,24 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "| constant | in use | fitted here |",
         "|---|---:|---:|",
         *(f"| {n} | {amount(n, c['in_use'][n])} | {amount(n, c['fitted'][n])} |" for n in c["in_use"]),
+        "",
+        "## Threads of executors",
+        "",
+        "Of Java bolts with Storm's default wait strategy, in cores:",
+        "",
+        "| tuples/s | threads | least | median | most |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {name} | {t['threads']} | {t['least']:.4f} | {t['median']:.4f} | {t['most']:.4f} |"
+            for name, t in result["threads"].items()
+        ),
     ]
+
+
+def _disturbed(windows: list[str]) -> str:
+    if not windows:
+        return "No window was disturbed: by quotas that ran out, by the hypervisor, by a machine without idle time."
+    return f"Left out, since they were disturbed: {'; '.join(windows)}."
 
 
 def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], arguments: argparse.Namespace) -> None:
@@ -168,6 +207,7 @@ def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], argume
             plans = {t: place(_part(watch.model(t, 10.0), i), arguments.seed + i) for i, t in enumerate(ids)}
             _apply(watch, placer, plans)
             try:
+                until("workers are warm", lambda: _young(watch, ids, arguments.warm_s), PATIENCE_S)
                 until("topologies are steady", lambda: _missing(watch, ids, arguments.settle_s), PATIENCE_S)
             except UnreachableError as e:
                 say(f"{place.__name__} is left out: {e}")
@@ -176,7 +216,8 @@ def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], argume
             measured += found
             windows.write(BENCH / f"{set_name}.msgpack", measured)
             told = ", ".join(f"{m.name} {sum(m.node_cores().values()):.2f} cores" for m in found)
-            say(f"{place.__name__}: {told}")
+            disturbed = found[0].contention.text()
+            say(f"{place.__name__}: {told}; {found[0].contention.busy_ratio:.0%} busy; {disturbed or 'undisturbed'}")
     finally:
         if watch is not None:
             watch.close()
@@ -210,6 +251,17 @@ def _apply(watch: Windows, placer: Placer, plans: dict[str, Plan]) -> None:
         return None
 
     until("placements are applied", missing, PATIENCE_S)
+
+
+def _young(watch: Windows, ids: list[str], warm_s: float) -> str | None:
+    """Which worker of the present placement does not run yet, or not for that long."""
+    ages = {(w.supervisor, w.port): age_s(w.pid) for w in watch.cluster.workers() if w.topology_id in ids}
+    for t in ids:
+        executors = watch.seen.topologies[t].executors if watch.seen is not None else []
+        for slot in sorted({(e.supervisor, e.port) for e in executors if e.supervisor and e.port}):
+            if ages.get(slot, 0.0) < warm_s:
+                return f"{watch.names[t]}: {slot[0]}:{slot[1]} runs for {ages.get(slot, 0.0):.0f} s"
+    return None
 
 
 def _missing(watch: Windows, ids: list[str], window_s: float) -> str | None:

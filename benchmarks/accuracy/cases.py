@@ -57,13 +57,13 @@ def java(name: str, rate_tps: float, **options: Any) -> Case:
 
 
 SETS = {
-    "mixed": (
+    "flights": (
         Case("flights", PYTHON, False, {"flights.rate.tps": 40}),
-        java("diamond", 150.0),
-    ),
-    "words": (
-        Case("wordcount_comp", PYTHON, False, {"wordcount.rate.tps": 8, "wordcount.shift.period.secs": 86_400}),
         Case("wordcount_comm", PYTHON, True, {"wordcount.rate.tps": 12, "wordcount.sentence.words": 5}),
+    ),
+    "diamond": (
+        java("diamond", 150.0),
+        Case("wordcount_comp", PYTHON, False, {"wordcount.rate.tps": 8, "wordcount.shift.period.secs": 86_400}),
     ),
 }
 """Side by side on one cluster."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from benchmarks.accuracy.windows import Measured
@@ -25,6 +26,26 @@ def constants(windows: Sequence[Measured]) -> dict[str, Any]:
         "in_use": {n: c.value for n, c in CONSTANTS.items()},
         "fitted": {n: fitted[n] for n in CONSTANTS},
         "own": {n: v for n, v in fitted.items() if n.startswith("own:")},
+    }
+
+
+def executor_threads(windows: Sequence[Measured]) -> dict[str, dict[str, float]]:
+    """Cores of the threads of Java bolts that their topology lets stay awake: with tuples, and without."""
+    cores: dict[str, list[float]] = {"none": [], "100 and more": []}
+    for window in windows:
+        kinds = {c.id: c.kind for c in window.snapshot.components}
+        if awake_s(window.snapshot) == 0 or window.contention.text() is not None:
+            continue
+        for r in window.rates.values():
+            if not r.in_jvm or kinds.get(r.component) != "bolt" or r.child_cores is not None:
+                continue
+            tps = sum(r.received_tps.values())
+            if tps == 0 or tps >= 100:
+                cores["none" if tps == 0 else "100 and more"].append(r.cpu_cores)
+    return {
+        name: {"threads": len(c), "least": min(c), "median": median(c), "most": max(c)}
+        for name, c in cores.items()
+        if c
     }
 
 

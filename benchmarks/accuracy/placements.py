@@ -18,11 +18,6 @@ def scattered(model: Model, seed: int) -> Plan:
     return _at_random(model, seed, [1, 1, 1, 1])
 
 
-def scattered_anew(model: Model, seed: int) -> Plan:
-    """As `scattered`, with other chances."""
-    return _at_random(model, seed + 100, [1, 1, 1, 1])
-
-
 def merged(model: Model, seed: int) -> Plan:
     """All in one worker."""
     return _at_random(model, seed, [1, 0, 0, 0])
@@ -43,7 +38,7 @@ def one_node(model: Model, seed: int) -> Plan:
     return _at_random(model, seed, [0, 4, 0, 0])
 
 
-ROUNDS: tuple[Maker, ...] = (round_robin, scattered, merged, two_nodes, one_node, two_workers, scattered_anew, best)
+ROUNDS: tuple[Maker, ...] = (round_robin, scattered, merged, two_nodes, one_node, two_workers, best)
 """The first is where it starts; the others are predicted from the one before."""
 
 

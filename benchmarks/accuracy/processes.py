@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ NANOS = 1e9
 class WorkerCpu:
     """Seconds of CPU since the start: of the JVM, of its children; `waited_s` is time that its threads waited to run.
 
-    `threads_s`: seconds of the JVM's living threads, by their name.
+    `threads_s`: seconds of the JVM's living threads, by their name. `age_s`: since the JVM was started.
     """
 
     supervisor: str
@@ -28,6 +29,7 @@ class WorkerCpu:
     children_s: float
     waited_s: float
     threads_s: dict[str, float] = field(default_factory=dict)
+    age_s: float = 0.0
 
 
 def worker_cpu(cluster: LocalCluster) -> list[WorkerCpu]:
@@ -55,6 +57,7 @@ def worker_cpu(cluster: LocalCluster) -> list[WorkerCpu]:
                 sum(_cpu_s(pid) for pid in below),
                 waited_s,
                 threads,
+                age_s(worker.pid),
             )
         )
     return found
@@ -83,6 +86,7 @@ def used(before: list[WorkerCpu], after: list[WorkerCpu], elapsed_s: float) -> l
                 children_s / elapsed_s,
                 waited_s / elapsed_s,
                 threads,
+                w.age_s,
             )
         )
     return rates
@@ -94,6 +98,15 @@ def _cpu_s(pid: int) -> float:
     except OSError:  # it ended meanwhile
         return 0.0
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def age_s(pid: int) -> float:
+    """For how many seconds it runs; 0 where it does not any more."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:  # it ended meanwhile
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / TICKS_PER_S
 
 
 def _threads(pid: int) -> tuple[dict[str, float], float]:

@@ -22,6 +22,8 @@ from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
 
 LEAST_CORES = 0.02
 """A node with less of a topology's CPU than that has no relative error worth the name."""
+AS_BEFORE = LoadSection(cpu_by_place=False, jvm_idle_cores=0.01)
+"""The model without places, with its constants."""
 GOAL_MEDIAN, GOAL_P95 = 0.05, 0.12
 
 
@@ -51,7 +53,8 @@ def rows(windows: Iterable[Measured]) -> list[Row]:
     """All rows of windows in the order in which they were measured; what is learned comes from those before alone."""
     by_topology: defaultdict[str, list[Measured]] = defaultdict(list)
     for w in windows:
-        by_topology[w.name].append(w)
+        if w.contention.text() is None:  # what was disturbed is neither predicted nor learned from
+            by_topology[w.name].append(w)
     found = []
     for own in by_topology.values():
         evidence = Evidence()
@@ -73,7 +76,7 @@ def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     after_model = b.model()
     plan = compile_model(after_model).plan_of(compile_model(after_model).current)
     plan = _of_run(plan, after_model, a.model())
-    before = _node_cores(a.model(LoadSection(cpu_by_place=False)), plan)
+    before = _node_cores(a.model(AS_BEFORE), plan)
     after = _node_cores(a.model(evidence=evidence), plan)
     measured = b.node_cores()
     rates = [sum(e.rate for e in m.traffic) for m in (a.model(), after_model)]
@@ -132,6 +135,14 @@ def summary(found: Sequence[Row]) -> dict[str, Any]:
             told[f"{model}_{name}_median"] = float(np.median(values))
             told[f"{model}_{name}_p95"] = float(np.quantile(values, 0.95))
     return told
+
+
+ERRORS = ("after_node_median", "after_node_p95", "before_node_median", "before_node_p95")
+
+
+def by_topology(found: Sequence[Row]) -> dict[str, Any]:
+    """The summary of the rows of each topology."""
+    return {t: summary([r for r in found if r.topology == t]) for t in sorted({r.topology for r in found})}
 
 
 def reached(found: Sequence[Row]) -> bool:

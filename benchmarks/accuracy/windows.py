@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.accuracy.contention import Clocks, Contention
 from benchmarks.accuracy.processes import WorkerCpu, used, worker_cpu
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
@@ -40,6 +41,7 @@ class Measured(msgspec.Struct, frozen=True):
     snapshot: TopologySnapshot
     rates: dict[int, TaskRates]
     workers: list[WorkerCpu]
+    contention: Contention = Contention()
 
     def node_cores(self) -> dict[str, float]:
         """Cores that its workers and their children used, by supervisor."""
@@ -90,15 +92,16 @@ class Windows:
 
     def measure(self, placement: str, window_s: float) -> list[Measured]:
         """Measure all topologies for so many seconds."""
-        from_ms, before = _now_ms(), worker_cpu(self.cluster)
+        clocks, from_ms, before = Clocks.now(self.cluster), _now_ms(), worker_cpu(self.cluster)
         time.sleep(window_s)
         to_ms, after = _now_ms(), worker_cpu(self.cluster)
+        contention = clocks.until(Clocks.now(self.cluster))
         workers = used(before, after, (to_ms - from_ms) / 1000)
         found = []
         for topology_id, name in self.names.items():
             cluster, snapshot, rates = self._state(topology_id, from_ms)
             own = [w for w in workers if w.topology_id == topology_id]
-            found.append(Measured(name, placement, window_s, cluster, snapshot, rates, own))
+            found.append(Measured(name, placement, window_s, cluster, snapshot, rates, own, contention))
         return found
 
     def _state(self, topology_id: str, since_ms: int) -> tuple[ClusterSnapshot, TopologySnapshot, dict[int, TaskRates]]:

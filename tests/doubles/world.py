@@ -52,9 +52,10 @@ from stormpilot.zookeeper.paths import Paths
 
 SETTINGS = """\
 cycle: {period_s: 10, poll_s: 2}
-load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4}
+load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4, cpu_by_place: false}
 decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 """
+"""Stories say by hand what an executor uses: it goes with the executor (`cpu_by_place: false`)."""
 Slots = Mapping[tuple[str, int], tuple[int, ...]]
 POLL_S = 2
 REPORT_S = 4

@@ -138,7 +138,7 @@ class LoadSection(Section, frozen=True, kw_only=True):
     ] = 3.0
     jvm_idle_cores: Annotated[
         float, Meta(ge=0, le=1, extra=ADVANCED, description="CPU of an executor's polling threads, unseen by Python")
-    ] = 0.01
+    ] = 0.006
     cpu_by_place: Annotated[
         bool,
         Meta(
@@ -146,7 +146,7 @@ class LoadSection(Section, frozen=True, kw_only=True):
             description="whether CPU of a worker's JVM, and of tuples by how far they go, follows the placement; "
             "false: the CPU of an executor goes with it",
         ),
-    ] = False
+    ] = True
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.observe.acker import ACKER
 from stormpilot.observe.capacity import HostCapacity, capacities
-from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores
+from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores, shared_by_law
 from stormpilot.observe.edges import Rates, derived_edges, measured_edges
 from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
@@ -251,14 +251,17 @@ def _topology(
         for e in snapshot.executors
         if e.supervisor is not None and e.supervisor in live and e.port is not None
     ]
-    places, law = dict[int, float](), None
+    places, shared, law = dict[int, float](), dict[int, float](), None
     if load.cpu_by_place and load.cpu != "declared" and rates:
         law = law_of(evidence, awake_s(snapshot), median_mhz)
+        of_a_core = law_of(evidence, awake_s(snapshot), 1.0)
+        bare = Topology(
+            id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
+        )
         if not all(r.in_jvm for r in rates.values()):
-            bare = Topology(
-                id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
-            )
-            places = places_cores(law_of(evidence, awake_s(snapshot), 1.0), bare, edges, live)
+            places = places_cores(of_a_core, bare, edges, live)
+        if any(r.in_jvm for r in rates.values()):
+            shared = _shared(places_cores(of_a_core, bare, edges, live, shared_only=True), bare, rates, tuples_tps)
     built = []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
@@ -267,7 +270,8 @@ def _topology(
         if load.cpu == "declared":
             cores, measured = part.cpu_pcore_percent / 100, True
         elif len(own) == e.end - e.start + 1 and all(r.in_jvm for r in own):
-            cores = sum(r.cpu_cores + (r.shared_cores or 0.0) for r in own)
+            cores = sum(r.cpu_cores for r in own)
+            cores += shared.get(e.start, sum(r.shared_cores or 0.0 for r in own))
             measured = True
         elif len(own) == e.end - e.start + 1 or (e.component == ACKER and rates):
             cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
@@ -304,6 +308,25 @@ def _topology(
         latency_ms=mean_ms([r for r in rates.values() if r.emitted_tps > 0]),
     )
     return ruled(topology, snapshot, fallback, load.cpu, live), edges, memory_in_words(memory)
+
+
+def _shared(
+    by_law: Mapping[int, float], topology: Topology, rates: Rates, tuples_tps: Mapping[int, float]
+) -> dict[int, float]:
+    """The shared CPU of executors whose whole worker is measured in its JVM, cores by first task."""
+    told: dict[int, float] = {}
+    for e in topology.executors:
+        own = [rates.get(t) for t in range(e.start, e.end + 1)]
+        if all(r is not None and r.in_jvm and r.shared_cores is not None for r in own):
+            told[e.start] = sum(r.shared_cores or 0.0 for r in own if r is not None)
+    workers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for a in topology.assignment:
+        workers[a.supervisor, a.port].append(a.start)
+    found: dict[int, float] = {}
+    for worker in workers.values():
+        if told.keys() >= set(worker):
+            found |= shared_by_law(told, by_law, tuples_tps, worker)
+    return found
 
 
 def owner_priority(conf: Mapping[str, object], default: int) -> int:

@@ -3,7 +3,7 @@
 A window of a worker gives one equation: the CPU of its JVM is that of a worker, of its executors asleep and awake, of
 its transfer thread, of tuples by how far they go, and of the own work of its components. Placements differ from one
 another in these, so moves tell them apart (before and after). Ridge regression: the unknowns are drawn to constants
-that are estimates so far (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept
+that were measured once (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept
 are sums over the windows (some hundred numbers), of which older ones count less.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.moves import CpuSums
 from stormpilot.model.compiled import Floats
+from stormpilot.model.flow.places_cpu import TRANSFER_S
 from stormpilot.model.values import CpuLaw, Edge, Topology
 from stormpilot.observe.task_rates import TaskRates
 
@@ -38,15 +39,15 @@ class Constant:
 
 
 CONSTANTS = {
-    "worker": Constant(0.02, 0.02),
-    "asleep": Constant(0.01, 0.01),
-    "awake": Constant(0.10, 0.10),
-    "transfer": Constant(0.10, 0.10),
-    "in_worker": Constant(10e-6, 10e-6),
-    "in_node": Constant(60e-6, 40e-6),
-    "far": Constant(80e-6, 50e-6),
+    "worker": Constant(0.034, 0.010),
+    "asleep": Constant(0.0055, 0.002),
+    "awake": Constant(0.05, 0.025),
+    "transfer": Constant(0.015, 0.008),
+    "in_worker": Constant(40e-6, 30e-6),
+    "in_node": Constant(150e-6, 70e-6),
+    "far": Constant(200e-6, 80e-6),
 }
-"""Estimates, with a spread as wide; `make bench-accuracy` tells which fit what it measures."""
+"""As `make bench-accuracy` measured them (docs/results/accuracy.md), with a spread for other machines."""
 OWN = Constant(10e-6, 60e-6)
 """Work of a component in the JVM per received tuple (a spout: emitted)."""
 NOISE_RATIO, NOISE_CORES = 0.05, 0.004
@@ -211,8 +212,13 @@ def _awake(tps: float, wakes_s: float) -> float:
     return 1.0 - math.exp(-tps * wakes_s)
 
 
-def places_cores(law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]) -> dict[int, float]:
-    """CPU that follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz)."""
+def places_cores(
+    law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str], *, shared_only: bool = False
+) -> dict[int, float]:
+    """CPU that follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz).
+
+    `shared_only`: without what its own thread does (to stay awake, and to hand tuples over within the worker).
+    """
     ends = _Ends.of(topology, edges, hosts)
     size = Counter(ends.at.values())
     spouts = {c.id for c in topology.components if c.kind == "spout"}
@@ -221,13 +227,40 @@ def places_cores(law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: 
         place = ends.at.get(e.start)
         if place is None:
             continue
-        of_worker = law.worker_mhz + law.transfer_mhz * _awake(ends.leaving.get(place, 0.0), law.awake_s)
+        of_worker = law.worker_mhz + law.transfer_mhz * _awake(ends.leaving.get(place, 0.0), TRANSFER_S)
         waits = e.component not in spouts
         here, node, far = ends.near.get(e.start, (0.0, 0.0, 0.0))
-        found[e.start] = of_worker / size[place] + here * law.in_worker_mhz + node * law.in_node_mhz
-        found[e.start] += far * law.far_mhz
+        found[e.start] = of_worker / size[place] + node * law.in_node_mhz + far * law.far_mhz
+        if shared_only:
+            continue
+        found[e.start] += here * law.in_worker_mhz
         found[e.start] += law.awake_mhz * _awake(ends.received.get(e.start, 0.0), law.awake_s) if waits else 0.0
     return found
+
+
+def shared_by_law(
+    shared: Mapping[int, float], by_law: Mapping[int, float], tuples_tps: Mapping[int, float], worker: Sequence[int]
+) -> dict[int, float]:
+    """The CPU of a worker's threads that belong to no executor, shared out anew over its executors; the sum stays.
+
+    The hook shares it out by tuples, so that an executor with many tuples would take a worker's timers along when it
+    moves. Here everyone gets what follows from its place, and only the rest goes by tuples.
+
+    Parameters
+    ----------
+    shared
+        As the hook shared it out, cores by executor (first task).
+    by_law
+        What `places_cores` says with `shared_only`.
+    worker
+        The executors of one worker.
+    """
+    total, expected = sum(shared[e] for e in worker), sum(by_law[e] for e in worker)
+    if expected > total:
+        return {e: by_law[e] * total / expected for e in worker}
+    tuples = sum(tuples_tps[e] for e in worker)
+    parts = {e: tuples_tps[e] / tuples if tuples > 0 else 1 / len(worker) for e in worker}
+    return {e: by_law[e] + (total - expected) * parts[e] for e in worker}
 
 
 def rows_of(
@@ -268,5 +301,5 @@ def rows_of(
             mix[name] += tps
     for place in cores:
         of[place]["worker"] = 1.0
-        of[place]["transfer"] = _awake(ends.leaving.get(place, 0.0), wakes_s)
+        of[place]["transfer"] = _awake(ends.leaving.get(place, 0.0), TRANSFER_S)
     return [Row(dict(of[place]), used) for place, used in sorted(cores.items()) if place not in unseen and used > 0]

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.constants import constants
+from benchmarks.accuracy.contention import Clocks, Contention
 from benchmarks.accuracy.processes import WorkerCpu
 from benchmarks.accuracy.windows import Measured
 from doubles.snapshots import COMPONENT_OF, cluster, everywhere, topology
@@ -64,3 +65,21 @@ def test_kept_windows_are_read_as_they_were(tmp_path) -> None:  # type: ignore[n
     assert table.rows(windows.read(tmp_path / "kept.msgpack")) == table.rows(kept)
     assert constants(kept)["workers_windows"] == 3
     assert table.summary(table.rows(kept))["nodes"] == 1
+
+
+def test_disturbed_windows_are_neither_predicted_nor_learned_from() -> None:
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    held = msgspec.structs.replace(
+        window("held", {("b", 6700): (1, 2, 3, 4, 5, 6)}), contention=Contention(throttled_ratio={"b": 0.2})
+    )
+    assert held.contention.text() == "b was held by its quota in 20% of the time"
+    assert table.rows([apart, held, together]) == table.rows([apart, together])
+
+
+def test_contention_is_told_apart_from_work_at_low_priority() -> None:
+    before = Clocks((0, 0, 0, 0, 0, 0, 0, 0), {"a": (10, 1)})
+    after = Clocks((50, 30, 5, 10, 0, 1, 1, 3), {"a": (20, 3)})
+    found = before.until(after)
+    assert (found.busy_ratio, found.nice_ratio, found.steal_ratio) == pytest.approx((0.6, 0.3, 0.03))
+    assert found.throttled_ratio == {"a": pytest.approx(0.2)}
+    assert found.text() == "3% of the CPU was taken by the hypervisor"

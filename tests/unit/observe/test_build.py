@@ -119,6 +119,12 @@ def test_jvm_share_counts_tuples_in_and_out_and_idle_threads() -> None:
     assert e[5].measured
 
 
+def test_by_default_a_part_of_the_cpu_follows_from_places() -> None:
+    by_default = believe(cluster("a", "b"), topology(PLACE), load=LoadSection(window_s=60))
+    assert by_default.model.topologies[0].cpu_law is not None
+    assert believe(cluster("a", "b"), topology(PLACE)).model.topologies[0].cpu_law is None
+
+
 def test_executor_that_never_reported_counts_with_what_its_topology_declares() -> None:
     e = executors(believe(cluster("a", "b"), topology(PLACE)))
     assert e[6].cpu_mhz == pytest.approx(0.1 * 2000)

@@ -20,13 +20,18 @@ from stormpilot.model.flow.arrays import (
     NODE_SENT,
 )
 
+TRANSFER_S = 0.05
+"""Of a worker that sends a tuple in so many seconds, the transfer thread and the network are awake about half of the
+time; at ten times as many they always are. Other wait strategies than those of executors hold for them.
+"""
+
 
 def has_law(compiled: Compiled) -> bool:
     """Whether the CPU of any topology follows its places."""
     return any(t.cpu_law is not None for t in compiled.model.topologies)
 
 
-def awake(tps: Floats, awake_s: Floats) -> Floats:
+def awake(tps: Floats, awake_s: Floats | float) -> Floats:
     """The part of the time that a thread is awake to which so many tuples/s come, at random."""
     return 1.0 - np.exp(-tps * awake_s)
 
@@ -71,7 +76,7 @@ def places_mhz(compiled: Compiled, placement: Ints, received: Floats, sums: Floa
     share = np.where(placed, 1.0 / np.maximum(size[at], 1.0), 0.0)
     awake_s = each("awake_s")
     mhz = each("worker_mhz") * share
-    mhz += each("transfer_mhz") * share * awake(leaving[at], awake_s)
+    mhz += each("transfer_mhz") * share * awake(leaving[at], TRANSFER_S)
     mhz += each("awake_mhz") * awake(np.where(_waits(c), received, 0.0), awake_s)
     mhz += each("in_worker_mhz") / 2 * sums[:, IN_WORKER]
     mhz += each("in_node_mhz") / 2 * (sums[:, NODE_SENT] + sums[:, NODE_RECEIVED])
