@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 SCHEMA = 1
-GZIP_ABOVE_BYTES = 64 * 1024
+GZIP_ABOVE_BYTES = 1024
 MAX_BYTES = 900 * 1024
 """ZooKeeper's limit is 1 MiB for the whole request."""
 

@@ -1,8 +1,8 @@
 """Messages of plans and snapshots (design, section 3): one definition per message, camelCase, read by Python and Java.
 
-A message is JSON, gzip above 64 KiB, with `schema` (int). A reader ignores unknown fields and refuses a newer major
-schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both read. Times `*Ms` are
-milliseconds since the epoch; counters are cumulative since `startMs` of the process that counted.
+A message is JSON, gzip above 64 KiB (a load report above 1 KiB), with `schema` (int). A reader ignores unknown fields
+and refuses a newer major schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both
+read. Times `*Ms` are milliseconds since the epoch; counters are cumulative since `startMs` of the process that counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from stormpilot.messages.limits import limits_of, text_within
 
 SCHEMA = 1
 SCHEMA_FIRST = b'{"schema":'  # how messages of honest writers begin
-GZIP_ABOVE_BYTES = 64 * 1024
 MAX_BYTES = 900 * 1024
 
 
@@ -340,13 +339,16 @@ M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message) -> bytes:
-    """JSON, gzip above 64 KiB; `UsageError` above what a znode holds, and above what `decode` would unpack."""
+    """JSON, gzip above the size of its kind.
+
+    `UsageError` above what a znode holds, and above what `decode` would unpack.
+    """
     name = type(message).__name__
     data = msgspec.json.encode(message)
-    most_bytes = limits_of(type(message)).unpacked_bytes
-    if len(data) > most_bytes:
-        raise UsageError(f"{name} is {len(data)} bytes unpacked, over the limit of {most_bytes} bytes")
-    if len(data) > GZIP_ABOVE_BYTES:
+    limits = limits_of(type(message))
+    if len(data) > limits.unpacked_bytes:
+        raise UsageError(f"{name} is {len(data)} bytes unpacked, over the limit of {limits.unpacked_bytes} bytes")
+    if len(data) > limits.gzip_above_bytes:
         data = gzip.compress(data, compresslevel=6, mtime=0)
     if len(data) > MAX_BYTES:
         raise UsageError(f"{name} is {len(data)} bytes, over the limit of {MAX_BYTES} bytes of a znode")

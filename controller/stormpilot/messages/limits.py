@@ -19,8 +19,10 @@ LARGEST_INT = 2**63 - 1
 _GZIP = 31
 _PIECE = 256 * KIB
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NOT_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _ALL_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_ZEROS, _NOT_ZERO = b"0" * 19, re.compile(rb"[^0]")
 _LONG_INT = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
 
 
@@ -30,12 +32,16 @@ class LimitError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one message; `values` counts commas and opening brackets, those inside of texts too."""
+    """Limits of one message; `values` counts commas and opening brackets, those inside of texts too.
+
+    `gzip_above_bytes` is no limit: what is longer is written compressed.
+    """
 
     packed_bytes: int
     unpacked_bytes: int
     depth: int
     values: int
+    gzip_above_bytes: int = 64 * KIB
 
 
 SETTING = Limits(64 * KIB, 64 * KIB, 16, 1_000)
@@ -46,8 +52,8 @@ PLAN = Limits(MIB, 8 * MIB, 32, 1_000_000)
 """A plan of 100,000 executors has 3 MB and 400,000 values."""
 HISTORY = Limits(MIB, 16 * MIB, 32, 2_000_000)
 """Limits of messages with several plans, or a row per topology."""
-LOAD = Limits(MIB, 16 * MIB, 16, 1_000_000)
-"""A report of 200,000 pairs has 6 MB and 800,000 values."""
+LOAD = Limits(MIB, 16 * MIB, 16, 1_000_000, gzip_above_bytes=KIB)
+"""A report of 200,000 pairs has 6 MB and 800,000 values. Nearly all bytes in ZooKeeper are reports."""
 SNAPSHOT = Limits(MIB, 24 * MIB, 32, 1_000_000)
 """A snapshot of 100,000 executors has 13 MB and 600,000 values."""
 LIMITS: dict[str, Limits] = {
@@ -102,25 +108,41 @@ def unpacked(data: bytes, most_bytes: int) -> bytes:
 
 def check_shape(text: bytes, most_depth: int) -> None:
     """`LimitError` for JSON that is nested deeper than this, or has a whole number of more than 64 bits."""
-    outside = _outside_texts(text)
-    brackets = outside.translate(_ALL_SQUARE, _NOT_BRACKETS)
+    plain = _unescaped(text)
+    marks = plain.translate(_ALL_SQUARE, _NOT_MARKS).replace(b'""', b"")  # a text that holds no bracket is such a pair
+    brackets = marks if b'"' not in marks else _outside_texts(marks).translate(None, _NOT_BRACKETS)
     for _ in range(most_depth):  # the innermost of each go
         if not brackets:
             break
         brackets = brackets.replace(b"[]", b"")
     if b"[]" in brackets or brackets.count(b"[") > most_depth:
         raise LimitError(f"it is nested deeper than {most_depth}")
-    if b"0" * 19 not in outside.translate(_ALL_ZERO):
+    if not _may_have_long_int(plain):
         return
-    for number in _LONG_INT.finditer(outside):
+    for number in _LONG_INT.finditer(_outside_texts(plain)):
         if len(number[0]) > 19 or int(number[0]) > LARGEST_INT:
             raise LimitError(f"it has a whole number of {len(number[0])} digits, at most 64 bits are read")
 
 
+def _may_have_long_int(text: bytes) -> bool:
+    """Whether 19 digits stand together other than behind a decimal point."""
+    zeros = text.translate(_ALL_ZERO)
+    at = zeros.find(_ZEROS)
+    while at >= 0:
+        if text[at - 1 : at] != b".":
+            return True
+        end = _NOT_ZERO.search(zeros, at)
+        at = -1 if end is None else zeros.find(_ZEROS, end.start())
+    return False
+
+
+def _unescaped(text: bytes) -> bytes:
+    """JSON in which every quotation mark begins or ends a text."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+
+
 def _outside_texts(text: bytes) -> bytes:
     """JSON without what stands between quotation marks; piece by piece, for a text of such marks alone has many."""
-    if b"\\" in text:
-        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside, inside = [], 0
     for begin in range(0, len(text), _PIECE):
         parts = text[begin : begin + _PIECE].split(b'"')

@@ -18,13 +18,13 @@ import java.util.Map;
 import java.util.zip.GZIPOutputStream;
 
 /**
- * Readings as messages: {@code LoadReport} of {@code model/reports.py}, JSON, gzip above 64 KiB, in
+ * Readings as messages: {@code LoadReport} of {@code messages/load.py}, JSON, gzip above 1 KiB, in
  * several znodes where one would grow over 900 KiB.
  */
 final class ReportEncoder {
 
   static final int SCHEMA = 1;
-  static final int GZIP_ABOVE_BYTES = 64 * 1024;
+  static final int GZIP_ABOVE_BYTES = 1024;
   static final int MAX_BYTES = 900 * 1024;
 
   private final Worker worker;

@@ -84,6 +84,18 @@ class ReportEncoderTest {
   }
 
   @Test
+  void reportOfSeveralTasksIsCompressedToLessThanHalf() throws IOException {
+    List<TaskReading> tasks = new ArrayList<>();
+    for (int id = 1; id <= 8; id++) {
+      tasks.add(reading(Samples.bolt(id, 4)));
+    }
+    byte[] written = encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, tasks)).get("node-1-6700");
+    byte[] plain = new GZIPInputStream(new ByteArrayInputStream(written)).readAllBytes();
+    assertTrue(plain.length > ReportEncoder.GZIP_ABOVE_BYTES);
+    assertTrue(written.length < plain.length / 2);
+  }
+
+  @Test
   void reportThatOutgrowsAZnodeIsSplitAndNothingIsLost() throws IOException {
     List<TaskReading> many = new ArrayList<>();
     for (int id = 1; id <= 300; id++) {
