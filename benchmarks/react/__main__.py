@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all]")
     parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
     parser.add_argument("--repeat", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--within-s", type=float, default=1200.0, help="step: no step of a setting is begun after it")
     settings = [s.name for s in step.SETTINGS]
     parser.add_argument("--setting", choices=settings, action="append", help="step: settings to run [default: all]")
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
@@ -53,7 +54,7 @@ def main() -> None:
         if part == "step":
             for setting in step.SETTINGS:
                 if setting.name in (arguments.setting or [setting.name]):
-                    keep(part, [step.run(setting, arguments.repeat, say)])
+                    keep(part, [step.run(setting, arguments.repeat, arguments.within_s, say)])
         else:
             rows: list[dict[str, Any]] = []
             for _ in range(arguments.repeat):

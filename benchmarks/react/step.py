@@ -1,7 +1,8 @@
 """From a step in the traffic to a better plan that is applied, on a real cluster: how long, and what of it is Storm's.
 
-`step/` is the job: nine of ten tuples go to one site, and from a moment on, that everybody knows by the clock, to the
-other. The components that send them can be anywhere; where they should be changes with the step.
+`step/` is the job: nine of ten tuples go to one site, and from the moment on in which a file is written anew, to the
+other. The components that send them can be anywhere; where they should be changes with the step. It is made when the
+placement has fitted, and has not changed, for a while.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from stormpilot.submit import submit_topology
 
 PROJECT = Path(__file__).with_name("step")
 TICK_S = 0.25
+CALM_WITHIN_S = 300.0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults. `step_s`: between steps.
+    """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults.
+
+    `calm_s`: how long the placement must have been as it is before a step; `within_s`: how long its answer may take.
 
     `rolling`: the job is submitted so that its bolts move without restarts; each of them then sends `expand` tuples on
     for one, so that bolts alone are worth moving.
@@ -37,40 +41,48 @@ class Setting:
 
     name: str
     tuned: bool
-    step_s: float
     controller: Mapping[str, Mapping[str, Any]]
     rolling: bool = False
     expand: int = 1
+    calm_s: float = 75.0
+    within_s: float = 240.0
 
 
 NOT_LOOKED_FOR = {"load": {"change_window_s": 0}}
 """As before change points: a step is seen when the windows of whole cycles show it, in so many of them in a row."""
 RATE_TPS = 60.0
 EXPAND = 5
+EAST_RATIOS = (0.9, 0.1)
+"""The part of the tuples that goes to the east, in turn."""
+FITS_SHARE = 0.4
+"""A placement with less traffic between nodes than that fits the side that is favoured."""
 SETTINGS = (
-    Setting("before: restarts", False, 300.0, NOT_LOOKED_FOR),
-    Setting("restarts", False, 300.0, {}),
-    Setting("before: rolling", False, 300.0, NOT_LOOKED_FOR, rolling=True, expand=EXPAND),
-    Setting("rolling", False, 300.0, {}, rolling=True, expand=EXPAND),
+    Setting("before: restarts", False, NOT_LOOKED_FOR),
+    Setting("restarts", False, {}),
+    Setting("before: rolling", False, NOT_LOOKED_FOR, rolling=True, expand=EXPAND),
+    Setting("rolling", False, {}, rolling=True, expand=EXPAND),
     Setting(
         "quick: restarts",
         True,
-        120.0,
         {
             "cycle": {"period_s": 5, "poll_s": 1},
             "load": {"window_s": 20, "settle_s": 5},
             "decide": {"cool_down_s": 30},
         },
+        calm_s=45.0,
     ),
 )
 
 
-def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measure so many steps; the moments of each, in seconds after it."""
+def run(setting: Setting, repeat: int, within_s: float, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure so many steps, but begin none after `within_s`; the moments of each, in seconds after it."""
+    begun_s = time.monotonic()
     cluster: LocalCluster | None = None
     watcher: Watcher | None = None
     controller: Controller | None = None
     with TemporaryDirectory() as name:
+        east = Path(name) / "east"
+        _favour(east, EAST_RATIOS[0])
         try:
             spec = ClusterSpec(
                 name="bench-react", supervisors=2, slots=4, cpu_points=100, tuned=setting.tuned, hook=setting.rolling
@@ -91,7 +103,7 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
                 "local",
                 options={
                     "topology.workers": 2,
-                    "step.period.secs": setting.step_s,
+                    "step.east.file": str(east),
                     "step.rate.tps": RATE_TPS / setting.expand,
                     "step.expand": setting.expand,
                 },
@@ -100,10 +112,12 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
             )
             watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
             say(f"{setting.name}: a cluster is up and runs {topology_id}")
-            _settled(watcher, setting)
             steps: list[dict[str, float]] = []
             while len(steps) < repeat:
-                steps.append(_step(watcher, setting))
+                _calm(watcher, setting)
+                if steps and time.monotonic() - begun_s > within_s:
+                    break
+                steps.append(_step(watcher, setting, east, EAST_RATIOS[(len(steps) + 1) % len(EAST_RATIOS)]))
                 say(f"{setting.name}: {', '.join(f'{k} {v:g}' for k, v in steps[-1].items())}")
         finally:
             if watcher is not None:
@@ -121,29 +135,47 @@ def run(setting: Setting, repeat: int, say: Callable[[str], None]) -> dict[str, 
     }
 
 
-def _settled(watcher: Watcher, setting: Setting) -> None:
-    """Wait until the placement fits the side that is favoured now, with time left until the next step."""
+def _favour(east: Path, ratio: float) -> None:
+    """Replace the file as a whole: the sources read it meanwhile."""
+    new = east.with_suffix(".new")
+    new.write_text(f"{ratio:g}")
+    new.replace(east)
+
+
+def _calm(watcher: Watcher, setting: Setting) -> None:
+    """Wait until the placement fits the side that is favoured now, and nothing has moved for a while."""
+    last: tuple[Any, float] = (None, 0.0)
 
     def missing() -> str | None:
+        nonlocal last
         seen = watcher.seen
-        state = None if seen is None else seen.controller
-        if state is None or not state.topologies or state.topologies[0].inter_node_share is None:
-            return "nothing is measured yet"
-        if (share := state.topologies[0].inter_node_share) > 0.4:
-            return f"{share:.0%} of the tuples go between nodes"
-        return None
+        snapshot = None if seen is None else seen.topologies.get(watcher.topology_id)
+        if seen is None or snapshot is None:
+            return "nothing is seen yet"
+        move, entry = seen.moves.get(watcher.topology_id), seen.rollouts.get(watcher.topology_id)
+        rollout = None if entry is None else entry.message
+        places = tuple((e.start, e.supervisor, e.port) for e in snapshot.executors)
+        now = places, _plan_id(watcher), None if move is None else move.phase, rollout is not None and rollout.running
+        if now != last[0]:
+            last = now, time.monotonic()
+        state = seen.controller
+        share = state.topologies[0].inter_node_share if state is not None and state.topologies else None
+        if share is None or share > FITS_SHARE:
+            return "nothing is measured yet" if share is None else f"{share:.0%} of the tuples go between nodes"
+        if now[3] or now[2] in ("moving", "measuring"):
+            return "a move is under way"
+        calm_s = time.monotonic() - last[1]
+        return None if calm_s >= setting.calm_s else f"the placement is as it is for {calm_s:.0f} s"
 
-    until("the first placement fits", missing, 300 + 3 * setting.step_s)
+    until("the placement fits", missing, CALM_WITHIN_S + 3 * setting.calm_s)
 
 
-def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
-    """Wait for the next step, and for the plan that answers it; seconds since the step."""
-    step_s = (time.time() // setting.step_s + 1) * setting.step_s
-    while time.time() < step_s:
-        time.sleep(min(TICK_S, max(0.01, step_s - time.time())))
-    before = _plan_id(watcher)
+def _step(watcher: Watcher, setting: Setting, east: Path, ratio: float) -> dict[str, float]:
+    """Make a step, and wait for the plan that answers it; seconds since the step."""
+    before, step_s = _plan_id(watcher), time.time()
+    _favour(east, ratio)
     seen_s = published_s = None
-    while time.time() < step_s + setting.step_s - 5:
+    while time.time() < step_s + setting.within_s:
         seen = watcher.seen
         assert seen is not None
         state, plan = seen.controller, _plan(watcher)
@@ -174,7 +206,7 @@ def _step(watcher: Watcher, setting: Setting) -> dict[str, float]:
             }
         time.sleep(TICK_S)
     reason = "" if watcher.seen is None or watcher.seen.controller is None else watcher.seen.controller.sentence
-    raise UnreachableError(f"no plan answered the step within {setting.step_s:.0f} s; the controller says: {reason}")
+    raise UnreachableError(f"no plan answered the step within {setting.within_s:.0f} s; the controller says: {reason}")
 
 
 def _carried_out(watcher: Watcher, step_s: float) -> float | None:

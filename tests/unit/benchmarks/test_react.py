@@ -49,7 +49,7 @@ def test_every_setting_has_the_same_without_looking_for_steps_beside_it() -> Non
     by_name = {s.name: s for s in step.SETTINGS}
     for name in ("restarts", "rolling"):
         after, before = by_name[name], by_name[f"before: {name}"]
-        assert (before.tuned, before.step_s, before.rolling) == (after.tuned, after.step_s, after.rolling)
+        assert (before.tuned, before.calm_s, before.rolling) == (after.tuned, after.calm_s, after.rolling)
         assert before.controller["load"]["change_window_s"] == 0
 
 
