@@ -9,6 +9,7 @@ import platform
 import shutil
 import signal
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,14 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
     file.write_text(json.dumps(result, indent=1) + "\n")
     if arguments.publish:
         shutil.copyfile(file, RESULTS / "accuracy.json")
-        (RESULTS / "accuracy.md").write_text("\n".join(page(found, result)) + "\n")
+        (RESULTS / "accuracy.md").write_text("\n".join(map(_wrapped, page(found, result))) + "\n")
+
+
+def _wrapped(line: str) -> str:
+    """A line of prose as several; tables and headings as they are."""
+    if line.startswith(("|", "#")):
+        return line
+    return textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
