@@ -113,10 +113,8 @@ def run(setting: Setting, repeat: int, within_s: float, say: Callable[[str], Non
             watcher = Watcher(cluster, topology_id, LoadSection(), 0.8)
             say(f"{setting.name}: a cluster is up and runs {topology_id}")
             steps: list[dict[str, float]] = []
-            while len(steps) < repeat:
+            while len(steps) < repeat and (not steps or time.monotonic() - begun_s < within_s):
                 _calm(watcher, setting)
-                if steps and time.monotonic() - begun_s > within_s:
-                    break
                 steps.append(_step(watcher, setting, east, EAST_RATIOS[(len(steps) + 1) % len(EAST_RATIOS)]))
                 say(f"{setting.name}: {', '.join(f'{k} {v:g}' for k, v in steps[-1].items())}")
         finally:
