@@ -39,7 +39,7 @@ KEPT = (COST, RAS, SPEED, "inter_node_share", "workers", "restarted_workers", "m
 def write_rows(rows: Sequence[Row], file: Path) -> None:
     """Write the names of the columns, then a row on a line; null: not measured."""
     data = [
-        {k: round(v, 4) if isinstance(v, float) else v for k, v in (msgspec.to_builtins(r) | r.metrics).items()}
+        {k: round(v, 4) if isinstance(v, float) else v for k, v in (r.metrics | msgspec.to_builtins(r)).items()}
         for r in rows
     ]
     columns = [c for c in (*COLUMNS, *KEPT) if any(d.get(c) not in (None, [], "", False) for d in data)]
