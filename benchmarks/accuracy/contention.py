@@ -1,4 +1,4 @@
-"""What disturbs a window: how busy the machine was, and how often a node's quota held its processes."""
+"""Disturbances of a window: how busy the machine was, and how often a node's quota held its processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Clocks:
         return cls(ticks, {n.supervisor: _periods((n.group / "cpu.stat").read_text()) for n in nodes})
 
     def until(self, later: Clocks) -> Contention:
-        """What went on from here to there."""
+        """Disturbances from here to there."""
         ticks = [b - a for a, b in zip(self.ticks, later.ticks, strict=True)]
         whole = max(1, sum(ticks))
         idle = ticks[IDLE] + ticks[WAITING_FOR_DISK]
