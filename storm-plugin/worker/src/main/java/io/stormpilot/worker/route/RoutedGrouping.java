@@ -120,7 +120,8 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   private Resolved resolved(Routes routes, Resolved before) {
     Route route = usable(routes.byComponent().get(component));
     if (before != null && route.equals(before.route)) {
-      return new Resolved(routes, route, before.storms, before.partitioned, before.from, before.keys);
+      return new Resolved(
+          routes, route, before.storms, before.partitioned, before.from, before.keys);
     }
     Grouping grouping = grouping(original);
     LoadAwareCustomStreamGrouping storms =
