@@ -79,7 +79,7 @@ test-versions: tools ## the Java tests of both jars built on other minors of Sto
 test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 
 test-spark: build
-	$(BIN)/pytest -q --durations=10 -m spark tests/integration/history
+	$(BIN)/pytest -q --durations=10 -m "spark and not long" tests/integration/history
 
 test-clusters: build
 	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests

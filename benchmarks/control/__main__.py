@@ -19,15 +19,17 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import say
-from benchmarks.control import cycles, page, rounds, scale, soak
+from benchmarks.control import cycles, limits, page, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
 PUBLISHED = Path("docs/results/control.md")
 SIZES = ((50, 2_000, 4), (150, 6_000, 12), (500, 20_000, 40))
 """Supervisors, executors, topologies; the smallest is the baseline."""
+LIMITS = (20_000, 100_000)
+"""Executors of part limits."""
 CYCLES_TOPOLOGIES = 100
 """Of part cycles: one of them is 1%."""
-PARTS = ("shim", "scale", "cycles", "soak")
+PARTS = ("shim", "scale", "cycles", "limits", "soak")
 
 
 def main() -> None:
@@ -47,7 +49,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
-    for part in () if arguments.report else arguments.only or ("shim", "scale", "cycles"):
+    for part in () if arguments.report else arguments.only or PARTS[:-1]:
         say(f"part {part}")
         rows = _run(part, arguments)
         results[part] = {"machine": machine(), "rows": rows}
@@ -72,6 +74,8 @@ def _run(part: str, arguments: argparse.Namespace) -> Any:
             return [scale.run(s, e, t, arguments.cycles, arguments.seed) for s, e, t in sizes]
         case "cycles":
             return [cycles.run(s, e, CYCLES_TOPOLOGIES, arguments.repeat, arguments.seed) for s, e, _ in sizes]
+        case "limits":
+            return [limits.run(n, arguments.seed) for n in LIMITS]
         case _:
             return soak.run(arguments.minutes, say)
 

@@ -134,7 +134,7 @@ def test_the_model_has_what_storm_counted(run: Run, nimbus: CountingNimbus, tmp_
     assert sum(rates.values()) == pytest.approx(400 + 800)
     (topology,) = model.topologies
     cpu = {e.start: e.cpu_mhz / 1000 for e in topology.executors}
-    assert cpu[5] == pytest.approx(600 * EXECUTE_MS / 1000 + 0.01 + 600 * 3e-6)
+    assert cpu[5] == pytest.approx(600 * EXECUTE_MS / 1000 + 0.006 + 600 * 3e-6)
     assert {(c.id, c.kind): [(i.component, i.grouping) for i in c.inputs] for c in topology.components} == {
         ("lines", "spout"): [],
         ("split", "bolt"): [("lines", "SHUFFLE")],

@@ -21,9 +21,10 @@ from stormpilot.messages.moves import Spent
 
 SETTINGS = """\
 cycle: {period_s: 30, poll_s: 5}
-load: {window_s: 60, settle_s: 20, max_report_age_s: 90}
+load: {window_s: 60, settle_s: 20, max_report_age_s: 90, cpu_by_place: false}
 decide: {mode: act}
 """
+"""CPU of the jobs of a `Weather` goes with their executors, wherever they run."""
 NODES = "abcdefghij"
 SEEN_S = 150.0
 """A gain that is acted on may have come about so long before: the window, the cycles that it has to last."""

@@ -21,7 +21,7 @@ from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 SPEC = Spec(days=2, window_s=600, parallelism=1, nodes=2, topologies=2, failures_per_day=3.0)
 LOOPBACK = ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.ui.enabled=false")
 
@@ -48,7 +48,8 @@ def test_submitted_in_client_mode_it_finds_what_duckdb_finds(tmp_path: Path) -> 
         command += [part for setting in LOOPBACK for part in ("--conf", setting)]
         done = subprocess.run([*command, *mine], env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "mining with spark: spark-submit started this" in done.stderr
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "mining with spark: spark-submit started this" in said, "it folds at a width"
     found = msgspec.json.decode(out.read_bytes(), type=MinedLog)
     expected = on_duckdb.mine(str(log), Selection(), MiningCriteria())
     assert found.engine == "spark"
