@@ -1,4 +1,4 @@
-"""What one ZooKeeper and one leader carry: simulated reporters of very large clusters, and a reader of all they write.
+"""Limits of one ZooKeeper and one leader: simulated reporters of very large clusters, and a reader of all they write.
 
 Each worker has ten executors and one reporter, as the hook has it, and writes one znode. What costs CPU is measured as
 CPU seconds of the ZooKeeper and of the reader, so that it can be held against the time between two reports.

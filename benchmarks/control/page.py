@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.table import Table
+
+WIDTH = 120
+"""Characters of a line of prose."""
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
@@ -22,12 +26,13 @@ def page(results: dict[str, Any]) -> str:
     lines = ["# The control loop: what it costs, how fast it is, and whether it lasts", "", "`make bench-control`.", ""]
     for part, found in results.items():
         m = found["machine"]
-        lines += [f"## {TITLES[part]}", "", f"{WHAT[part]}", ""]
-        lines += [
+        taken = (
             f"Taken {m['date']} on {m['cores']} cores and {m['memory_gb']} GB, Python {m['python']}, load average at "
-            f"the end {m['load_average'][0]:g}.",
-            "",
-        ]
+            f"the end {m['load_average'][0]:g}."
+        )
+        lines += [f"## {TITLES[part]}", ""]
+        for told in (WHAT[part], taken):
+            lines += [*textwrap.wrap(told, WIDTH, break_long_words=False, break_on_hyphens=False), ""]
         for table in MAKERS[part](found["rows"]):
             lines += [f"{table.title}:", "", *markdown(table), ""]
     return "\n".join(lines)
