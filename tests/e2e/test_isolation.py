@@ -90,7 +90,9 @@ def submitted_by(scene: Scene, user: str) -> None:
     scene.cluster.start_nimbus()
 
 
-def test_an_isolated_topology_never_shares_its_host(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_isolated_topology_never_shares_its_host(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> None:
     jar = java_jar(tmp_path_factory.mktemp("jar"))
     options = {"topology.acker.executors": 1, "bench.phases": [[36000, 20]]}
     scene.start_controller()
@@ -108,7 +110,8 @@ def test_an_isolated_topology_never_shares_its_host(scene: Scene, tmp_path_facto
         return whole(topology_id) and {s for s, _ in scene.workers(topology_id)} == hosts(topology_id)
 
     until(lambda: runs(scene.topology_id), "it to run")
-    submitted_by(scene, "tenant")
+    if request.node.callspec.params["scene"] == "multitenant":
+        submitted_by(scene, "tenant")
     alone = submit_java(scene.cluster, jar, "java_only", "alone", **options, **{"topology.workers": 2})
     with never(scene, shares(scene, alone)):
 
