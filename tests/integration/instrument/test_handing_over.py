@@ -31,7 +31,7 @@ DEADLINE_S = 300.0
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look without being woken comes too late to help."""
-    monkeypatch.setattr(handing_over, "LOOK_S", 300.0)
+    monkeypatch.setattr(handing_over, "POLL_S", 300.0)
     short_timeouts(monkeypatch)
 
 
