@@ -9,6 +9,7 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.round.Notation;
 import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
@@ -75,7 +76,7 @@ class PilotSchedulerTest {
 
       assertEquals(4, cluster.getAssignmentById("new").getExecutors().size());
       assertEquals(
-          Set.of(Story.slot("sup-0:6700")), cluster.getAssignmentById("placed").getSlots());
+          Set.of(Notation.slot("sup-0:6700")), cluster.getAssignmentById("placed").getSlots());
     } finally {
       scheduler.cleanup();
     }

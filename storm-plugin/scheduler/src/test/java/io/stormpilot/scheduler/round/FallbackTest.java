@@ -128,7 +128,7 @@ class FallbackTest {
                 (topologies, cluster) -> {
                   cluster.freeSlots(new ArrayList<>(cluster.getUsedSlots()));
                   for (TopologyDetails t : topologies.getTopologies()) {
-                    cluster.assign(Story.slot("sup-1:6700"), t.getId(), t.getExecutors());
+                    cluster.assign(Notation.slot("sup-1:6700"), t.getId(), t.getExecutors());
                   }
                 }));
 
@@ -146,7 +146,7 @@ class FallbackTest {
                 (topologies, cluster) -> {
                   cluster.setAssignments(Map.of(), false);
                   for (TopologyDetails t : topologies.getTopologies()) {
-                    cluster.assign(Story.slot("sup-0:6700"), t.getId(), t.getExecutors());
+                    cluster.assign(Notation.slot("sup-0:6700"), t.getId(), t.getExecutors());
                   }
                 }));
 

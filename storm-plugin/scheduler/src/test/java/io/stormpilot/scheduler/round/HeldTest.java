@@ -36,7 +36,7 @@ class HeldTest {
   @Test
   void whileOffATopologyWithoutAPlanIsTheFallbacks() {
     Story story = new Story(2, 4).topology("t", 2, 4).running("t", "sup-0:6700", "1-2");
-    story.turnOff(Story.name("t"));
+    story.turnOff(Notation.name("t"));
 
     story.round();
 
@@ -50,7 +50,7 @@ class HeldTest {
     story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
     story.round();
     story.round();
-    story.pause(Story.name("t"));
+    story.pause(Notation.name("t"));
     story.removeSupervisor("sup-2");
     story.loseExecutorsOn("sup-2");
 
@@ -66,14 +66,14 @@ class HeldTest {
     story.publish(story.plan("t", "p-1", "sup-2:6700=1", "sup-1:6700=2-4"));
     story.round();
     story.round();
-    story.pause(Story.name("t"));
+    story.pause(Notation.name("t"));
 
     story.rebalance("t", 2, 4);
     story.round();
 
     assertEquals("fallback/PAUSED", story.state("t"));
     story.assertNobodyLost();
-    story.resume(Story.name("t"));
+    story.resume(Notation.name("t"));
     Map<String, Set<Integer>> before = story.placement("t");
     story.round();
     assertEquals(before, story.placement("t"), "what the user did is not undone");

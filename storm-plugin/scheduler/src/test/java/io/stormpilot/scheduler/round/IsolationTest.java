@@ -32,7 +32,7 @@ class IsolationTest {
   }
 
   private static Story isolated(int supervisors, int machines) {
-    Map<String, Integer> kept = Map.of(Story.name("alone"), machines);
+    Map<String, Integer> kept = Map.of(Notation.name("alone"), machines);
     String key = DaemonConfig.ISOLATION_SCHEDULER_MACHINES;
     Story story = planned(supervisors, new IsolationScheduler(), key, kept);
     return story.topology("alone", 2, 4).owner("alone", "boss");
@@ -93,7 +93,7 @@ class IsolationTest {
     story.round();
 
     assertEquals("rejected/SUPERVISOR_KEPT", story.state("t"));
-    assertTrue(story.text("t").contains("is kept for " + Story.name("alone")), story.text("t"));
+    assertTrue(story.text("t").contains("is kept for " + Notation.name("alone")), story.text("t"));
     assertEquals("waiting/ISOLATED", story.state("alone"));
     assertApart(story, 1);
   }

@@ -45,8 +45,8 @@ class NewTopologyTest {
   @Test
   void aNewTopologyDoesNotWaitWithoutAControllerNorWhenPausedNorOff() {
     Story story = new Story(3, 4).topology("a", 1, 1).topology("b", 1, 1).topology("c", 1, 1);
-    story.pause(Story.name("a"));
-    story.turnOff(Story.name("b"));
+    story.pause(Notation.name("a"));
+    story.turnOff(Notation.name("b"));
     story.controllerUp(true);
 
     story.round();

@@ -68,7 +68,7 @@ class PlanSetTest {
   void aPlanSetWaitsForAPausedMemberAndIsRejectedAfterAWhile() {
     Story story = twoTopologies();
     Set<String> members = Set.of("a", "b");
-    story.pause(Story.name("b"));
+    story.pause(Notation.name("b"));
     story.publish(story.plan("a", "p-a", "r-1", members, "sup-1:6700=1-2"));
     story.publish(story.plan("b", "p-b", "r-1", members, "sup-0:6700=1-2"));
 

@@ -104,11 +104,11 @@ class RandomRoundsTest {
         return "fail-over";
       }
       case 7 -> {
-        story.pause(Story.name(topology));
+        story.pause(Notation.name(topology));
         return "pause " + topology;
       }
       case 8 -> {
-        TOPOLOGIES.forEach(t -> story.resume(Story.name(t)));
+        TOPOLOGIES.forEach(t -> story.resume(Notation.name(t)));
         return "resume";
       }
       default -> {
@@ -130,7 +130,7 @@ class RandomRoundsTest {
   private static void run(Story story, String topology, String[] workers) {
     int executors = 0;
     for (String worker : workers) {
-      executors += Story.executors(worker.split("=")[1]).size();
+      executors += Notation.executors(worker.split("=")[1]).size();
     }
     story.topology(topology, workers.length, executors);
     for (String worker : workers) {

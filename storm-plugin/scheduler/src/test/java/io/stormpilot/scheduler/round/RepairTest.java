@@ -25,7 +25,7 @@ class RepairTest {
     Cluster cluster = story.cluster();
     Slots slots = new Slots(cluster, new KnownPorts(), new PortRest(0), story.now());
     Map<WorkerSlot, Set<ExecutorDetails>> workers = new HashMap<>();
-    before.forEach((slot, tasks) -> workers.put(Story.slot(slot), Story.executors(tasks)));
+    before.forEach((slot, tasks) -> workers.put(Notation.slot(slot), Notation.executors(tasks)));
     return new Repair(
             slots,
             Set.of(),
@@ -36,7 +36,7 @@ class RepairTest {
             RoomLeft.UNLIMITED)
         .place(
             "t",
-            Story.executors(lost),
+            Notation.executors(lost),
             workers,
             Placement.of(cluster.getAssignmentById("t")),
             newWorkers);
@@ -45,7 +45,7 @@ class RepairTest {
   private static Map<WorkerSlot, Set<ExecutorDetails>> started(String... workers) {
     Map<WorkerSlot, Set<ExecutorDetails>> started = new HashMap<>();
     for (String worker : workers) {
-      started.put(Story.slot(worker.split("=")[0]), Story.executors(worker.split("=")[1]));
+      started.put(Notation.slot(worker.split("=")[0]), Notation.executors(worker.split("=")[1]));
     }
     return started;
   }
@@ -90,7 +90,7 @@ class RepairTest {
     Repair.Outcome outcome = repair(story, "5-6", Map.of("sup-9:6700", "5-6"));
 
     assertEquals(started("sup-1:6700=4-6"), outcome.change().started());
-    assertEquals(List.of(Story.slot("sup-1:6700")), outcome.change().freed());
+    assertEquals(List.of(Notation.slot("sup-1:6700")), outcome.change().freed());
     assertEquals(1, outcome.joinedLiving());
   }
 
@@ -108,11 +108,11 @@ class RepairTest {
     Repair.Outcome outcome = repair(story, "1-2", Map.of());
 
     assertNull(outcome.change());
-    assertEquals(Story.executors("1-2"), outcome.homeless());
+    assertEquals(Notation.executors("1-2"), outcome.homeless());
   }
 
   private void require(String site, String tasks) {
-    Story.executors(tasks).forEach(e -> sites.put(e, site));
+    Notation.executors(tasks).forEach(e -> sites.put(e, site));
   }
 
   @Test
@@ -134,7 +134,7 @@ class RepairTest {
     Repair.Outcome outcome = repair(story, "3-4", Map.of("sup-9:6700", "3-4"));
 
     assertEquals(started("sup-1:6700=4"), outcome.change().started());
-    assertEquals(Story.executors("3"), outcome.homeless());
+    assertEquals(Notation.executors("3"), outcome.homeless());
   }
 
   @Test
@@ -146,7 +146,7 @@ class RepairTest {
     Repair.Outcome outcome = repair(story, "3-4", Map.of("sup-9:6700", "3-4"));
 
     assertEquals(started("sup-1:6700=1-3", "sup-0:6700=4"), outcome.change().started());
-    assertEquals(List.of(Story.slot("sup-1:6700")), outcome.change().freed());
+    assertEquals(List.of(Notation.slot("sup-1:6700")), outcome.change().freed());
     assertEquals(Set.of(), outcome.homeless());
   }
 
@@ -161,7 +161,7 @@ class RepairTest {
 
     Map<WorkerSlot, Set<ExecutorDetails>> workers = outcome.change().started();
     assertEquals(4, workers.size());
-    assertEquals(Story.executors("1-2"), workers.get(Story.slot("sup-2:6700")));
+    assertEquals(Notation.executors("1-2"), workers.get(Notation.slot("sup-2:6700")));
     assertEquals(Set.of(), outcome.homeless());
   }
 

@@ -135,7 +135,7 @@ class SharingTest {
               Config.TOPOLOGY_SCHEDULER_UNFAVORED_NODES, other);
       wishes.forEach(
           (key, named) -> {
-            Story story = running(4, key, List.of(Story.host(named)));
+            Story story = running(4, key, List.of(Notation.host(named)));
             lose(story, "sup-2");
             assertEquals(
                 2, story.placement("t").keySet().stream().filter(s -> s.startsWith(host)).count());

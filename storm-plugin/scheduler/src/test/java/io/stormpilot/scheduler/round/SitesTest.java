@@ -157,7 +157,7 @@ class SitesTest {
 
   @Test
   void aSchedulerThatChoosesByMoreThanSlotsKeepsATopologyWaitingRatherThanElsewhere() {
-    Map<String, Integer> machines = Map.of(Story.name("other"), 1);
+    Map<String, Integer> machines = Map.of(Notation.name("other"), 1);
     Story story = twoAndOne().with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, machines);
     story.fallback(new IsolationScheduler()).requires("source", "north").topology("t", 2, 4);
     story.controllerUp(false);

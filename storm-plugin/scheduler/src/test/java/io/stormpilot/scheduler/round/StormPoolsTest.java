@@ -24,7 +24,8 @@ class StormPoolsTest {
   private static Story machines(int supervisors, int machines, String... others) {
     Story story =
         new Story(supervisors, 3)
-            .with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Story.name("alone"), machines))
+            .with(
+                DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Notation.name("alone"), machines))
             .topology("alone", 2, 4);
     for (String other : others) {
       story.topology(other, 2, 4);

@@ -83,7 +83,7 @@ final class StormState {
                 id,
                 new SupervisorDetails(
                     id,
-                    Story.host(id),
+                    Notation.host(id),
                     Map.of("site", sites.getOrDefault(id, "east")),
                     portSet,
                     resourcesOf(id))));
@@ -138,7 +138,7 @@ final class StormState {
       components.put(new ExecutorDetails(task, task), task == 1 ? "source" : "count");
     }
     Map<String, Object> topologyConf = new HashMap<>(conf);
-    topologyConf.put(Config.TOPOLOGY_NAME, Story.name(id));
+    topologyConf.put(Config.TOPOLOGY_NAME, Notation.name(id));
     topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
     return new TopologyDetails(
         id,

@@ -2,19 +2,13 @@ package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
-import io.stormpilot.scheduler.message.PlanRoom;
-import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.View;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -139,21 +133,17 @@ public final class Story {
    * a round.
    */
   public void loseWorker(String slotId) {
-    WorkerSlot lost = slot(slotId);
+    WorkerSlot lost = Notation.slot(slotId);
     storm.drop(lost::equals);
     hidePort(lost.getNodeId(), lost.getPort());
   }
 
   public void blacklist(String supervisor) {
-    storm.blacklistedHosts.add(host(supervisor));
+    storm.blacklistedHosts.add(Notation.host(supervisor));
   }
 
   public void unblacklist(String supervisor) {
-    storm.blacklistedHosts.remove(host(supervisor));
-  }
-
-  public static String host(String supervisor) {
-    return "host-of-" + supervisor;
+    storm.blacklistedHosts.remove(Notation.host(supervisor));
   }
 
   /** A topology that was launched just now. */
@@ -208,7 +198,7 @@ public final class Story {
     if (before != null) {
       all.putAll(before.getExecutorToSlot());
     }
-    executors(tasks).forEach(e -> all.put(e, slot(slotId)));
+    Notation.executors(tasks).forEach(e -> all.put(e, Notation.slot(slotId)));
     storm.assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
     return this;
   }
@@ -220,37 +210,8 @@ public final class Story {
 
   /** A plan of a plan set with these members. */
   public Plan plan(
-      String topology, String planId, String planSet, Set<String> members, String... workerTexts) {
-    List<PlannedWorker> planned = new ArrayList<>();
-    Map<WorkerSlot, Set<ExecutorDetails>> placement = new LinkedHashMap<>();
-    Set<ExecutorDetails> all = new HashSet<>();
-    for (String text : workerTexts) {
-      String[] parts = text.split("=");
-      Set<ExecutorDetails> set = executors(parts[1]);
-      planned.add(new PlannedWorker(slot(parts[0]), set));
-      placement.put(slot(parts[0]), set);
-      all.addAll(set);
-    }
-    Set<String> withSelf = new LinkedHashSet<>(members);
-    withSelf.add(topology);
-    String checksum = Plan.checksum(topology, planId, planSet, epoch, placement);
-    return new Plan(
-        planId, planSet, topology, epoch, now, withSelf, planned, all, PlanRoom.NONE, checksum);
-  }
-
-  /** The plan with what it says of CPU and memory. */
-  public static Plan with(Plan plan, PlanRoom room) {
-    return new Plan(
-        plan.planId(),
-        plan.planSet(),
-        plan.topologyId(),
-        plan.epoch(),
-        plan.createdAtMs(),
-        plan.members(),
-        plan.workers(),
-        plan.executors(),
-        room,
-        plan.checksum());
+      String topology, String planId, String planSet, Set<String> members, String... workers) {
+    return Notation.plan(topology, planId, planSet, epoch, now, members, workers);
   }
 
   /** The controller writes a plan. */
@@ -356,10 +317,6 @@ public final class Story {
     return storm.details(id);
   }
 
-  public static String name(String id) {
-    return "name-of-" + id;
-  }
-
   /** Slots and first tasks of a topology: {@code {sup-0:6700=[1, 2]}}. */
   public Map<String, Set<Integer>> placement(String topology) {
     return storm.placement(topology);
@@ -368,7 +325,9 @@ public final class Story {
   /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
   public String slotOf(String topology, String tasks) {
     Set<Integer> wanted =
-        executors(tasks).stream().map(ExecutorDetails::getStartTask).collect(Collectors.toSet());
+        Notation.executors(tasks).stream()
+            .map(ExecutorDetails::getStartTask)
+            .collect(Collectors.toSet());
     return placement(topology).entrySet().stream()
         .filter(worker -> worker.getValue().equals(wanted))
         .map(Map.Entry::getKey)
@@ -408,7 +367,6 @@ public final class Story {
     return statuses.get(topology);
   }
 
-  /** "applied/OK". */
   /** The sentence of its status. */
   public String text(String topology) {
     return statuses.get(topology).text();
@@ -423,6 +381,7 @@ public final class Story {
     }
   }
 
+  /** {@code applied/OK}: its state and reason. */
   public String state(String topology) {
     Status status = status(topology);
     return status == null ? "nothing" : status.state().word() + "/" + status.code();
@@ -435,22 +394,5 @@ public final class Story {
 
   public String ui(String topology) {
     return storm.uiStatuses.get(topology);
-  }
-
-  public static WorkerSlot slot(String id) {
-    int colon = id.lastIndexOf(':');
-    return new WorkerSlot(id.substring(0, colon), Integer.parseInt(id.substring(colon + 1)));
-  }
-
-  /** Executors of one task each; {@code "1-3,5"} are four. */
-  public static Set<ExecutorDetails> executors(String tasks) {
-    return Arrays.stream(tasks.split(","))
-        .map(range -> range.split("-"))
-        .flatMap(
-            ends ->
-                IntStream.rangeClosed(
-                        Integer.parseInt(ends[0]), Integer.parseInt(ends[ends.length - 1]))
-                    .mapToObj(task -> new ExecutorDetails(task, task)))
-        .collect(Collectors.toSet());
   }
 }

@@ -12,6 +12,7 @@ import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.MessageException;
 import io.stormpilot.scheduler.message.Problem;
 import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.round.Notation;
 import io.stormpilot.scheduler.round.Story;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -122,7 +123,7 @@ class SnapshotTest {
 
     JsonObject snapshot =
         new TopologySnapshot(
-                topology, Placement.of(Map.of(placed, Story.slot("sup-a:6700"))), 7, true)
+                topology, Placement.of(Map.of(placed, Notation.slot("sup-a:6700"))), 7, true)
             .json(5, 9, 7);
 
     assertEquals(example.keySet(), snapshot.keySet());
@@ -274,7 +275,7 @@ class SnapshotTest {
   @Test
   void theSameTopologyNeedsNotBeToldAgain() throws Exception {
     TopologyDetails topology = topology(1);
-    Placement placement = Placement.of(Map.of(new ExecutorDetails(1, 1), Story.slot("s:1")));
+    Placement placement = Placement.of(Map.of(new ExecutorDetails(1, 1), Notation.slot("s:1")));
     TopologySnapshot told = new TopologySnapshot(topology, placement, 1, true);
 
     assertTrue(new TopologySnapshot(topology(1), placement, 5, true).sameContent(told));

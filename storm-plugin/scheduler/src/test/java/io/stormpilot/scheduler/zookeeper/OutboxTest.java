@@ -12,6 +12,7 @@ import com.google.gson.JsonObject;
 import io.stormpilot.TestZookeeper;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.round.Notation;
 import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.Placement;
@@ -195,8 +196,8 @@ class OutboxTest {
     Placement placement =
         Placement.of(
             Map.of(
-                new ExecutorDetails(1, 1), Story.slot("sup-0:6700"),
-                new ExecutorDetails(2, 2), Story.slot("sup-0:6700")));
+                new ExecutorDetails(1, 1), Notation.slot("sup-0:6700"),
+                new ExecutorDetails(2, 2), Notation.slot("sup-0:6700")));
     TopologySnapshot first = new TopologySnapshot(story.details("t"), placement, 100, true);
     SnapshotWriter writer = new SnapshotWriter(PATHS, () -> 1_000);
 
