@@ -81,6 +81,9 @@ class Budget:
 class Pace:
     """The pace of one run: what part of it is over, and how many tries come next.
 
+    The first level is made however late it is: where the clock was over before a run could begin, because the machine
+    is busy, there is an answer that was searched for all the same.
+
     Parameters
     ----------
     tries : of the run; what paces it where `timed` is False.
@@ -105,6 +108,8 @@ class Pace:
     def progress(self) -> float:
         """From 0 to 1; 1 is the end."""
         left_s = self._left_s()
+        if not self.done and (self._timed or self._tries):
+            return 0.0
         if self._timed:
             return 1.0 if left_s <= 0 else 1.0 - left_s / self._span_s
         if left_s <= 0 and self.done < self._tries:

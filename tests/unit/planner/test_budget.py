@@ -42,6 +42,15 @@ def test_a_clock_that_is_over_before_the_tries_cuts_them():
     assert pace.cut
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_the_first_level_is_made_however_late_it_is(timed):
+    pace = Pace(1000, Clock(-1.0), timed=timed, executors=10, levels=50)
+    assert pace.progress() == 0.0
+    assert pace.next() > 0
+    pace.ran(pace.next())
+    assert pace.progress() == 1.0
+
+
 def test_by_the_clock_a_level_takes_its_part_of_the_time_however_fast_the_machine_is():
     """10,000 tries a second, 20 levels in 10 s: half a second each, 5,000 tries."""
     clock = Clock(10.0)

@@ -197,10 +197,13 @@ class _Planning:
                 notes.append("the present placement stays: by its flows nothing found is better by more than min_gain")
         if cut:
             notes.append("the clock cut the search on flows short")
-        plan = self._as_plan(best, notes)
         if best.violation > NO_VIOLATION and self._refused(best):
-            return self._second_best(measured, now, "time was" if cut else "moves to try were")
-        return plan
+            # fewer overloads on the whole, but one that no plan may have
+            allowed = [s for s in starts if not self._refused(s)]
+            if not allowed:
+                return self._second_best(measured, now, "time was" if cut else "moves to try were")
+            best = min(allowed, key=lambda x: x.key)
+        return self._as_plan(best, notes)
 
     def _searched(self, best: _Candidate, starts: list[_Candidate]) -> tuple[_Candidate, bool]:
         """The best of what is found from the starts, cheapest first, and then from the best; whether the clock cut it.

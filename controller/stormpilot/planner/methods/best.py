@@ -190,11 +190,12 @@ class Portfolio:
         self.cut = self.budget.left_s() <= 0 or (self.budget.timed and not self._exhausted())
 
     def _probe(self, start: Layout) -> None:
-        """Only improve, a little: it tells how fast the search is."""
+        """Only improve, a little: it tells how fast the search is, and on small models is made whatever the time."""
         tries = rounds.PROBE * self.movable
         if self.budget.tries is None or tries < self.budget.tries:
             settle = self.movable < partition.LARGE_FROM  # which takes longer than the probe there
-            self._runs([start], tries, 0.0, timed=False, settle=settle)
+            end_s = -math.inf if self.movable <= SMALL else 0.0
+            self._runs([start], tries, 0.0, timed=False, end_s=end_s, settle=settle)
 
     def _round(self, starts: list[Layout], tries: float, parts: int) -> None:
         """One round: so many tries or, where the clock paces it, one of so many equal parts of what is left."""
