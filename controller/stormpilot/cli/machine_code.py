@@ -16,13 +16,20 @@ def forget() -> None:
 
 
 def note_compiling() -> None:
-    """Tell whoever plans here for the first time why that takes so long, where it will."""
+    """Tell whoever plans here for the first time, or the first time since an upgrade, why that takes so long."""
     elsewhere = "NUMBA_CACHE_DIR" in os.environ or not all(os.access(f, os.W_OK) for f in _folders())
-    if not elsewhere and next(_kept(), None) is None:
+    if not elsewhere and not _up_to_date([*_kept()]):
         note(
             "planners are compiled at their first use, once: this takes minutes, beyond --budget "
             "(`stormpilot planners --compile` does it beforehand)"
         )
+
+
+def _up_to_date(kept: list[Path]) -> bool:
+    """Whether something was compiled since the newest of its sources was written."""
+    sources = {f.parent.parent / f"{f.name.partition('.')[0]}.py" for f in kept}
+    written = max((s.stat().st_mtime for s in sources if s.exists()), default=0.0)
+    return bool(kept) and max(f.stat().st_mtime for f in kept) >= written
 
 
 def _kept() -> Iterator[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,12 @@ def test_who_plans_before_anything_is_compiled_is_told_that_it_takes_minutes(
     command = ("plan", "compute", "-m", files / "m.json", "-p", "online")
     assert told in run(*command).err
     (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "cost.nbi").write_bytes(b"")
+    compiled, source = tmp_path / "__pycache__" / "cost.total-12.py311.nbi", tmp_path / "cost.py"
+    compiled.write_bytes(b"")
     done = run(*command)
     assert (done.code, done.err) == (0, "")
+    source.write_text("")
+    os.utime(source, (compiled.stat().st_mtime + 60,) * 2)  # an upgrade
+    assert told in run(*command).err
+    os.utime(compiled, (source.stat().st_mtime + 60,) * 2)
+    assert run(*command).err == ""
