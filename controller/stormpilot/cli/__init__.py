@@ -1,6 +1,7 @@
 """The command line `stormpilot`: `commands.py` lists the commands, `lazy.py` loads the one that is run.
 
-Exit codes: 0 done, 1 refused or infeasible, 2 usage or configuration, 3 ZooKeeper, Storm, Java or Maven not reachable.
+Exit codes: 0 done, 1 refused or infeasible, 2 usage or configuration, 3 ZooKeeper, Storm, Java or Maven not reachable,
+4 nothing to work on.
 Modules of the stages are imported inside the commands, so that no command pays for another one's libraries.
 
 One style: a topology is always an argument; `-o` names the file (or folder) that is written, `-f table|json` what is
@@ -17,13 +18,14 @@ from typing import Annotated
 import typer
 
 import stormpilot
-from stormpilot.cli.lazy import CommandGroup
+from stormpilot.cli.lazy import CommandGroup, shown
 from stormpilot.errors import StormpilotError
 
 app = typer.Typer(
     name="stormpilot",
     cls=CommandGroup,
     help="Measured, traffic-aware placement for Apache Storm.",
+    epilog=shown("stormpilot status --help"),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,

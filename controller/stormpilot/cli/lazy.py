@@ -30,8 +30,7 @@ class LazyCommand(TyperCommand):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         function = _function(self.entry)
         settings = getattr(function, "context_settings", {})
-        epilog = f"\b\nExample:\n  {self.entry.example}"
-        app.command(self.name, epilog=epilog, context_settings=settings)(function)
+        app.command(self.name, epilog=shown(self.entry.example), context_settings=settings)(function)
         return typer.main.get_command(app)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
@@ -53,7 +52,12 @@ class CommandGroup(TyperGroup):
                 self.commands[first] = LazyCommand(entry)
         for name, g in words.items():
             self.commands[name] = subgroup(name)(
-                name=name, help=g.summary, rich_help_panel=g.panel, no_args_is_help=True, rich_markup_mode=None
+                name=name,
+                help=g.summary,
+                epilog=shown(next(e.example for e in ENTRIES if e.name.startswith(f"{name} "))),
+                rich_help_panel=g.panel,
+                no_args_is_help=True,
+                rich_markup_mode=None,
             )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -69,6 +73,11 @@ class CommandGroup(TyperGroup):
             if rows:
                 with formatter.section(panel or "Commands"):
                     formatter.write_dl(rows)
+
+
+def shown(example: str) -> str:
+    """The last lines of a help text."""
+    return f"\b\nExample:\n  {example}"
 
 
 def subgroup(name: str) -> type[CommandGroup]:

@@ -47,6 +47,9 @@ Wrong usage or configuration.
 .TP
 .B 3
 ZooKeeper, Storm, Java or Maven cannot be reached.
+.TP
+.B 4
+There is nothing to work on: no topology, or a traffic log without usable rows.
 """
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from stormpilot import errors
 from stormpilot.api.verbs import router
 from stormpilot.cli import app
 from stormpilot.cli.commands import ENTRIES
@@ -21,6 +22,10 @@ from stormpilot.operate.verbs import VERBS
 
 NAMES = [e.name for e in ENTRIES]
 HEAVY = {"numpy", "numba", "networkx", "ortools", "pyarrow", "litestar", "requests", "yaml", "kazoo", "msgspec", "rich"}
+PRINT_NO_VALUES = {
+    *("run", "local up", "local down", "local kill", "local logs"),  # they act, or print a log
+    *("plan compute", "model generate", "config example", "trafficlog report"),  # they write a file in its own format
+}
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
 
 
@@ -73,6 +78,22 @@ def test_help_begins_with_the_summary_and_ends_with_an_example_that_parses(entry
     shown = CliRunner().invoke(app, [*entry.name.split(), "--help"])
     assert shown.exit_code == 0, shown.output
     assert entry.example in shown.output
+
+
+@pytest.mark.parametrize("name", ["", *(g.name for g in GROUPS)])
+def test_help_of_a_group_ends_with_an_example_of_its_own(name: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "--help"])
+    assert shown.exit_code == 0, shown.output
+    head, example = [line.strip() for line in shown.output.splitlines() if line.strip()][-2:]
+    assert head == "Example:"
+    command = example.removeprefix("stormpilot ")
+    assert any(command.startswith(e.name) and e.name.startswith(name) for e in ENTRIES), example
+
+
+@entries
+def test_what_is_printed_can_be_json(entry: Entry) -> None:
+    """Every command has `-f json`, but those that print no values."""
+    assert ("-f" in options(entry)) == (entry.name not in PRINT_NO_VALUES)
 
 
 @entries
@@ -146,5 +167,7 @@ def test_man_page_has_every_command_with_its_options() -> None:
     for e in ENTRIES:
         assert f".SS stormpilot {e.name}".replace("-", "\\-") in text, e.name
     assert "\\-\\-dry\\-run" in text
+    for code in {e.exit_code for e in vars(errors).values() if isinstance(e, type)}:
+        assert f".B {code}\n" in text, code
     assert "Reason, recorded in the audit log and shown by `status`." in text
     assert not [line for line in text.splitlines() if line.startswith(".") and not re.match(r"\.[A-Z]{1,2}\b", line)]
