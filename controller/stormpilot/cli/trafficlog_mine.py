@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import re
 import socket
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import quote
@@ -115,35 +117,27 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
         tell_skipped([s for s in log.skipped if s not in told], strict=strict)
         told.update(log.skipped)
 
-    if engine == "duckdb":
-        from stormpilot.history.mine import on_duckdb
+    with ExitStack() as stack:
+        if engine == "duckdb":
+            from stormpilot.history.mine import on_duckdb
 
-        with progress(None, job.STEPS, console_err) as step:
-            return on_duckdb.mine(
-                source.path,
-                selection,
-                criteria,
-                step,
-                with_sizing=with_sizing,
-                look=look,
-                keep=keep.on,
-                cache=keep.folder,
-            )
-    with source.spark() as session:
-        from stormpilot.history.mine import on_spark
+            session, run = None, on_duckdb.mine
+        else:
+            session = stack.enter_context(source.spark())
+            from stormpilot.history.mine import on_spark
 
-        with progress(session, job.STEPS, console_err) as step:
-            return on_spark.mine(
-                session,
-                source.path,
-                selection,
-                criteria,
-                step,
-                with_sizing=with_sizing,
-                look=look,
-                keep=keep.on,
-                cache=keep.folder,
-            )
+            run = partial(on_spark.mine, session)
+        step = stack.enter_context(progress(session, job.STEPS, console_err))
+        return run(
+            source.path,
+            selection,
+            criteria,
+            step,
+            with_sizing=with_sizing,
+            look=look,
+            keep=keep.on,
+            cache=keep.folder,
+        )
 
 
 def _tell(document: MinedLog, *, strict: bool) -> None:

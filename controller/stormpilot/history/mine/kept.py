@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from stormpilot.history.mine.log import Selection, folders_of
-from stormpilot.history.mine.quality import Files, Reused
+from stormpilot.history.mine.quality import Files, Reused, TableHealth, tables_of
 from stormpilot.trafficlog.schema import VERSION
 
 FOLDER = "condensed"
@@ -130,6 +130,39 @@ class Kept:
 
     def _of(self, kind: str, day: str) -> Iterator[Path]:
         yield from sorted((self.folder / kind / f"date={day}").glob("*.parquet"))
+
+
+class FilesRead:
+    """Files of a log that an engine looked at, and what was condensed of them: both engines tell it alike."""
+
+    selection: Selection
+    files: Mapping[str, Files]
+    kept: Kept | None
+    _read: dict[str, set[Path]]
+
+    def tables_health(self) -> list[TableHealth]:
+        """Reading of each table; nothing where files were not looked at."""
+        read = {name: len(files) for name, files in self._read.items()}
+        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
+
+    def read_files(self) -> list[Path]:
+        """The files whose rows were read, or were to be, where files were looked at."""
+        return sorted({f for files in self._read.values() for f in files})
+
+    @property
+    def reused(self) -> Reused | None:
+        """Use of earlier minings; None where nothing is kept."""
+        return None if self.kept is None else self.kept.told
+
+    def _days(self, kind: str, tables: Sequence[str]) -> Days | None:
+        """Days of a kind, made of these tables, that are kept, and those to add; None: none may be kept."""
+        if self.kept is None:
+            return None
+        return self.kept.days(kind, [self.files[t] for t in tables if t in self.files], self.selection)
+
+    def _duplicates(self, name: str) -> int:
+        """Rows of a table that are left out because another one has their key."""
+        raise NotImplementedError
 
 
 def folder_of(log: Path, cache: Path | None) -> Path:

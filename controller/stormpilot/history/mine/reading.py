@@ -20,9 +20,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.history.frames import Window, fn
-from stormpilot.history.mine.kept import DAY_MS, Kept, day_number, folder_of
+from stormpilot.history.mine.kept import DAY_MS, FilesRead, Kept, day_number, folder_of
 from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of, not_a_log, not_a_table
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, order_of, tables_of, without
+from stormpilot.history.mine.quality import KEYS, Files, Skipped, order_of, without
 from stormpilot.history.spark import fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
@@ -32,7 +32,7 @@ AT_A_TIME = 4
 
 
 @dataclass(frozen=True)
-class SparkLog:
+class SparkLog(FilesRead):
     """A traffic log; `tables` are those that it has.
 
     `skipped` are files that cannot be used; `files` are those of each table, where they were looked at, and `kept` what
@@ -93,15 +93,6 @@ class SparkLog:
         reader = self.spark.read.schema(schema).option("basePath", f"{self.path.rstrip('/')}/{name}")
         return reader if _is_local(self.path) else reader.option("ignoreCorruptFiles", "true")
 
-    def tables_health(self) -> list[TableHealth]:
-        """Reading of each table; nothing where files were not looked at."""
-        read = {name: len(files) for name, files in self._read.items()}
-        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
-
-    def read_files(self) -> list[Path]:
-        """The files whose rows were read, or were to be, where files were looked at."""
-        return sorted({f for files in self._read.values() for f in files})
-
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
         twice = self.files[name].overlapping
@@ -123,11 +114,7 @@ class SparkLog:
     ) -> DataFrame:
         """Frame that `make` makes of the first of `tables`, in memory; kept days are read."""
         kept, main = self.kept, tables[0]
-        days = (
-            None
-            if kept is None
-            else kept.days(kind, [self.files[t] for t in tables if t in self.files], self.selection)
-        )
+        days = self._days(kind, tables)
         if kept is None or days is None:
             return self.keep(make(self.table(main), *inputs))
         found = make(self._table(main, days.there.keys()), *inputs)
@@ -161,11 +148,6 @@ class SparkLog:
             kept.problem = f"{kept.folder} cannot be written: {e.strerror or e}"
         except (PySparkException, Py4JError) as e:
             kept.problem = f"{kept.folder} cannot be written: {reason(e)}"
-
-    @property
-    def reused(self) -> Reused | None:
-        """Use of earlier minings; None where nothing is kept."""
-        return None if self.kept is None else self.kept.told
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from stormpilot.history.duck import Session, opened, rows
 from stormpilot.history.frames import DataFrame, next_view, recorded, sql
-from stormpilot.history.mine.kept import Kept, day_number, folder_of
+from stormpilot.history.mine.kept import FilesRead, Kept, day_number, folder_of
 from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of
-from stormpilot.history.mine.quality import KEYS, Files, Reused, Skipped, TableHealth, order_of, tables_of, without
+from stormpilot.history.mine.quality import KEYS, Files, Skipped, order_of, without
 from stormpilot.history.mine.texts import FOLDER, Texts, key_of, opened_up
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
@@ -36,7 +36,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class DuckDBLog:
+class DuckDBLog(FilesRead):
     """A traffic log; `files` are those of each table, `kept` what was condensed of it earlier."""
 
     session: Session
@@ -83,15 +83,6 @@ class DuckDBLog:
         )
         return f"SELECT {columns} {f'FROM {_read(files)} WHERE {self._where(name)}' if files else 'WHERE false'}"
 
-    def tables_health(self) -> list[TableHealth]:
-        """Reading of each table."""
-        read = {name: len(files) for name, files in self._read.items()}
-        return tables_of(self.files, {name: self._duplicates(name) for name in self.files}, read)
-
-    def read_files(self) -> list[Path]:
-        """The files whose rows were read, or were to be."""
-        return sorted({f for files in self._read.values() for f in files})
-
     def _duplicates(self, name: str) -> int:
         """Rows that are left out because another one has their key."""
         twice = [f for f in self._selected(name) if f in self.files[name].overlapping]
@@ -133,11 +124,7 @@ class DuckDBLog:
     ) -> DataFrame:
         """Frame that `make` makes of the first of `tables`: kept days are read, the others made."""
         kept, main = self.kept, tables[0]
-        days = (
-            None
-            if kept is None
-            else kept.days(kind, [self.files[t] for t in tables if t in self.files], self.selection)
-        )
+        days = self._days(kind, tables)
         if kept is None or days is None:
             return self.keep(self.query(make, self.table(main), *inputs))
         files = [f for f in self._selected(main) if folders_of(f).get("date", "") not in days.there]
@@ -151,11 +138,6 @@ class DuckDBLog:
             rows = f"SELECT * FROM {_read([*days.there.values()])} WHERE {self._of_topologies()}"
             connection.execute(f"INSERT INTO {table} BY NAME {rows}")
         return found
-
-    @property
-    def reused(self) -> Reused | None:
-        """Use of earlier minings; None where nothing is kept."""
-        return None if self.kept is None else self.kept.told
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
