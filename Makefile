@@ -6,11 +6,12 @@ unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile the same
 BIN := .venv/bin
 PYTHON ?= python3.11
 MVN := mvn -B -ntp -f storm-plugin/pom.xml
+NO_CLUSTER := "not cluster and not zookeeper and not docker and not spark"
 MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-java test-versions test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,10 +51,13 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
 	@$(MAKE) --no-print-directory -j2 build
-	@$(MAKE) --no-print-directory check test-unit test-java test-integration test-containers
+	@$(MAKE) --no-print-directory check test-unit test-functional test-java test-integration test-containers
 
-test-unit: setup build/.planners ## unit, contract and functional tests (no cluster)
-	$(BIN)/pytest -q --durations=12 -n 2 -m "not cluster and not zookeeper and not docker and not spark" tests
+test-unit: setup build/.planners ## unit and contract tests: two minutes of two cores
+	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
+
+test-functional: build ## functional tests, and mining with DuckDB (no cluster)
+	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) $(addprefix --ignore tests/,unit contract soak) tests
 
 fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, at most SECONDS=1800 for one); what breaks something is kept in tests/data/fuzz
 	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0)

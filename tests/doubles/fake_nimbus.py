@@ -142,6 +142,9 @@ def _accept(listener: socket.socket, nimbus: FakeNimbus) -> None:
             connection, _ = listener.accept()
         except OSError:
             return
+        if nimbus.hangs_up:
+            connection.close()
+            continue
         threading.Thread(target=_answer, args=(connection, nimbus), daemon=True).start()
 
 

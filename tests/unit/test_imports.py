@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -48,7 +49,8 @@ def modules(folder: str) -> list[Path]:
     return sorted((PACKAGE / folder).rglob("*.py"))
 
 
-def imported(path: Path) -> set[str]:
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
     """Dotted names of every import in a file, wherever it stands."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -57,7 +59,7 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def reached(path: Path) -> set[str]:
@@ -76,6 +78,7 @@ def reached(path: Path) -> set[str]:
     return names
 
 
+@functools.cache
 def _file_of(name: str) -> Path | None:
     """The file of one of our modules, given `stormpilot.a.b` or `stormpilot.a.b.Name`."""
     parts = name.split(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -245,10 +246,12 @@ def test_a_port_of_something_else_is_said_to_be_that(project: Path, stormpilot: 
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer() -> None:
-            connection, _ = other.accept()
-            with connection:
-                connection.recv(1024)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = other.accept()
+                    with connection:
+                        connection.recv(1024)
+                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
         done = stormpilot(project, "--nimbus", f"127.0.0.1:{other.getsockname()[1]}", "--timeout", "3000")

@@ -39,7 +39,10 @@ def sasl(*mechanisms: str, challenge: bytes = b"") -> Callable[[socket.socket], 
                 connection.sendall(message(BAD, f"Unsupported mechanism type {asked}".encode()))
                 return
             stream.read(5)
-            connection.sendall(message(OK, challenge) if challenge else message(ERROR, b"GSS initiate failed"))
+            if not challenge:
+                connection.sendall(message(ERROR, b"GSS initiate failed"))
+                return
+            connection.sendall(message(OK, challenge))
             stream.read(5)
 
     return serve

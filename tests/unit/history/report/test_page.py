@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -60,8 +61,14 @@ def page(*parts: object) -> str:
     return drawn("/log", [log()], *parts)  # type: ignore[arg-type]
 
 
+@functools.cache
+def plain() -> str:
+    """The page without anything mined or replayed."""
+    return page([], None, None)
+
+
 def test_page_is_whole_without_mined_numbers_and_replay() -> None:
-    text = page([], None, None)
+    text = plain()
     assert "trafficlog mine -o" in text and "trafficlog replay -o" in text
     assert text.count("<svg") == 4
     assert "flights &lt;1&gt;" in text and "flights <1>" not in text
@@ -99,7 +106,7 @@ def test_replay_and_thresholds_are_on_the_page(replayed: Replay, tmp_path: Path)
 def test_page_says_how_well_the_week_forecasts_the_next(profile: Profile | None, said: str) -> None:
     thresholds = Thresholds(topology_id="t", topology_name="flights <1>", mined_at_ms=0, from_ms=0, to_ms=1)
     assert said in page([Mined(thresholds=thresholds, profile=profile)], None, None)
-    assert said not in page([], None, None)
+    assert said not in plain()
 
 
 def test_same_data_make_the_same_page(replayed: Replay, tmp_path: Path) -> None:

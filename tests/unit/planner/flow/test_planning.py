@@ -294,7 +294,7 @@ def test_what_the_clock_leaves_overloaded_is_no_plan(seed: int) -> None:
 
 def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidates() -> None:
     """With no moves of its own, `best` is as good as the cheapest of them."""
-    model = loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
+    model = loaded(Loaded(executors=160, topologies=5, load=0.75), np.random.default_rng(4))
     flow, sound = flow_model(model), []
     for name in (n for n in PLANNERS if n not in ("best", "exact")):
         plan = compute(model, name, seed=3, traffic="flow")
@@ -311,7 +311,7 @@ def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidat
 
 def test_best_is_not_dearer_than_partition_within_a_budget_either() -> None:
     """The clock stands still: nobody can tell how fast the search is, so nobody searches, and starts are compared."""
-    model = loaded(Loaded(executors=260, topologies=5, load=0.6), np.random.default_rng(1))
+    model = loaded(Loaded(executors=160, topologies=5, load=0.6), np.random.default_rng(1))
     one, best_of_all = (
         compute(model, planner, {"iterations": iterations}, seed=3, traffic="flow", left_s=lambda: 1000.0)
         for planner, iterations in (("partition", None), ("best", 0))
