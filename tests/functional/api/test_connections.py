@@ -20,6 +20,8 @@ from stormpilot.config import ApiSection
 from .conftest import Api
 
 Open = Callable[..., socket.socket]
+PATIENCE_S = 300
+"""Until a client gives up: more than any machine takes, however busy it is."""
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def connect(server: Server) -> Iterator[Open]:
 
     def connect_one(sent: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
         assert server.address is not None
-        made.append(socket.create_connection(server.address, 20, source_address=(source, 0)))
+        made.append(socket.create_connection(server.address, PATIENCE_S, source_address=(source, 0)))
         made[-1].sendall(sent)
         return made[-1]
 
@@ -54,7 +56,7 @@ def url(server: Server, path: str) -> str:
 
 def ended(s: socket.socket) -> bool:
     """Whether the server has ended this connection, without an answer."""
-    s.settimeout(20)
+    s.settimeout(PATIENCE_S)
     try:
         return s.recv(1000) == b""
     except ConnectionError:
@@ -70,7 +72,7 @@ def test_more_half_open_connections_than_there_may_be_keep_nobody_out(
     for n in range(connections.CONNECTIONS + 30):
         connect(sent, f"127.0.0.{2 + n % 3}")
     for path in ("/healthz", "/readyz", "/v1/status", "/schema/openapi.json"):
-        answer = requests.get(url(server, path), timeout=20)
+        answer = requests.get(url(server, path), timeout=PATIENCE_S)
         assert answer.status_code != 503, path
 
 
@@ -80,7 +82,7 @@ def test_headers_and_bodies_have_a_deadline(server: Server, connect: Open, monke
     assert ended(connect())
     assert ended(connect(b"GET /healthz HTTP/1.1\r\nHost: x"))
     body = connect(b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
-    body.settimeout(20)
+    body.settimeout(PATIENCE_S)
     while body.recv(1000):  # an answer may come first: it is refused before its body is read
         pass
 
@@ -93,19 +95,20 @@ def test_a_client_that_drips_has_no_more_time_than_one_that_is_silent(
     s.settimeout(0.05)
     began_s = time.monotonic()
     with pytest.raises((ConnectionError, AssertionError)):
-        while time.monotonic() - began_s < 60:
+        while time.monotonic() - began_s < PATIENCE_S:
             s.sendall(b"X: y\r\n")
             try:
                 assert s.recv(1000) == b"never"
             except TimeoutError:
                 continue
-    assert time.monotonic() - began_s < 60
+    assert time.monotonic() - began_s < PATIENCE_S
 
 
 def test_a_request_that_came_in_whole_is_answered_whatever_its_headers_took(
     server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the deadline begins anew with the second request of a connection."""
+    monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
     s = connect(b"GET /healthz HTTP/1.1\r\nHo")
     s.sendall(b"st: localhost\r\n\r\n")
     assert s.recv(1000).startswith(b"HTTP/1.1 200")
@@ -117,6 +120,7 @@ def test_one_client_cannot_take_the_connections_of_another(
     server: Server, connect: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "PER_CLIENT", 5)
+    monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
     honest = connect(b"GET /healthz HTTP/1.1\r\nHost: local")
     greedy = [connect(b"GET ", "127.0.0.9") for _ in range(40)]
     assert ended(greedy[0])
@@ -149,16 +153,18 @@ def test_requests_that_take_long_leave_health_alone_and_more_are_told_to_come_la
     made.start()
     until(lambda: made.address, "the server to listen")
     assert made.address is not None
-    sockets = [socket.create_connection(made.address, 20) for _ in range(5)]
+    sockets = [socket.create_connection(made.address, PATIENCE_S) for _ in range(5)]
     for s in sockets:
         s.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
     until(lambda: held.busy == 5, "all of them to be under way")
-    assert requests.get(url(made, "/healthz"), timeout=20).status_code == 200
-    refused = requests.get(url(made, "/v1/status"), timeout=20)
+    assert requests.get(url(made, "/healthz"), timeout=PATIENCE_S).status_code == 200
+    refused = requests.get(url(made, "/v1/status"), timeout=PATIENCE_S)
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     held.let_go.set()
     assert all(s.recv(1000).startswith(b"HTTP/1.1 200") for s in sockets)
-    until(lambda: requests.get(url(made, "/v1/status"), timeout=20).status_code == 200, "them to be let in again")
+    until(
+        lambda: requests.get(url(made, "/v1/status"), timeout=PATIENCE_S).status_code == 200, "them to be let in again"
+    )
     for s in sockets:
         s.close()
     made.stop()
@@ -178,7 +184,7 @@ def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
     made.start()
     until(lambda: made.address, "the server to listen")
     assert made.address is not None
-    with socket.create_connection(made.address, 20) as s:
+    with socket.create_connection(made.address, PATIENCE_S) as s:
         s.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(lambda: over, "the server to go on")
     made.stop()

@@ -50,7 +50,8 @@ class Profiled:
             found = method(text, *more)
             if name == "sql":  # runs when its rows are asked for
                 found = _Rows(found.to_arrow_table())
-            if text.startswith(("CREATE TABLE", "INSERT", "FROM", "SELECT")):  # others write the last one's again
+            # others write the last one's again, and what reads nothing may write none
+            if text.startswith(("CREATE TABLE", "INSERT", "FROM", "SELECT")) and self._file.exists():
                 self._plans.append(json.loads(self._file.read_text())["operator"])
             return found
 
@@ -81,7 +82,11 @@ def test_duckdb_reads_each_table_once(log: Path, tmp_path: Path, monkeypatch: py
         with plain() as session:
             session.connection.execute("SET enable_profiling = 'json'")
             session.connection.execute(f"SET profiling_output = '{file}'")
-            yield duck.Session(Profiled(session.connection, file, plans))  # type: ignore[arg-type]
+            watched = duck.Session(Profiled(session.connection, file, plans))  # type: ignore[arg-type]
+            try:
+                yield watched
+            finally:
+                watched.stop()  # the layer knows one session at a time
 
     monkeypatch.setattr(reading_duckdb, "opened", profiled)
     mined = on_duckdb.mine(str(log), Selection(), MiningCriteria(now_ms=1), with_sizing=True)
