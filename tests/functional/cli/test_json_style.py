@@ -1,7 +1,8 @@
-"""`-f json` of every command that reads, and every answer of the HTTP API: one casing, one form of a moment."""
+"""What commands that read print: `-f json` and HTTP with one casing and one form of a moment; tables with whole ids."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from doubles.commands import Run
 from doubles.models import PAIRED, SPREAD, model, plan
@@ -17,7 +19,7 @@ from doubles.models import topology as model_topology
 from doubles.trial_log import write_trial_log
 from functional.api.conftest import ID, NOW_MS, Api
 from stormpilot import clock
-from stormpilot.cli import live, live_plan, steer
+from stormpilot.cli import live, live_plan, output, steer
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
@@ -96,6 +98,26 @@ def test_commands_that_read_a_running_system(run: Run, world: Api, command: list
     table = run(*command)
     assert table.code == 0, table.err
     assert "None" not in table.out
+
+
+@pytest.mark.parametrize("width", [80, 44])
+@pytest.mark.parametrize("command", LIVE, ids=" ".join)
+def test_no_id_and_no_other_word_is_broken_on_a_terminal(
+    run: Run, world: Api, monkeypatch: pytest.MonkeyPatch, command: list[str], width: int
+) -> None:
+    """Ids of this cluster are short: 44 columns are to them what 80 are to longer ones."""
+
+    def printed(**terminal: Any) -> str:
+        shown = io.StringIO()
+        monkeypatch.setattr(output, "console", Console(file=shown, color_system=None, highlight=False, **terminal))
+        assert run(*command).code == 0
+        return shown.getvalue()
+
+    piped, shown = printed(width=1000), printed(width=width, force_terminal=True)
+    words = {w for w in shown.split() if not w.isdigit()}  # time goes on
+    assert words
+    assert words <= {*piped.split()}
+    assert max(map(len, shown.splitlines())) <= width
 
 
 OFFLINE = [
