@@ -32,7 +32,8 @@ def test_plan_of_one_topology_beside_the_others_breaks_no_rule_of_the_whole(
     model: Model, planner: str, data: st.DataObject
 ) -> None:
     model = with_room_for_two(model)
-    whole = compute(model, planner, {}, seed=1)
+    params = {"iterations": 20_000} if planner == "best" else {}  # what is asked here is no question of the search
+    whole = compute(model, planner, params, seed=1)
     assume(isinstance(whole, Plan))
     assert isinstance(whole, Plan)
     running = assigned(whole, model)
@@ -44,7 +45,7 @@ def test_plan_of_one_topology_beside_the_others_breaks_no_rule_of_the_whole(
         for t in running.topologies
     ]
     running = msgspec.structs.replace(running, topologies=cooler)
-    part = compute(subset(running, {changed.id}), planner, {}, seed=1)
+    part = compute(subset(running, {changed.id}), planner, params, seed=1)
     assert isinstance(part, Plan), "it fits as it runs"
     (planned,) = part.topologies
     merged = Plan(
