@@ -11,6 +11,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from stormpilot import clock
 from stormpilot.doctor import ensemble
+from stormpilot.doctor.registered import registered_address
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.failures import failures_named
@@ -135,9 +136,9 @@ def _look(
     newest: dict[str, int] = {}
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
-    registered = _children(zookeeper, f"{STORM_ROOT}/nimbuses")
+    registered = _registered(zookeeper)
     plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
-    said = _ask_nimbus(_addresses(nimbus, registered or [], plug_in_host, nimbus_login))
+    said = _ask_nimbus(_addresses(nimbus, registered, plug_in_host, nimbus_login))
     storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
     nimbuses, supervisors, storms = (
         _children(zookeeper, f"{storm_root}/{name}") for name in ("nimbuses", "supervisors", "storms")
@@ -254,6 +255,14 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
         return zookeeper.children([path])[0]
     except RefusedError:
         return None
+
+
+def _registered(zookeeper: ZooKeeper) -> list[str]:
+    """Host and port of each Nimbus that Storm registered."""
+    folder = f"{STORM_ROOT}/nimbuses"
+    names = sorted(_children(zookeeper, folder) or [])
+    nodes = zookeeper.read([f"{folder}/{name}" for name in names], keep_denied=True)
+    return [registered_address(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None]
 
 
 def _addresses(

@@ -31,10 +31,10 @@ def cluster() -> Iterator[LocalCluster]:
         running.down(purge=True)
 
 
-def told(cluster: LocalCluster) -> tuple[int, dict[str, dict[str, str]]]:
+def told(cluster: LocalCluster, *more: str) -> tuple[int, dict[str, dict[str, str]]]:
     """Exit code, and the first finding of each check, by what the doctor prints for programs."""
-    where = ("--zookeeper", cluster.zookeeper_hosts, "--nimbus", str(cluster.nimbus_address))
-    done = stormpilot("doctor", "-f", "json", *where)
+    more = more or ("--nimbus", str(cluster.nimbus_address))
+    done = stormpilot("doctor", "-f", "json", "--zookeeper", cluster.zookeeper_hosts, *more)
     assert "Traceback" not in done.stderr, done.stderr
     found: dict[str, dict[str, str]] = {}
     for f in json.loads(done.stdout)["findings"]:
@@ -47,6 +47,8 @@ def test_what_is_wrong_with_a_nimbus_is_told_apart(cluster: LocalCluster) -> Non
     found = told(cluster)[1]
     assert {found[c]["level"] for c in ("zookeeper", "nimbus", "retries", "access", "plug-in")} == {"ok"}
     assert "no controller has run" in found["controller"]["text"]
+    by_itself = told(cluster, "--root", PATHS.root)[1]["nimbus"]  # at a port that only its znode tells
+    assert (by_itself["level"], str(cluster.nimbus_address) in by_itself["text"]) == ("ok", True)
 
     (jar,) = cluster.layout.extlib_daemon.glob("*.jar")
     configured = cluster.layout.conf / "nimbus.yaml"
