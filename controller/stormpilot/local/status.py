@@ -74,7 +74,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
     nimbus: str
     zookeeper: str
     logs: str
-    created_at: float
+    created_at_ms: int
     keeper_pid: int | None
     daemons: list[DaemonStatus]
     supervisors: list[SupervisorStatus]
@@ -116,7 +116,7 @@ def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
         nimbus=str(cluster.nimbus_address),
         zookeeper=cluster.zookeeper_hosts,
         logs=str(cluster.layout.logs),
-        created_at=description.created_at,
+        created_at_ms=round(description.created_at * 1000),
         keeper_pid=recorded.keeper_pid if recorded and recorded.keeper_pid in alive else None,
         daemons=daemons,
         supervisors=[

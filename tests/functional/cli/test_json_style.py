@@ -20,6 +20,8 @@ from doubles.trial_log import write_trial_log
 from functional.api.conftest import ID, NOW_MS, Api
 from stormpilot import clock
 from stormpilot.cli import live, live_plan, output, steer
+from stormpilot.local.status import ClusterStatus, DaemonStatus, SupervisorStatus, WorkerStatus
+from stormpilot.messages.casing import camel
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
@@ -32,6 +34,7 @@ NAMED = {
 }
 """Fields that are maps: their keys are names of metrics, settings, topologies or machines."""
 MOMENT = re.compile(r"(AtMs|sinceMs|untilMs|fromMs|toMs|startMs)$")
+OTHER_MOMENT = re.compile(r"At(S)?$")
 DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 
 
@@ -42,7 +45,7 @@ def problems(value: Any, at: str = "$") -> Iterator[str]:
         for key, inner in value.items():
             if not named and not CAMEL.match(key):
                 yield f"{at}.{key}"
-            if MOMENT.search(key) and not (inner is None or isinstance(inner, int)):
+            if OTHER_MOMENT.search(key) or (MOMENT.search(key) and not (inner is None or isinstance(inner, int))):
                 yield f"{at}.{key} is {inner!r}"
             yield from problems(inner, f"{at}.{key}")
     elif isinstance(value, list):
@@ -146,6 +149,17 @@ def test_commands_that_read_files(
     assert not list(problems(run(*command, "-f", "json").json()))
 
 
+def test_status_of_a_local_cluster() -> None:
+    found = ClusterStatus(
+        name="default", state="up", storm_version="2.8.3", scheduler="pilot", nimbus="127.0.0.1:6627", logs="/logs",
+        zookeeper="127.0.0.1:2181", created_at_ms=NOW_MS, keeper_pid=1, topologies=[], nimbus_error=None,
+        daemons=[DaemonStatus("nimbus", "nimbus", "127.0.0.1", 6627, "running", 2, 1.5, None)],
+        supervisors=[SupervisorStatus("s", "127.0.0.1", "r", None, 100.0, 1000.0, [6700], 0)],
+        workers=[WorkerStatus("s", 6700, 3, ID, 1.5)],
+    )  # fmt: skip
+    assert not list(problems(camel(found)))
+
+
 READS = [
     *("status", "topologies", "topologies/flights", "topologies/flights/plan", "topologies/flights/plan/diff"),
     *("topologies/flights/explain?executors=true", "topologies/flights/history", "topologies/flights/rollout"),
@@ -164,5 +178,6 @@ def test_http(world: Api, path: str) -> None:
 def test_the_check_finds_what_it_forbids() -> None:
     assert list(problems({"a_b": 1})) == ["$.a_b"]
     assert list(problems({"rows": [{"createdAtMs": "2026-01-31"}]})) == ["$.rows.createdAtMs is '2026-01-31'"]
+    assert list(problems({"createdAt": 1767225600.5})) == ["$.createdAt is 1767225600.5"]
     assert list(problems({"at": "2026-01-31T12:00"})) == ["$.at is 2026-01-31T12:00"]
     assert not list(problems({"metrics": {"inter_node_tps": 1.0}, "sinceMs": 5}))
