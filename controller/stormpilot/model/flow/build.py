@@ -234,6 +234,6 @@ def _fitted(c: Compiled, f: Flows, cpu_mhz: Floats) -> tuple[Floats, Floats, Int
             float(((x - mean_x) ** 2).sum()) + prior
         )
         cost[k] = min(max(slope, 0.0), max(per_tuple, 0.0))
-        base[k] = mean_mhz - cost[k] * mean_x
+        base[k] = max(mean_mhz - cost[k] * mean_x, min(mean_mhz, 0.0))  # by rounding it would be less
         rule[k] = arrays.FOLLOWS if f.alike[k] else arrays.OWN
     return base, cost, rule

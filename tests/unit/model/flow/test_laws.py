@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import supervisor, topology, traffic
 from random_models import models
 from stormpilot.model.compiled import Ints
 from stormpilot.model.cost import metrics
@@ -81,6 +82,18 @@ def test_prediction_of_a_prediction_is_the_prediction(model: Model, seed: int) -
     for k in range(len(c.component_names)):
         own = c.component == k
         assert again.cpu_mhz[own].sum() == pytest.approx(c.cpu_mhz[own].sum(), abs=1e-6)
+
+
+def test_component_that_costs_nothing_without_tuples_never_uses_less_than_nothing() -> None:
+    """By rounding it used -4e-15 MHz where it received little, which no model may have."""
+    t = topology("t", {"a": 1, "b": 2}, streams=[("a", "b")], cpu_mhz=0.0)
+    busy = [msgspec.structs.replace(e, cpu_mhz=50.0 if e.start == 2 else 0.0) for e in t.executors]
+    made = Model(
+        supervisors=[supervisor("n0"), supervisor("n1")],
+        topologies=[msgspec.structs.replace(t, executors=busy)],
+        traffic=traffic("t", {(1, 2): 10.0, (1, 3): 1.0}),
+    )
+    assert (flow_model(made).flows.base_mhz >= 0).all()
 
 
 @settings(max_examples=30, deadline=None)
