@@ -92,6 +92,7 @@ def make() -> Iterator[Make]:
     yield make_one
     for webhook in started:
         webhook.stop()
+        webhook._thread.join(300)  # what it still says is no line of the next test
 
 
 def event(text: str = "flights: moved", kind: Any = "published") -> Event:
