@@ -16,14 +16,20 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.generated.Assignment;
+import org.apache.storm.generated.ClusterWorkerHeartbeat;
+import org.apache.storm.generated.ExecutorInfo;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.SubmitOptions;
+import org.apache.storm.generated.TopologyInitialStatus;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
@@ -153,13 +159,20 @@ class LifeCycleTest {
     return other;
   }
 
+  /**
+   * Submit a topology whose spouts stay off.
+   *
+   * <p>All workers of this cluster are in one process, which Storm ends when a tuple comes to a
+   * slot after the slot got other executors ({@code WorkerState.transferLocalBatch}).
+   */
   private static String submit(String name) throws Exception {
     TopologyBuilder builder = new TopologyBuilder();
     builder.setSpout("source", new TestWordSpout(true), 2);
     builder.setBolt("count", new TestWordCounter(), 4).fieldsGrouping("source", new Fields("word"));
     Map<String, Object> conf = new TreeMap<>();
     conf.put(Config.TOPOLOGY_WORKERS, 2);
-    storm.submitTopology(name, conf, builder.createTopology());
+    SubmitOptions off = new SubmitOptions(TopologyInitialStatus.INACTIVE);
+    storm.submitTopologyWithOpts(name, conf, builder.createTopology(), off);
     return storm.getTopologySummaries().stream()
         .filter(t -> t.get_name().equals(name))
         .findFirst()
@@ -167,9 +180,32 @@ class LifeCycleTest {
         .get_id();
   }
 
-  /** Every executor has reported to Nimbus. */
-  private static boolean running(String id) throws Exception {
-    return storm.getTopologyInfo(id).get_executors().stream().allMatch(e -> e.is_set_stats());
+  /**
+   * Every worker has reported, from where it is assigned now and with the executors that it has
+   * now.
+   *
+   * <p>Nimbus's statistics do not tell it: those of an executor outlast its move.
+   */
+  private static boolean running(String id) {
+    TreeMap<String, TreeSet<Integer>> assigned = assignment(id);
+    return !assigned.isEmpty()
+        && assigned.entrySet().stream()
+            .allMatch(worker -> reported(id, worker.getKey()).containsAll(worker.getValue()));
+  }
+
+  /** First tasks of the executors that the worker in a slot has reported. */
+  private static Set<Integer> reported(String id, String slot) {
+    int colon = slot.lastIndexOf(':');
+    ClusterWorkerHeartbeat beat =
+        storm
+            .getClusterState()
+            .getWorkerHeartbeat(
+                id, slot.substring(0, colon), Long.valueOf(slot.substring(colon + 1)));
+    return beat == null
+        ? Set.of()
+        : beat.get_executor_stats().keySet().stream()
+            .map(ExecutorInfo::get_task_start)
+            .collect(Collectors.toSet());
   }
 
   private static JsonObject placed(JsonObject snapshot) {
