@@ -57,7 +57,7 @@ FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partiti
 
 @dataclass(frozen=True)
 class Params:
-    """`quality`: `good` or `fast` (several times faster, up to 1% worse); None = by the size of the model.
+    """`quality`: `good`, or `fast`, which searches less; None = by the size of the model.
 
     `iterations`: moves of the local search; None = by the size of the model. `restart_tps`: lambda, what the restart of
     one worker may cost in the objective's unit. `min_gain`: part of the present cost that must be won, else the present
