@@ -1,1 +1,1 @@
-"""Performance models of the example tasks by trial runs, and a topology sized by them (`make bench-profile`)."""
+"""Performance models of the example tasks by trial runs (`make bench-profile`)."""

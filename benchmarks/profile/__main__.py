@@ -1,6 +1,7 @@
-"""Profiles each task on isolated nodes, some times over, then sizes a topology by the models and feeds it.
+"""Profiles each task on isolated nodes, some times over.
 
-A run that was interrupted, or that `--minutes` ended, goes on when it is started again; `--restart` begins anew.
+A run that was interrupted, or that `--minutes` ended, goes on when it is started again; `--restart` begins anew. Tasks
+that it does not measure keep the profiles of docs/results/profile.json.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import STARTED_S, exit_with, say
-from benchmarks.profile import linear, page, service
+from benchmarks.profile import page, service
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
 
@@ -35,6 +36,8 @@ TASKS = {
 }
 WAITING = ("blob", "table")
 """Tasks that wait for a storage service: azurite (npm), behind a slow link."""
+WAITING_STEP, WAITING_THREADS = 4, 9
+"""Threads of them that are added at a time, and the most: one thread leaves most of its slot unused."""
 CORES, MBIT, MEMORY_MB = 0.4, 200.0, 1024.0
 SOURCE_CORES = 1.0
 """Of the node with source and sink: they are not to be what limits a trial."""
@@ -44,16 +47,13 @@ RULES = (
     *("-O", "topology.bolt.wait.progressive.level2.count=0"),
 )
 
-LINEAR_S = 200
-"""Time for the linear topology; it is not begun with less time left."""
-
 
 def main() -> int:
-    """Run what is missing; 0 when repetitions agree and the sized topology does what was predicted."""
+    """Run what is missing; 0 when everything was measured and repetitions agree."""
     parser = argparse.ArgumentParser(prog="make bench-profile", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=2, help="of every profile")
-    parser.add_argument("--max-threads", type=int, default=5, help="of a profile")
-    parser.add_argument("--only", choices=[*TASKS, "linear"], help="one part")
+    parser.add_argument("--max-threads", type=int, default=5, help="of a task that does not wait")
+    parser.add_argument("--only", choices=list(TASKS), help="one task")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
     parser.add_argument("--restart", action="store_true", help="forget what was measured")
     parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
@@ -72,13 +72,7 @@ def main() -> int:
         ]
         if wanted:
             profiles(wanted, ends_s, arguments.max_threads)
-        if (
-            arguments.only in (None, "linear")
-            and not (OUT / "linear.json").exists()
-            and time.monotonic() < ends_s - LINEAR_S
-        ):
-            linear.measure(OUT, PROJECT, say)
-    found = page.collect(OUT, list(TASKS), arguments.repetitions)
+    found = page.collect(OUT, list(TASKS), arguments.repetitions, RESULTS / "profile.json")
     (OUT.parent / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found)
     if arguments.publish:
@@ -123,12 +117,13 @@ def profile(cluster: LocalCluster, task: str, repetition: int, minutes: float, m
     """Run `stormpilot profile`; whether the model is complete."""
     unfinished = OUT / f"{task}-{repetition}.part.json"
     with ExitStack() as stack:
-        asked: list[Any] = []
+        asked: list[Any] = ["--max-threads", max_threads]
         if task in WAITING:
             connection = stack.enter_context(service.running(cluster.nimbus_host, service.Link()))
             programs = service.install()
             asked = ["--runner", programs / "stormpilot_run", "-O", f"micro.storage.connection={connection}"]
-        return _profiled(cluster, task, repetition, minutes, max_threads, unfinished, asked)
+            asked += ["--max-threads", WAITING_THREADS, "--thread-step", WAITING_STEP, "--first-rate", 1]
+        return _profiled(cluster, task, repetition, minutes, unfinished, asked)
 
 
 def _profiled(
@@ -136,7 +131,6 @@ def _profiled(
     task: str,
     repetition: int,
     minutes: float,
-    max_threads: int,
     unfinished: Path,
     asked: list[Any],
 ) -> bool:
@@ -146,7 +140,7 @@ def _profiled(
         *("-o", unfinished, "--state", OUT / f"{task}-{repetition}.trials.jsonl"),
         *("--plot", OUT / f"{task}-{repetition}.svg", "--limit", f"{max(minutes - 0.5, 0.5):.2f}"),
         *("--nimbus", str(cluster.nimbus_address), "--zookeeper", cluster.zookeeper_hosts),
-        *("--on", "supervisor-01", "--source-on", "supervisor-02", "--max-threads", max_threads, *RULES, *asked),
+        *("--on", "supervisor-01", "--source-on", "supervisor-02", *RULES, *asked),
     ]
     ended = subprocess.run([str(c) for c in command], check=False)
     if ended.returncode == 0:

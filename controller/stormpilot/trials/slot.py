@@ -41,10 +41,8 @@ def slot_size(node: SupervisorPart, report: LoadReport) -> SlotSize:
     return SlotSize(cores=cores / slots, mhz=first.mhz or 1000.0, memory_mb=memory_mb / slots)
 
 
-def worker_report(
-    zookeeper: ZooKeeper, paths: Paths, topology_id: str, node: SupervisorPart, component: str
-) -> LoadReport | None:
-    """The newest report of the JVM that runs the component on that node; None while there is none."""
+def jvm_reports(zookeeper: ZooKeeper, paths: Paths, topology_id: str) -> list[LoadReport]:
+    """Load reports of the topology's JVMs, the newest last: of a worker that restarted there are several."""
     (names,) = zookeeper.children([paths.load(topology_id)])
     files = [paths.load(topology_id, name) for name in names]
     found = [
@@ -52,16 +50,22 @@ def worker_report(
         for file, data in zip(files, zookeeper.read(files), strict=True)
         if data is not None
     ]
+    return sorted((r for r in found if r.worker is not None and r.tasks), key=lambda r: r.written_at_ms)
+
+
+def worker_report(
+    zookeeper: ZooKeeper, paths: Paths, topology_id: str, node: SupervisorPart, component: str
+) -> LoadReport | None:
+    """The newest report of the JVM that runs the component on that node; None while there is none."""
     mine = [
         r
-        for r in found
+        for r in jvm_reports(zookeeper, paths, topology_id)
         if r.worker is not None
         and r.worker.port in node.ports
-        and r.tasks
         and all(t.component == component for t in r.tasks)
         and r.tasks[0].host == node.host
     ]
-    return max(mine, key=lambda r: r.written_at_ms, default=None)
+    return mine[-1] if mine else None
 
 
 def used(before: LoadReport, now: LoadReport) -> Use | None:

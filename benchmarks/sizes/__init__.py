@@ -1,0 +1,1 @@
+"""Slots that allocations and mappings of S17 need, and the rates that they carry (`make bench-sizes`)."""

@@ -1,0 +1,66 @@
+"""Sizes the dataflows of S17 by every pair of allocation and mapping, then carries sizes of measured tasks out.
+
+The tables need no cluster. Pairs that were carried out are kept: a run that `--minutes` ended goes on when it is
+started again; `--restart` forgets them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from benchmarks.command import STARTED_S, exit_with, machine, say
+from benchmarks.sizes import cluster, page
+from benchmarks.sizes.compare import local_first_tps, measured_models, published_models, rows
+from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BENCH = REPOSITORY / "build" / "bench"
+OUT = BENCH / "sizes"
+RESULTS = REPOSITORY / "docs" / "results"
+EXAMPLE = REPOSITORY / "docs" / "reference" / "sizing.example.yaml"
+ORDER = ("xml", "pi", "blob", "table")
+"""Of a line of measured tasks."""
+
+
+def main() -> int:
+    """Make the tables, carry out what is missing; 0 when every size holds."""
+    parser = argparse.ArgumentParser(prog="make bench-sizes", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no pair that would end later")
+    parser.add_argument("--restart", action="store_true", help="forget what was carried out")
+    parser.add_argument("--report", action="store_true", help="carry nothing out, show what is there")
+    parser.add_argument("--publish", action="store_true", help="write docs/results/sizes.md too")
+    arguments = parser.parse_args()
+    if arguments.restart:
+        shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"machine": machine(), "cluster": []}
+    found["rows"] = {"published": rows(ALL, published_models(EXAMPLE))}
+    own = BENCH / "profile.json"
+    if measured := measured_models(own if own.exists() else RESULTS / "profile.json"):
+        tasks = [task for task in ORDER if task in measured.by_task]
+        found |= {"tasks": tasks, "slot": msgspec.to_builtins(measured.slot)}
+        found["rows"]["measured"] = rows([linear_of(tasks, MICRO_TPS)], measured)
+        problem = cluster.problem_of(measured.by_task, measured.slot, tasks)
+        if not arguments.report:
+            ends_s = STARTED_S + 60 * arguments.minutes
+            cluster.measure(OUT, REPOSITORY / "topologies", problem, measured.cores, ends_s, say)
+        files = [f for pair in cluster.PAIRS if (f := cluster.result(OUT, *pair)).exists()]
+        carried_out = [json.loads(f.read_text()) for f in files]
+        found["cluster"] = [x | {"localFirstTps": local_first_tps(problem, x["placement"])} for x in carried_out]
+    (BENCH / "sizes.json").write_text(json.dumps(found, indent=1) + "\n")
+    page.show(found, Console(width=160))
+    if arguments.publish:
+        page.publish(found, RESULTS)
+    held = [one["actualTps"] >= page.WANTED_PART * one["sizedForTps"] for one in found["cluster"]]
+    return 0 if len(held) == len(cluster.PAIRS) and all(held) else 1
+
+
+if __name__ == "__main__":
+    exit_with("bench-sizes", main)

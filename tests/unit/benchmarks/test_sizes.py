@@ -1,0 +1,159 @@
+"""Sizes by model: the dataflows have what the paper's text says, and the page tells what was reached and what not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from benchmarks.sizes import page
+from benchmarks.sizes.compare import Models, local_first_tps, measured_models, published_models, row, rows
+from benchmarks.sizes.dags import ALL, APPLICATIONS, MICRO, SOURCE, Dag, linear_of
+from stormpilot.sizing.performance import Performance, Point
+from stormpilot.sizing.problem import Problem, Slot
+from stormpilot.sizing.rates import input_gains
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sizing.example.yaml"
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    """Those of the paper."""
+    return published_models(EXAMPLE)
+
+
+def problem(models: Models, name: str) -> Problem:
+    """A dataflow, ready to be sized."""
+    return next(d for d in ALL if d.name == name).problem(models.by_task, models.slot)
+
+
+def test_micro_dataflows_have_the_five_tasks_once_and_the_paths_of_the_paper(models: Models) -> None:
+    for dag, components in zip(MICRO, (7, 4, 5), strict=True):
+        made = dag.problem(models.by_task, models.slot)
+        assert {c.id for c in made.components} == {SOURCE, *models.by_task}
+        assert nx.dag_longest_path_length(made.graph()) + 2 == components  # a sink, and edges to nodes
+
+
+def test_the_hub_of_the_star_takes_in_twice_the_rate_and_all_else_takes_it_in_once(models: Models) -> None:
+    assert {c: g for c, g in input_gains(problem(models, "star")).items() if g != 1.0} == {"xml": 2.0}
+    assert set(input_gains(problem(models, "diamond")).values()) == {1.0}
+
+
+def test_applications_have_the_tasks_and_rates_that_the_paper_tells(models: Models) -> None:
+    table = {}
+    for dag in APPLICATIONS:
+        made = dag.problem(models.by_task, models.slot)
+        gains = input_gains(made)
+        assert 7 <= len(made.components) - 1 <= 15
+        assert 2 <= sum(gains[c] for c, n in made.graph().out_degree() if n == 0) <= 4
+        table[dag.name] = gains["table"]
+    assert table == {"finance": 2.0, "traffic": 1.0, "grid": 3.0}
+
+
+@pytest.mark.parametrize(("rate_tps", "lsa", "mba"), [(50.0, 7, 4), (100.0, 13, 7)])
+def test_the_line_needs_the_slots_that_the_paper_prints(models: Models, rate_tps: float, lsa: int, mba: int) -> None:
+    line = problem(models, "linear")
+    assert row(line, rate_tps, "lsa", "rsm")["estimatedSlots"] == lsa
+    assert row(line, rate_tps, "mba", "sam")["estimatedSlots"] == mba
+
+
+def test_loads_of_slots_are_at_what_the_plan_supports_where_that_is_less_than_its_rate(models: Models) -> None:
+    found = row(problem(models, "linear"), 50.0, "mba", "sam")
+    assert found["loadsAtTps"] == found["supportedTps"] < 50.0
+    assert len(found["slotLoads"]) == found["slots"]
+
+
+def test_measured_models_have_the_memory_that_was_held_as_a_share_of_a_slot(tmp_path: Path) -> None:
+    point = {"threads": 1, "rate_tps": 100.0, "cpu_share": 1.2, "memory_mb": 256.0}
+    slot = {"cores": 0.5, "mhz": 2000.0, "memory_mb": 1024.0}
+    (tmp_path / "profile.json").write_text(
+        json.dumps({"profiles": {"pi": [{"points": [point], "slot": slot}], "xml": []}})
+    )
+    found = measured_models(tmp_path / "profile.json")
+    assert found is not None
+    assert (found.slot.cpu_mhz, found.cores, list(found.by_task)) == (1000.0, 0.5, ["pi"])
+    (only,) = found.by_task["pi"].points
+    assert (only.cpu_share, only.memory_share) == (1.0, 0.25)
+    assert measured_models(tmp_path / "nothing.json") is None
+
+
+def test_threads_in_the_slot_of_the_sender_get_all_of_its_tuples() -> None:
+    """Three threads of pi beside the source sustain 30/s, four elsewhere stay idle; without them all seven work."""
+    model = Performance(
+        name="pi",
+        points=[Point(threads=q, rate_tps=10.0 * q, cpu_share=0.1 * q, memory_share=0.1) for q in (1, 8)],
+    )
+    line = linear_of(["pi"], [10.0]).problem({"pi": model}, Slot(cpu_mhz=1000.0, memory_mb=1000.0))
+    assert local_first_tps(line, {"a": {"source": 1, "pi": 3}, "b": {"pi": 4}}) == pytest.approx(30.0)
+    assert local_first_tps(line, {"a": {"source": 1}, "b": {"pi": 3}, "c": {"pi": 4}}) == pytest.approx(70.0)
+
+
+def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
+    """A pair that ran on two slots."""
+    return {
+        **{"allocation": "mba", "mapping": "sam", "threads": {"source": 1, "pi": 2}, "slots": 2, "step": 0.05},
+        **{
+            "sizedForTps": 40.0,
+            "predictedTps": 50.0,
+            "localFirstTps": 45.0,
+            "actualTps": actual_tps,
+            "loadAverage": 3.0,
+        },
+        "placement": {"n1:1": {"source": 1}, "n2:1": {"pi": 2}},
+        "slotLoads": [
+            {"slot": "n1:1", "predicted": [0.2, 0.1], "actual": [0.3, 0.2]},
+            {"slot": "n2:1", "predicted": [0.9, 0.4], "actual": None},
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def found(models: Models) -> dict[str, Any]:
+    """A run: two dataflows at one rate, and a pair that was carried out."""
+    dags = [Dag("linear", MICRO[0].streams, [50.0]), Dag("finance", APPLICATIONS[0].streams, [50.0])]
+    return {
+        "machine": {"cores": 2},
+        "tasks": ["pi"],
+        "slot": {"cpu_mhz": 1000.0, "memory_mb": 1024.0},
+        "rows": {"published": rows(dags, models)},
+        "cluster": [carried_out()],
+    }
+
+
+def test_slots_that_are_saved_are_a_part_of_those_of_lsa_with_rsm(found: dict[str, Any]) -> None:
+    (linear, _) = page.table(found["rows"]["published"])
+    assert linear[:4] == ["linear", "50", "7", "7"]
+    assert (linear[6], linear[-1]) == ("4", "43%")
+
+
+def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) -> None:
+    text = " ".join("\n".join(page.sections(found)).split())
+    assert "needs 14% to 43% fewer slots than LSA+RSM" in text
+    assert "Missed by finance at 50/s." in text
+
+
+def test_page_has_sustained_by_planned_and_by_predicted_rate(found: dict[str, Any]) -> None:
+    assert page.cluster(found["cluster"]) == [
+        ["MBA+SAM", "2", "source 1, pi 2", "40.0", "50.0", "45.0", "38.0", "95%", "76%"],
+    ]
+    assert page.slots(found["cluster"])[1] == ["MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
+
+
+def test_correlation_needs_four_points() -> None:
+    line = [(0.1, 0.2), (0.2, 0.4), (0.3, 0.6)]
+    assert page.r_squared(line) is None
+    assert page.r_squared([*line, (0.4, 0.8)]) == pytest.approx(1.0)
+    assert page.r_squared([(0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0)]) is None
+
+
+def test_published_page_has_its_json_beside_it(found: dict[str, Any], tmp_path: Path) -> None:
+    page.publish(found, tmp_path)
+    assert json.loads((tmp_path / "sizes.json").read_text())["cluster"] == [carried_out()]
+    assert "[sizes.json](sizes.json)" in (tmp_path / "sizes.md").read_text()
+
+
+def test_a_line_has_its_tasks_in_order() -> None:
+    assert linear_of(["xml", "pi"], [1.0]).streams == "source>xml xml>pi"
