@@ -17,7 +17,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, say
-from benchmarks.headlines import connections, page, runs
+from benchmarks.headlines import connections, other_pages, page, runs
+from benchmarks.headlines.cases import CASES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -25,7 +26,7 @@ OUT = BENCH / "headlines"
 RESULTS = REPOSITORY / "docs" / "results"
 TOPOLOGIES = 1000
 PASSES, FULL_PASSES = 3, 6
-PARTS = ["connections", *runs.CASES]
+PARTS = ["connections", *CASES]
 PHASE_S, LONG_PHASE_S = 10.0, 30.0
 
 
@@ -45,6 +46,8 @@ def main() -> int:
     if arguments.restart:
         shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
+    if not arguments.restart:
+        restore(RESULTS / "headlines.json", OUT)
     passes = arguments.passes or (FULL_PASSES if arguments.full else PASSES)
     if not arguments.report:
         measure(arguments, passes, STARTED_S + 60 * arguments.minutes)
@@ -53,7 +56,7 @@ def main() -> int:
     page.show(found, Console(width=160))
     if arguments.publish:
         page.publish(found, RESULTS)
-    whole = all(sum(p["complete"] for p in found["passes"] if p["case"] == case) >= passes for case in runs.CASES)
+    whole = all(sum(p["complete"] for p in found["passes"] if p["case"] == case) >= passes for case in CASES)
     return 0 if whole and found["connections"] else 1
 
 
@@ -63,7 +66,7 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
     if "connections" in parts:
         connections.measure(OUT / "connections", arguments.topologies, console, ends_s)
     phase_s = arguments.phase_s or (LONG_PHASE_S if arguments.full else PHASE_S)
-    wanted = [replace(c, phase_s=phase_s) for name, c in runs.CASES.items() if name in parts]
+    wanted = [replace(c, phase_s=phase_s) for name, c in CASES.items() if name in parts]
     left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT, arguments.full))}
     clock = runs.Clock(ends_s, sum(left.values()))
     if not left or not clock.allows(runs.PREPARED_S):
@@ -74,16 +77,32 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
                 runs.measure(cluster, case, passes, OUT, swept=arguments.full, clock=clock, say=say)
 
 
+def restore(published: Path, out: Path) -> None:
+    """Put what was published of a machine like this one where a run goes on from; what is there stays."""
+    found = json.loads(published.read_text()) if published.exists() else {}
+    if found.get("machine", {}).get("cpu") != machine()["cpu"]:
+        return
+    files = {out / f"{name}-plans.json": plans for name, plans in found["cases"].items()}
+    files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found["passes"]}
+    if found["connections"]:
+        files[out / "connections.json"] = found["connections"]
+    for file, content in files.items():
+        if not file.exists():
+            file.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def collect() -> dict[str, Any]:
     """Everything that was measured."""
     network = OUT / "connections.json"
-    plans = {name: OUT / f"{name}-plans.json" for name in runs.CASES}
+    plans = {name: OUT / f"{name}-plans.json" for name in CASES}
     return {
         "benchmark": "headlines",
         "machine": machine(),
         "connections": json.loads(network.read_text()) if network.exists() else None,
         "cases": {name: json.loads(file.read_text()) for name, file in plans.items() if file.exists()},
-        "passes": [json.loads(f.read_text()) for name in runs.CASES for f in sorted(OUT.glob(f"{name}-[0-9]*.json"))],
+        "others": other_pages.lines(RESULTS),
+        "missing": other_pages.missing(RESULTS),
+        "passes": [json.loads(f.read_text()) for name in CASES for f in sorted(OUT.glob(f"{name}-[0-9]*.json"))],
     }
 
 

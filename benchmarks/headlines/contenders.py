@@ -66,7 +66,9 @@ def placements(measured: Model, folder: Path, swept: bool, who: Collection[str] 
     """Everybody's plan, from what was measured while Storm's default placement ran; `who`: those alone, if any."""
     model = roomy(measured)
     compiled = compile_model(model)
-    answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current), "ras": _ras(model, folder)}
+    answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current)}
+    if not who or "ras" in who:
+        answers["ras"] = _ras(model, folder)
     ours = {**OURS, **(SWEPT if swept else {})}
     for name, contender in ours.items():
         if who and name not in who:

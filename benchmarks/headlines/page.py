@@ -22,6 +22,8 @@ PROSE = {"chain": "reference chain", "wordcount": "`wordcount_comm`", "flights":
 CARRIED = 0.95
 """Of the rate, from here on it counts as carried."""
 HEAD = ["topology", "placement", "n", "mean ms", "p99 ms", "between nodes", "most tuples/s", "CPU of nodes then"]
+NUMBERS_HEAD = ["number", "here", "claimed", "reached", "page and command"]
+OWN = "this page, `make bench-headlines`"
 NETWORK_HEAD = ["who", "placed", "mean metric", "10%", "median", "90%", "optimal on", "above the optimum"]
 ONLINE_CLAIM, ONLINE_WANTED = "20% to 30% lower than default [A13]", -0.20
 
@@ -171,14 +173,15 @@ def _network_line(found: dict[str, Any]) -> list[str]:
 
 
 def summary(found: dict[str, Any]) -> list[list[str]]:
-    """All headlines."""
-    return headlines(found) + ([_network_line(found)] if found["connections"] else [])
+    """All headlines, those of other pages last."""
+    own = headlines(found) + ([_network_line(found)] if found["connections"] else [])
+    return [[*line, OWN] for line in own] + found.get("others", [])
 
 
 def show(found: dict[str, Any], console: Console) -> None:
     """Print the tables."""
     for head, lines in (
-        (["number", "here", "claimed", "reached"], summary(found)),
+        (NUMBERS_HEAD, summary(found)),
         (HEAD, rows(found)),
         (NETWORK_HEAD, network_rows(found)),
     ):
@@ -207,21 +210,37 @@ def sections(found: dict[str, Any]) -> list[str]:
             f"number. A machine of {machine['cores']} cores ({machine['cpu']}), Storm 2.8.3. Figures in brackets are "
             "the least and the most of the passes; a pass is every placement once, and changes are those within a pass."
         ),
-        _table(["number", "here", "claimed", "reached"], summary(found)),
+        _table(NUMBERS_HEAD, summary(found)),
+        *_not_measured(found),
     ]
     if found["passes"]:
         paragraphs += ["## Placements on isolated nodes", *_setting(found), _table(HEAD, rows(found))]
         paragraphs += [_filled(text) for text in _notes(found)]
-    if missing := [name for case, name in PROSE.items() if case not in cases(found)]:
-        paragraphs.append(
-            _filled(
-                f"Not measured in this run: {', '.join(missing)} under the placements of Storm and ours, so neither "
-                "latency nor the most tuples/s. `make bench-headlines` goes on with what is missing."
-            )
-        )
     if found["connections"]:
         paragraphs += _network(found)
     return paragraphs
+
+
+def _not_measured(found: dict[str, Any]) -> list[str]:
+    """Claims that nothing here backs."""
+    unmeasured = [name for case, name in PROSE.items() if not _compared(found, case)]
+    wanted = list(found.get("missing", []))
+    if unmeasured:
+        wanted.append(
+            f"latency and the most tuples/s of {', '.join(unmeasured)} under the placements of Storm and ours: "
+            "`make bench-headlines` goes on with what is missing"
+        )
+    return ["Claims that are not measured yet:", "\n".join(_listed(text) for text in wanted)] if wanted else []
+
+
+def _compared(found: dict[str, Any], case: str) -> bool:
+    """Whether each placement of the topology was measured."""
+    ones = measured(found, case)
+    return bool(ones) and all(w in ones for w, p in found["cases"][case]["placements"].items() if not p["why"])
+
+
+def _listed(text: str) -> str:
+    return textwrap.fill(f"- {text}.", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _setting(found: dict[str, Any]) -> list[str]:
@@ -287,11 +306,15 @@ def _notes(found: dict[str, Any]) -> list[str]:
         if missed and sum(missed) >= 0:
             ones = measured(found, case)
             shares = [spread([o["at_rate"]["inter_node_share"] for o in ones[w]], ".0%") for w in ("best", "online")]
+            why = (
+                ""
+                if found["cases"][case]["parameters"].get("cpu_by_place")
+                else " The likely reason: plans balance the CPU that was measured under Storm's placement; what tuples "
+                "between nodes cost follows the placement, and was not in the model (`load.cpu_by_place` was off)."
+            )
             notes.append(
                 f"`best` is not below `online` on the {PROSE[case]}: between nodes it leaves {shares[0]}, `online` "
-                f"{shares[1]}, and its nodes are not equally busy when full (CPU of {_cpu(ones['best'])}). The likely "
-                "reason: plans balance the CPU that was measured under Storm's placement; what tuples between nodes "
-                "cost follows the placement, and is not in the model (`load.cpu_by_place` is off)."
+                f"{shares[1]}, and its nodes are not equally busy when full (CPU of {_cpu(ones['best'])}).{why}"
             )
     return notes
 

@@ -8,100 +8,38 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from benchmarks.demo.measure import Watcher, quantile
-from benchmarks.flow.jobs import COMMON, PROJECT, Job, Placer, applied, until
-from benchmarks.headlines.chain import Chain
+from benchmarks.demo.measure import Watcher
+from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
+from benchmarks.headlines.cases import RATED, Case
 from benchmarks.headlines.contenders import NAMES, SWEPT, placements
+from benchmarks.headlines.phases import phase, phases, words
 from benchmarks.hook.__main__ import topologies
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
-from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
-from stormpilot.local.build import LOAD_HOOK, hook_jar
+from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Plan
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 
 NODES, CORES, MBIT = 4, 0.4, 50.0
-FLAT_OUT_TPS = 1_000_000
-"""More than any source here can send: `topology.max.spout.pending` is what holds it."""
-RATED = 0.55
-"""Of the most that Storm's default placement holds: there latency is measured."""
-SKIPPED_S, ENDS_EARLY_S = 3.0, 0.5
-"""At the begin of each phase, when queues of the one before are not yet empty, and at its end."""
-LATE_S = 2.5
-"""Reports come so late."""
-READY_S = 5.0
-PLACED_S, MOVED_S = 180.0, 120.0
+READY_S = 12.0
+"""Of this half has to be measured: reports of Python tasks on full nodes are seconds late."""
+PLACED_S, MOVED_S = 180.0, 300.0
 PREPARED_S, PLACEMENT_S = 180.0, 80.0
 """Seconds that they take, until it is known: neither is begun with less time left."""
 TRIES = 2
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A topology, and how many tuples a spout task may have under way.
-
-    `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
-    is a guess that is low enough. `topology` and `options` are of the project of examples; the chain is sent to Nimbus
-    as it is. `who`: contenders, all where empty. `timeout_s`: a tuple that a move lost counts as one that is under way
-    until then, so that this is more than the longest latency, and not much more.
-    """
-
-    name: str
-    rate_tps: float
-    pending: int
-    phase_s: float = 10.0
-    timeout_s: int = 10
-    topology: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    chain: Chain | None = None
-    who: tuple[str, ...] = ()
-
-    @property
-    def schedule(self) -> str:
-        """The rate, then as fast as it goes, by turns."""
-        return f"{self.rate_tps:g}x{self.phase_s:g},{FLAT_OUT_TPS}x{self.phase_s:g}"
-
-    @property
-    def options_key(self) -> str:
-        """The key under which an example reads its rates."""
-        return "flights.rate.schedule" if self.topology == "flights" else "wordcount.rate.schedule"
-
-    def conf(self) -> dict[str, Any]:
-        """Options of the submission."""
-        if self.chain:  # measured by the hook, the others by their own components
-            more = self.chain.conf(self.schedule) | {"topology.auto.task.hooks": [LOAD_HOOK]}
-        else:
-            more = {**self.options, self.options_key: self.schedule}
-        return {
-            **COMMON,
-            "topology.max.spout.pending": self.pending,
-            "topology.message.timeout.secs": self.timeout_s,
-            "topology.component.resources.onheap.memory.mb": 16.0,
-            # An executor without tuples sleeps at once: spinning would be CPU that the others lack.
-            "topology.bolt.wait.progressive.level2.count": 0,
-            **more,
-        }
-
-
-CASES = {
-    "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
-    "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
-    "flights": Case("flights", 30.0, 50, topology="flights"),
-}
 
 
 class Prepared(msgspec.Struct, kw_only=True):
@@ -139,8 +77,8 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept:
     if not clock.allows(PREPARED_S if shared is None else clock.took_s):
         say(f"{case.name}: the time is over; start again to go on")
         return False
-    rate_tps = shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say)
-    case = replace(case, rate_tps=rate_tps)
+    if shared or not case.given:
+        case = replace(case, rate_tps=shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say))
     with _running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
         if shared is None:
             shared = _prepared(job, case, file, swept, say)
@@ -154,7 +92,7 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept:
 def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
     """`RATED` of what Storm's default placement holds."""
     with _running(cluster, case, f"{case.name}-calibration") as job:
-        most_tps = _phase(job, case, saturated=True)[0]["throughput_tps"]
+        most_tps = phase(job, case, saturated=True)[0]["throughput_tps"]
     _ended(cluster, job)
     rate_tps = float(f"{RATED * most_tps:.2g}")
     say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {rate_tps:g}")
@@ -163,7 +101,7 @@ def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
 
 def _prepared(job: Job, case: Case, file: Path, swept: bool, say: Say) -> Prepared:
     """Measure under Storm's default placement, and keep everybody's plan in `file`."""
-    _, model = _phase(job, case, saturated=False)
+    _, model = phase(job, case, saturated=False)
     chosen = placements(model, file.with_suffix(""), swept, case.who)
     prepared = Prepared(
         parameters=_parameters(case),
@@ -207,7 +145,7 @@ def _pass(
         found["complete"] = len(found["measured"]) == len(shared.plans)
         _keep(file, found)
         say(
-            f"{case.name}, pass {number}, {who}: {_words(result)}; running again after {result['moved_s']:.0f} s; load "
+            f"{case.name}, pass {number}, {who}: {words(result)}; running again after {result['moved_s']:.0f} s; load "
             f"{result['load_average']}; {left}"
         )
     return bool(found["complete"])
@@ -218,7 +156,7 @@ def _measured(job: Job, placer: Placer, case: Case, who: str, plan: Plan, say: S
     for _ in range(TRIES):
         try:
             took_s = _moved(job, placer, plan)
-            result = _phases(job, case)
+            result = phases(job, case)
         except UnreachableError as e:
             say(f"{case.name}, {who}: {e}")
             continue
@@ -294,6 +232,7 @@ def _parameters(case: Case) -> dict[str, Any]:
         "mbit": MBIT,
         "rate_tps": case.rate_tps,
         "max_spout_pending": case.pending,
+        "cpu_by_place": LoadSection().cpu_by_place,
         "chain": None
         if chain is None
         else {k: getattr(chain, k) for k in ("stages", "replication", "payload_bytes", "selectivity", "keys")},
@@ -367,45 +306,3 @@ def spouts(job: Job) -> set[int]:
     snapshot = job.watcher.seen.topologies[job.topology_id]
     sources = {c.id for c in snapshot.components if c.kind == "spout"}
     return {task for e in snapshot.executors if e.component in sources for task in range(e.start, e.end + 1)}
-
-
-def _phases(job: Job, case: Case) -> dict[str, Any]:
-    """Measure the next two phases, whichever comes first."""
-    saturated_next = time.time() % (2 * case.phase_s) < case.phase_s
-    names = ["saturated", "at_rate"] if saturated_next else ["at_rate", "saturated"]
-    return {name: _phase(job, case, saturated=name == "saturated")[0] for name in names}
-
-
-def _phase(job: Job, case: Case, *, saturated: bool) -> tuple[dict[str, Any], Model]:
-    """Measure in the next such phase."""
-    begins_s = case.phase_s if saturated else 0.0
-    time.sleep((begins_s - time.time()) % (2 * case.phase_s) + SKIPPED_S)
-    window = job.watcher.window(case.phase_s - SKIPPED_S - ENDS_EARLY_S, lambda _: None)
-    time.sleep(LATE_S)
-    done = job.watcher.completed(window.from_ms, window.to_ms)
-    if not sum(done.latency.values()):
-        raise UnreachableError(f"{job.name}: no tuple was acked in a window")
-    figures = {k: window.figures[k] for k in ("inter_node_share", "inter_node_tps", "total_tps")}
-    figures |= {
-        "throughput_tps": done.tps,
-        "mean_ms": mean_ms(done.latency),
-        "p50_ms": quantile(done.latency, 0.5),
-        "p99_ms": quantile(done.latency, 0.99),
-        "failed": done.failed,
-        "cpu_per_node_percent": window.figures["cpu_per_node_percent"],
-    }
-    return figures, window.model
-
-
-def mean_ms(latency: Counter[float]) -> float:
-    """Mean of a histogram {upper bound ms: tuples}, each tuple counted as the geometric middle of its bucket."""
-    middles = {bound: (BOUNDS_MS[-1] if bound == ABOVE_MS else bound / RATIO**0.5) for bound in latency}
-    return sum(middles[bound] * n for bound, n in latency.items()) / sum(latency.values())
-
-
-def _words(result: dict[str, Any]) -> str:
-    rate, most = result["at_rate"], result["saturated"]
-    return (
-        f"{rate['throughput_tps']:.0f}/s with {rate['mean_ms']:.0f} ms mean, {rate['p99_ms']:.0f} ms p99, "
-        f"{rate['inter_node_share']:.0%} between nodes; at most {most['throughput_tps']:.0f}/s"
-    )

@@ -11,11 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchmarks.headlines import page
+from benchmarks.command import machine
+from benchmarks.headlines import other_pages, page
+from benchmarks.headlines.__main__ import restore
+from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
 from benchmarks.headlines.contenders import ROOM, roomy
-from benchmarks.headlines.runs import FLAT_OUT_TPS, Case, Clock, Prepared, elsewhere, mean_ms, missing
+from benchmarks.headlines.phases import mean_ms
+from benchmarks.headlines.runs import Clock, Prepared, elsewhere, missing
 from builders import supervisor, topology
 from stormpilot.instrument.latency import LatencyHistogram
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
@@ -124,6 +128,47 @@ def test_published_page_has_its_json_beside_it(tmp_path: Path) -> None:
     page.publish(found(*ABBA), tmp_path)
     assert json.loads((tmp_path / "headlines.json").read_text())["passes"][0]["complete"]
     assert "[headlines.json](headlines.json)" in (tmp_path / "headlines.md").read_text()
+
+
+def test_run_goes_on_from_what_was_published_of_a_machine_like_this_one(tmp_path: Path) -> None:
+    published, here, other = tmp_path / "headlines.json", tmp_path / "here", tmp_path / "other"
+    run = found(*ABBA) | {"machine": machine()}
+    for number, one_pass in enumerate(run["passes"], 1):
+        one_pass["pass"] = number
+    published.write_text(json.dumps(run))
+    here.mkdir()
+    (here / "chain-2.json").write_text("{}")
+    restore(published, here)
+    assert json.loads((here / "chain-1.json").read_text()) == run["passes"][0]
+    assert (here / "chain-2.json").read_text() == "{}"
+    published.write_text(json.dumps(run | {"machine": {"cpu": "another"}}))
+    other.mkdir()
+    restore(published, other)
+    assert not list(other.iterdir())
+
+
+def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> None:
+    assert other_pages.lines(tmp_path) == []
+    assert len(other_pages.missing(tmp_path)) == len(other_pages.MISSING)
+    pairs = [
+        {"dag": "d", "rateTps": 50.0, "allocation": "lsa", "mapping": "rsm", "slots": 10},
+        {"dag": "d", "rateTps": 50.0, "allocation": "mba", "mapping": "sam", "slots": 8},
+    ]
+    held = {"allocation": "mba", "mapping": "sam", "slots": 1, "sizedForTps": 10.0, "actualTps": 9.0}
+    (tmp_path / "sizes.json").write_text(json.dumps({"rows": {"published": pairs}, "cluster": [held]}))
+    (tmp_path / "accuracy.json").write_text(json.dumps({"summary": {"after_node_median": 0.04, "after_node_p95": 0.2}}))
+    saved, sustained, accuracy = other_pages.lines(tmp_path)
+    assert saved[1:4] == ["-20% (-20% to -20%)", "33% to 50% fewer slots [S17]", "**no** (1 of 1 below)"]
+    assert sustained[1] == "MBA+SAM 90% on 1 slot"
+    assert (sustained[3], accuracy[3]) == ("**no**", "yes")
+    (tmp_path / "moves.json").write_text("{}")
+    assert not any("bench-moves" in text and "executor stops" in text for text in other_pages.missing(tmp_path))
+
+
+def test_page_lists_what_is_not_measured() -> None:
+    text = "\n".join(page.sections(found(*ABBA) | {"missing": ["a claim"]}))
+    assert "- a claim." in text
+    assert "- latency and the most tuples/s of `wordcount_comm`, `flights` under" in text
 
 
 def test_network_metric_is_compared_on_what_was_placed() -> None:

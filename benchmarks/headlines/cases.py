@@ -1,0 +1,72 @@
+"""Topologies that are measured: their source, as fast as it may go, and who places them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.flow.jobs import COMMON
+from benchmarks.headlines.chain import Chain
+from stormpilot.local.build import LOAD_HOOK
+
+FLAT_OUT_TPS = 1_000_000
+"""More than any source here can send: `topology.max.spout.pending` is what holds it."""
+RATED = 0.55
+"""Of the most that Storm's default placement holds: there latency is measured."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topology, and how many tuples a spout task may have under way.
+
+    `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
+    is a guess that is low enough. With `given` it is that rate. `topology` and `options`
+    are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders, all where empty.
+    `timeout_s`: a tuple that a move lost counts as one that is under way until then, so that this is more than the
+    longest latency, and not much more.
+    """
+
+    name: str
+    rate_tps: float
+    pending: int
+    phase_s: float = 10.0
+    timeout_s: int = 10
+    topology: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    chain: Chain | None = None
+    who: tuple[str, ...] = ()
+    given: bool = False
+
+    @property
+    def schedule(self) -> str:
+        """The rate, then as fast as it goes, by turns."""
+        return f"{self.rate_tps:g}x{self.phase_s:g},{FLAT_OUT_TPS}x{self.phase_s:g}"
+
+    @property
+    def options_key(self) -> str:
+        """The key under which an example reads its rates."""
+        return "flights.rate.schedule" if self.topology == "flights" else "wordcount.rate.schedule"
+
+    def conf(self) -> dict[str, Any]:
+        """Options of the submission."""
+        if self.chain:  # measured by the hook, the others by their own components
+            more = self.chain.conf(self.schedule) | {"topology.auto.task.hooks": [LOAD_HOOK]}
+        else:
+            more = {**self.options, self.options_key: self.schedule}
+        return {
+            **COMMON,
+            "topology.max.spout.pending": self.pending,
+            "topology.message.timeout.secs": self.timeout_s,
+            "topology.component.resources.onheap.memory.mb": 16.0,
+            # An executor without tuples sleeps at once: spinning would be CPU that the others lack.
+            "topology.bolt.wait.progressive.level2.count": 0,
+            **more,
+        }
+
+
+CASES = {
+    "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
+    "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
+    "flights": Case("flights", 50.0, 50, topology="flights", who=("default", "online", "best"), given=True),
+}
