@@ -1,7 +1,8 @@
 """Component graphs of real topologies: who sends to whom, by which grouping, and how many tuples per tuple.
 
 Sources: linear, diamond and star are the patterns of the micro dataflows of R-Storm and of S17 8.3, with other tasks;
-`wordcount` is the workload of N24 5; `etl` and `statistics` have the structure of the RIoTBench applications; `flights` is this repository's example.
+`wordcount` is the workload of N24 5; `etl` and `statistics` have the structure of the RIoTBench applications; `flights`
+is this repository's example.
 Names, groupings and selectivities are ours where a source gives none.
 """
 
