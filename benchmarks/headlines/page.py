@@ -302,6 +302,14 @@ def _notes(found: dict[str, Any]) -> list[str]:
         said = f"{least}" if least == most else f"{least} to {most}"
         times = "once" if said == "1" else f"{said} times"
         notes.append(f"The {PROSE[case]} was measured {times} under each; the aim is five (`--full` has six).")
+        to_default = pairs(found, case, "best", "default", _latency)
+        if to_default and sum(to_default) >= 0:
+            ones = measured(found, case)
+            shares = [spread([o["at_rate"]["inter_node_share"] for o in ones[w]], ".0%") for w in ("best", "default")]
+            notes.append(
+                f"`best` is not below default on the {PROSE[case]}: between nodes it leaves {shares[0]}, default "
+                f"{shares[1]}. Why its latency is above that of default is not known."
+            )
         missed = pairs(found, case, "best", "online", _latency)
         if missed and sum(missed) >= 0:
             ones = measured(found, case)

@@ -107,6 +107,13 @@ def test_page_says_why_a_figure_of_ours_was_missed() -> None:
     assert "is not below" not in "\n".join(page.sections(found(ABBA[0])))
 
 
+def test_page_says_where_storms_own_placement_is_faster() -> None:
+    slower = (one("default", 100.0, 100.0), one("online", 120.0, 120.0), one("best", 110.0, 150.0))
+    text = " ".join("\n".join(page.sections(found(slower))).split())
+    assert "`best` is not below default on the reference chain: between nodes it leaves 50%, default 50%." in text
+    assert "not below default" not in "\n".join(page.sections(found(ABBA[0])))
+
+
 def test_what_is_left_is_counted_by_what_was_measured(tmp_path: Path) -> None:
     case = Case("chain", 100.0, 50, chain=Chain())
     assert missing(case, 2, tmp_path, swept=False) == 10
