@@ -30,6 +30,7 @@ REPEATED_TO = 30  # million rows: larger logs are mined once
 STANDALONE = 10  # million rows at most
 STEP_MIN, BUDGET_S = 120, 0.1
 KNEE_DAYS = (7.0, 14.0)
+KNEE_SEED = 1000  # the method was chosen on the logs of smaller ones
 ITERATIONS, PATIENCE_S = 1000, 60.0  # of plans for forecasts: the same on a slow machine
 LEADS_H = (1, 24)  # plans for the hour that comes, and for the highest of the day that comes
 Row = dict[str, Any]
@@ -42,7 +43,7 @@ class Bench:
         self.sizes = [int(s) for s in asked.sizes.split(",")]
         self.engine_sizes = [float(s) for s in asked.engine_sizes.split(",")]
         self.layer_sizes = [float(s) for s in asked.layer_sizes.split(",")]
-        self.repeat, self.quick = asked.repeat, asked.quick
+        self.repeat, self.quick, self.knee_seed = asked.repeat, asked.quick, asked.knee_seed
 
     @property
     def rows(self) -> list[Row]:
@@ -109,7 +110,7 @@ def knees(bench: Bench) -> None:
     """Mined B(n) beside the planted ones, over many logs of one and of two weeks."""
     with tempfile.TemporaryDirectory() as folder:
         for days in KNEE_DAYS:
-            bench.keep({"size": days, "repetition": 0, "rows": 0, **accuracy(Path(folder), days)})
+            bench.keep({"size": days, "repetition": 0, "rows": 0, **accuracy(Path(folder), days, bench.knee_seed)})
 
 
 def shapes(bench: Bench) -> None:
@@ -309,6 +310,7 @@ def main() -> int:
     )
     parser.add_argument("--layer-sizes", default="0.001,2", help="million rows of edges that the layer is measured on")
     parser.add_argument("--repeat", type=int, default=3, help=f"repetitions up to {REPEATED_TO} million rows")
+    parser.add_argument("--knee-seed", type=int, default=KNEE_SEED, help="the first seed of the logs for B(n)")
     parser.add_argument("--quick", action="store_true", help="replay 3 days of one topology")
     parser.add_argument("--report", action="store_true", help="measure nothing: the tables of what is there")
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ NEAR, LOW = 0.03, 0.05
 CAP = MiningCriteria().config.decide.cpu_limit_ratio
 
 
-def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
+def accuracy(folder: Path, days: float, first_seed: int, logs: int = LOGS) -> dict[str, Any]:
     """Of `logs` logs of so many days: supervisors that a knee was mined for, and how far these are off."""
-    found = [k for seed in range(logs) for k in _of_log(folder, days, seed)]
+    found = [k for seed in range(first_seed, first_seed + logs) for k in _of_log(folder, days, seed)]
     mined = [k for k in found if k["source"] != "default"]
     off = [k["value"] - k["planted"] for k in mined]
     held = [k for k in mined if k["low"] is not None]
@@ -31,6 +32,8 @@ def accuracy(folder: Path, days: float, logs: int = LOGS) -> dict[str, Any]:
         "part": "knees",
         "days": days,
         "logs": logs,
+        "first_seed": first_seed,
+        "at": int(time.time()),
         "supervisors": len(found),
         "mined": len(mined),
         "proposed": sum(k["source"] == "proposed" for k in mined),

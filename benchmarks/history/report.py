@@ -141,7 +141,8 @@ def _knees(rows: list[Row]) -> list[str]:
     lines = [
         "## Limits of nodes", "",
         f"B(n) of {own[0]['supervisors']} supervisors in {own[0]['logs']} synthetic logs, beside the planted knees, "
-        "which lie between 0.62 and 0.76. Of the others too little was seen. *Proposed* ones wait for an operator.", "",
+        "which lie between 0.62 and 0.76. Of the others too little was seen. *Proposed* ones wait for an operator. "
+        f"The seeds of these logs, from {own[0]['first_seed']} on, are not those that the method was chosen on.", "",
         "| days | mined | of these proposed | within 0.03 | low by more than 0.05 | high by more than 0.05 "
         "| planted in the interval |",
         "|---:|---:|---:|---:|---:|---:|---:|",

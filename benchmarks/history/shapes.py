@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -105,6 +106,38 @@ SHAPES = (
         "the default is fine",
     ),
     Shape(
+        "only seen above its knee, at 0.50",
+        lambda s: utilisation(14, s, 0.8, 0.08, 0).clip(0.66),
+        lambda u: queueing(u, 0.5),
+        None,
+        None,
+        "not known",
+    ),
+    Shape(
+        "a queue without a knee: 1 / (1 - u)",
+        lambda s: utilisation(14, s),
+        lambda u: 1 / (1 - u),
+        None,
+        None,
+        "not known: latency rises smoothly",
+    ),
+    Shape(
+        "the same with daily peaks alone",
+        lambda s: utilisation(14, s, 0.45, 0.3, 0),
+        lambda u: 1 / (1 - u),
+        None,
+        None,
+        "not known: latency rises smoothly",
+    ),
+    Shape(
+        "latency that grows by a part: exp(2 u)",
+        lambda s: utilisation(14, s),
+        lambda u: np.exp(2 * u),
+        None,
+        None,
+        "not known: latency rises smoothly",
+    ),
+    Shape(
         "a node renamed after a week",
         lambda s: utilisation(14, s),
         lambda u: queueing(u, 0.68),
@@ -140,6 +173,7 @@ def accuracy(shape: Shape, seeds: int = SEEDS) -> dict[str, Any]:
     return {
         "part": "shapes",
         "engine": shape.name,
+        "at": int(time.time()),
         "nodes": len(entries),
         "mined": len(mined),
         "right": sum(map(shape.right, entries.values())),

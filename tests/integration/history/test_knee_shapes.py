@@ -84,6 +84,29 @@ def test_a_node_that_was_only_seen_above_its_knee_keeps_the_default_as_not_known
     assert entry.source == "default" and entry.text.startswith("not known: latency rises from"), entry
 
 
+@pytest.mark.parametrize(
+    "latency",
+    [
+        lambda u: 1 / (1 - u),
+        lambda u: (1 - u**2) ** -0.5,
+        lambda u: np.exp(2 * u),
+    ],
+)
+@SEEDS
+def test_latency_that_rises_smoothly_has_no_knee(table: Table, seed: int, latency: Callable[[Floats], Floats]) -> None:
+    """A level and a line bend such a curve in the middle of what was seen: with two weeks that came in force."""
+    for u in (utilisation(14, seed), utilisation(14, seed, 0.45, 0.3, 0)):
+        entry = limit(table, u, latency(u), seed=seed)["a"]
+        assert entry.source == "default" and entry.text.startswith("not known: latency rises smoothly"), entry
+
+
+def test_a_low_knee_that_few_draws_of_days_have_waits_for_an_operator(table: Table) -> None:
+    """Two weeks of data, and yet nobody knows: one half of the draws is as near to a curve without a knee."""
+    u = utilisation(14, 0)
+    entry = limit(table, u, queueing(u, 0.5, 2.0), seed=0)["a"]
+    assert entry.source == "proposed" and "of draws of days" in entry.text, entry
+
+
 @SEEDS
 def test_a_node_that_was_renamed_has_a_knee_under_each_name(table: Table, seed: int) -> None:
     u = utilisation(14, seed)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -29,7 +30,7 @@ from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.reading import open_log
 from stormpilot.messages import thresholds as th
-from stormpilot.trafficlog.schema import TABLES
+from stormpilot.trafficlog.schema import TABLES, partition_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,6 +184,35 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     assert thresholds["topologyName"] == "made2"
     noise = next(e for e in thresholds["entries"] if e["name"] == th.NOISE_RATIO)
     assert 20 <= noise["rows"] <= 31
+
+
+def test_tiny_files_and_names_of_any_letters_change_no_number(command: Command, hour: Path, tmp_path: Path) -> None:
+    """A file for each window, a folder and a topology with letters that stand for others in paths and patterns."""
+    log, name = tmp_path / "späť [1] 100%25 {a,b}", "žltý kôň+2 [x]"
+
+    def renamed(text: str) -> str:
+        return text.replace("made2", name)
+
+    for table in TABLES:
+        for file in sorted((hour / table).rglob("*.parquet")):
+            rows = pq.ParquetFile(file).read()
+            for column in {"topology_name", "topology_id"} & set(rows.column_names):
+                values = pa.array([renamed(v) for v in rows[column].to_pylist()])
+                rows = rows.set_column(rows.column_names.index(column), rows.schema.field(column), values)
+            ids = sorted(set(rows["topology_id"].to_pylist())) if "topology=" in str(file) else [None]
+            for of in ids:
+                folder = log / partition_name(table, file.relative_to(hour / table).parts[0][5:], of)
+                folder.mkdir(parents=True, exist_ok=True)
+                at = rows["at" if "at" in rows.column_names else "window_to"]
+                for i, time in enumerate(sorted(set(at.to_pylist()))):
+                    pq.write_table(rows.filter(pc.equal(at, time)), folder / f"{i}.parquet")
+    assert len(list(log.rglob("*.parquet"))) > 300
+    whole = json.loads(renamed(command("--log", str(hour), "--no-cache", "-f", "json").stdout))
+    found = json.loads(command("--log", str(log), "--no-cache", "-f", "json").stdout)
+    assert found["health"]["skipped"] == [] and not any(t["duplicates"] for t in found["health"]["tables"])
+    assert numbers(found) == numbers(whole)
+    (one,) = json.loads(command("--log", str(log), "--no-cache", name, "-f", "json").stdout)["topologies"]
+    assert one["thresholds"]["topologyName"] == name
 
 
 def test_condensed_days_are_kept_where_asked_for_or_not_at_all(hour: Path, tmp_path: Path) -> None:

@@ -132,13 +132,19 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
     times = resampled(len(bins.windows))
     fit = _fit(bins.load_ratio, times @ bins.windows, bins.middle(times))
     knee = fit.knee_ratio[0]
-    if np.isnan(knee):
-        return none | {"at_foot": bool(fit.at_foot[0]), "lowest_ratio": float(bins.load_ratio.min())}
-    below = bins.load_ratio <= knee
     latency, windows = bins.middle(times[:1])[0], bins.windows.sum(axis=0)
     top = np.cumsum(windows[::-1])[::-1] - windows < LEAST_WINDOWS  # the highest bins, until they have so many windows
-    rise = float(np.average(latency[top], weights=windows[top]) - fit.level[0])
-    off = np.abs(latency[below] - fit.level[0])
+    highest_level = float(np.average(latency[top], weights=windows[top]))
+    if np.isnan(knee):
+        foot = np.cumsum(windows) - windows < LEAST_WINDOWS
+        return none | {
+            "at_foot": bool(fit.at_foot[0]),
+            "smooth": bool(fit.smooth[0]),
+            "lowest_ratio": max(float(bins.load_ratio.min()), LOWEST),
+            "rise_ratio": _part(highest_level - np.average(latency[foot], weights=windows[foot])),
+            "band_ratio": _band(latency - fit.curve[0]),
+        }
+    below = bins.load_ratio <= knee
     drawn = fit.knee_ratio[1:]
     low, high = interval(drawn, BIN)
     return {
@@ -146,31 +152,61 @@ def _knee(rows: Sequence[Row]) -> dict[str, Any]:
         "low": low,
         "high": high,
         "found_share": float(np.isfinite(drawn).mean()) if len(drawn) else 1.0,
-        "rise_ratio": float(np.exp(rise) - 1),
-        "band_ratio": float(np.exp(3 * np.median(off) * MAD_TO_SIGMA) - 1),
+        "rise_ratio": _part(highest_level - fit.level[0]),
+        "band_ratio": _band(latency[below] - fit.level[0]),
         "bins_above": int((~below).sum()),
         "windows_above": int(bins.windows[:, ~below].sum()),
         "highest_ratio": highest,
     }
 
 
+def _part(logarithms: float) -> float:
+    """Difference of logarithms as a part of the smaller one."""
+    return float(np.exp(logarithms) - 1)
+
+
+def _band(off: Floats) -> float:
+    """Three times the scatter of what lies off by these logarithms."""
+    return _part(3 * float(np.median(np.abs(off))) * MAD_TO_SIGMA)
+
+
 @dataclass(frozen=True)
 class _Fit:
     """By draw: the knee (nan: none), the level below it, the slopes above it (draws, bends).
 
-    `at_foot`: the best candidate has just the least number of bins below it.
+    `at_foot`: the best candidate is the lowest one, or has just the least number of bins below it. `curve` (draws,
+    bins): the nearest one without a knee; `smooth`: it is as near as the best candidate.
     """
 
     knee_ratio: Floats
     level: Floats
     slopes: Floats
     at_foot: npt.NDArray[np.bool_]
+    smooth: npt.NDArray[np.bool_]
+    curve: Floats
 
 
 def _above(load_ratio: Floats, knee_ratio: Floats) -> Floats:
     """Excess of a utilisation over a knee and over each bend after it; the last axis is that of the bends."""
     over: Floats = np.maximum(0.0, (load_ratio - knee_ratio)[..., None] - np.array(BENDS))
     return over
+
+
+def _smooth(load_ratio: Floats, w: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The nearest curve without a knee, by draw (draws, bins), and the squares that it leaves.
+
+    It is a parabola, or the law of a queue: latency grows as a power of 1 / (1 - utilisation). A level and a line would
+    bend such a curve somewhere in the middle of what was seen, wherever that is.
+    """
+    idle = np.maximum(1 - load_ratio, BIN)
+    curves, left = [], []
+    for columns in ([load_ratio, load_ratio**2], [-np.log(idle)]):
+        x = np.column_stack([np.ones_like(load_ratio), *columns])
+        xx = np.einsum("db,bk,bl->dkl", w, x, x, optimize=True) + TINY * np.eye(x.shape[1])
+        curves.append(np.linalg.solve(xx, ((w * y) @ x)[..., None])[..., 0] @ x.T)
+        left.append((w * (y - curves[-1]) ** 2).sum(axis=1))
+    nearest, draw = np.argmin(left, axis=0), np.arange(len(w))
+    return np.array(curves)[nearest, draw], np.array(left)[nearest, draw]
 
 
 def _fit(load_ratio: Floats, w: Floats, y: Floats) -> _Fit:
@@ -192,8 +228,11 @@ def _fit(load_ratio: Floats, w: Floats, y: Floats) -> _Fit:
     usable: npt.NDArray[np.bool_] = (above >= LEAST_BINS) & (below >= LEAST_BINS) & (slopes[..., 0] > FLAT)
     best, draw = np.argmin(np.where(usable, left, np.inf), axis=1), np.arange(draws)
     found_any = usable[draw, best]
-    at_foot = found_any & (below[draw, best] <= LEAST_BINS)
-    known = found_any & ~at_foot & (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
+    curve, left_by_curve = _smooth(load_ratio, w, y)
+    smooth = found_any & (left_by_curve <= left[draw, best])
+    at_foot = found_any & ((below[draw, best] <= LEAST_BINS) | ((best == 0) & ~smooth))
+    known = found_any & ~at_foot & ~smooth
+    known &= (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
     found = slopes[draw, best]
     level = (sy - (found * sx[draw, best]).sum(axis=-1)) / sw
-    return _Fit(np.where(known, tried[best], np.nan), level, found, at_foot)
+    return _Fit(np.where(known, tried[best], np.nan), level, found, at_foot, smooth, curve)

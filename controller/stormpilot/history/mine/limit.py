@@ -14,6 +14,8 @@ TRUSTED_DAYS, TRUSTED_WINDOWS, TRUSTED_WIDTH = 7, 50, 0.1
 """Enough for a B(n) far below: days, windows above the knee, and the width of its interval."""
 LEAST_FOUND = 0.5
 """Of the draws of days so many have a knee, or nobody knows."""
+TRUSTED_FOUND = 0.9
+"""Of the draws so many have a knee, or a B(n) far below waits for an operator."""
 LEAST_RISE = 0.1
 
 
@@ -56,15 +58,21 @@ def cpu_limit(supervisor: str, row: Row | None, criteria: MiningCriteria, seen: 
 def _why_no_knee(row: Row | None, cap: float) -> str:
     """Why the default stays: it is fine (seen up to it and beyond), or nobody knows."""
     assert row is not None
-    highest = row["highest_ratio"]
-    if row["knee_ratio"] is None or row["rise_ratio"] <= max(row["band_ratio"], LEAST_RISE):
-        if highest is None:
-            return "not known: windows are too few at any utilisation"
-        if row.get("at_foot"):
-            return f"not known: latency rises from the lowest utilisation that was seen, {row['lowest_ratio']:.2f}, on"
+    highest, knee = row["highest_ratio"], row["knee_ratio"]
+    if highest is None or "rise_ratio" not in row:
+        return "not known: windows are too few at any utilisation"
+    if row["rise_ratio"] <= max(row["band_ratio"], LEAST_RISE):
         if highest >= cap:
             return f"the default is fine: latency stays in its band up to a utilisation of {highest:.2f}"
         return f"not known: latency stays in its band up to a utilisation of {highest:.2f}, and none higher was seen"
+    if knee is None and row["at_foot"]:
+        return f"not known: latency rises from {row['lowest_ratio']:.2f} on, and hardly any lower utilisation was seen"
+    if knee is None and row["smooth"]:
+        return "not known: latency rises smoothly with utilisation, as a queue's does: a knee fits no better"
+    if knee is None:
+        return (
+            f"not known: latency rises, and too few windows up to a utilisation of {highest:.2f} tell where it begins"
+        )
     if row["found_share"] < LEAST_FOUND:
         return f"not known: a knee at {row['knee_ratio']:.3f} is in only {row['found_share']:.0%} of draws of days"
     return ""
@@ -78,4 +86,6 @@ def _unsure(row: Row) -> str:
         return f"{row['windows_above']} windows above it, {TRUSTED_WINDOWS} needed"
     if row["low"] is None or row["high"] - row["low"] > TRUSTED_WIDTH:
         return "an interval that is too wide"
+    if row["found_share"] < TRUSTED_FOUND:
+        return f"a knee in only {row['found_share']:.0%} of draws of days"
     return ""

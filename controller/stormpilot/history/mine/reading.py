@@ -23,7 +23,7 @@ from stormpilot.history.frames import Window, fn
 from stormpilot.history.mine.kept import DAY_MS, FilesRead, Kept, day_number, folder_of
 from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of, not_a_log, not_a_table
 from stormpilot.history.mine.quality import KEYS, Files, Skipped, order_of, without
-from stormpilot.history.spark import fit
+from stormpilot.history.spark import LITTLE_BYTES, fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 _PATTERN, _ITSELF = re.compile(r"([{}\[\]*?\\])"), r"\\\1"
@@ -36,7 +36,7 @@ class SparkLog(FilesRead):
     """A traffic log; `tables` are those that it has.
 
     `skipped` are files that cannot be used; `files` are those of each table, where they were looked at, and `kept` what
-    was condensed of them earlier.
+    was condensed of them earlier. `little`: all of it is less work than planning it.
     """
 
     spark: SparkSession
@@ -46,6 +46,7 @@ class SparkLog(FilesRead):
     skipped: tuple[Skipped, ...] = ()
     files: Mapping[str, Files] = field(default_factory=dict)
     kept: Kept | None = None
+    little: bool = False
     _read: dict[str, set[Path]] = field(default_factory=dict)
 
     def table(self, name: str) -> DataFrame:
@@ -54,6 +55,10 @@ class SparkLog(FilesRead):
 
     def _table(self, name: str, but: Collection[str] = ()) -> DataFrame:
         """A table without some days."""
+        rows = self._rows(name, but)
+        return rows.coalesce(1) if self.little else rows
+
+    def _rows(self, name: str, but: Collection[str]) -> DataFrame:
         of = self.files.get(name)
         if of is None and name in self.tables:
             folder = f"{self.path.rstrip('/')}/{name}"
@@ -106,8 +111,14 @@ class SparkLog(FilesRead):
         return make(*inputs, **how)
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """The same frame, in memory from its first use on."""
-        return frame.persist()
+        """The same frame, in memory from its first use on; of a little log plain rows, part of each plan that reads it.
+
+        Spark goes through the whole plan of a frame for each step after it, and compares each part with all that it
+        keeps: of a little log that is most of the work.
+        """
+        if not self.little:
+            return frame.persist()
+        return self.spark.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
 
     def condensed(
         self, kind: str, tables: Sequence[str], make: Callable[..., DataFrame], *inputs: DataFrame
@@ -151,7 +162,8 @@ class SparkLog(FilesRead):
 
     def drop(self, frame: DataFrame) -> None:
         """Free what was kept."""
-        frame.unpersist()
+        if not self.little:
+            frame.unpersist()
 
     def answers(self, asked: Mapping[str, Ask]) -> dict[str, list[Row]]:
         """The rows of each by its name, several at a time: planning and the last tasks of a job leave cores idle."""
@@ -221,7 +233,8 @@ def open_log(
         tables, size_bytes = _remote(spark, where)
     skipped = tuple(s for of in files.values() for s in of.skipped)
     fit(spark, size_bytes)
-    return SparkLog(spark, where, tables, selection or Selection(), skipped, files, kept)
+    little = size_bytes <= LITTLE_BYTES
+    return SparkLog(spark, where, tables, selection or Selection(), skipped, files, kept, little)
 
 
 def _folders_of(table: str) -> list[str]:

@@ -191,7 +191,8 @@ def test_latency_that_stays_in_its_band_is_no_knee(flat: dict[str, float]) -> No
 
 
 def test_default_that_is_fine_is_told_from_one_that_nobody_knows_better() -> None:
-    unseen = found(mined(knees=[knee(knee_ratio=None, highest_ratio=0.6)]), th.CPU_LIMIT_RATIO, "sup-a")
+    flat = knee(knee_ratio=None, highest_ratio=0.6, rise_ratio=0.05)
+    unseen = found(mined(knees=[flat]), th.CPU_LIMIT_RATIO, "sup-a")
     rare = found(mined(knees=[knee(found_share=0.4)]), th.CPU_LIMIT_RATIO, "sup-a")
     few = found(mined(knees=[knee(rows=20)]), th.CPU_LIMIT_RATIO, "sup-a")
     assert {e.source for e in (unseen, rare, few)} == {"default"}
@@ -201,12 +202,27 @@ def test_default_that_is_fine_is_told_from_one_that_nobody_knows_better() -> Non
 
 
 @pytest.mark.parametrize(
+    ("none", "why"),
+    [
+        ({"at_foot": True, "smooth": True}, "latency rises from 0.66 on, and hardly any lower utilisation was seen"),
+        ({"at_foot": False, "smooth": True}, "latency rises smoothly with utilisation"),
+        ({"at_foot": False, "smooth": False}, "latency rises, and too few windows up to a utilisation of 0.90 tell"),
+    ],
+)
+def test_latency_that_rises_without_a_knee_is_never_called_fine(none: dict[str, bool], why: str) -> None:
+    rising = knee(knee_ratio=None, lowest_ratio=0.66, **none)
+    entry = found(mined(knees=[rising]), th.CPU_LIMIT_RATIO, "sup-a")
+    assert entry.source == "default" and entry.text.startswith(f"not known: {why}")
+
+
+@pytest.mark.parametrize(
     ("little", "why"),
     [
         ({"days": 3}, "3 days, 7 needed"),
         ({"windows_above": 20}, "20 windows above it, 50 needed"),
         ({"low": 0.4, "high": 0.62}, "an interval that is too wide"),
         ({"low": None, "high": None}, "an interval that is too wide"),
+        ({"found_share": 0.8}, "a knee in only 80% of draws of days"),
     ],
 )
 def test_a_limit_far_below_the_configured_one_waits_for_an_operator_on_little_data(
