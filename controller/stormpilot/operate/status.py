@@ -191,13 +191,23 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
+def _oldest_reports(reports: list[LoadReport]) -> dict[str, int]:
+    """When the task that is silent for longest was reported, by topology; workers that are gone leave old reports."""
+    newest: dict[tuple[str, int], int] = {}
+    for r in reports:
+        for task in r.tasks:
+            newest[r.topology_id, task.task] = max(r.written_at_ms, newest.get((r.topology_id, task.task), 0))
+    oldest: dict[str, int] = {}
+    for (topology_id, _), written_at_ms in newest.items():
+        oldest[topology_id] = min(written_at_ms, oldest.get(topology_id, written_at_ms))
+    return oldest
+
+
 def _topologies(
     paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> list[dict[str, Any]]:
     views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
-    written: dict[str, int] = {}
-    for r in reports:
-        written[r.topology_id] = min(r.written_at_ms, written.get(r.topology_id, r.written_at_ms))
+    written = _oldest_reports(reports)
     rows = []
     for i in sorted({*seen.topologies, *seen.unreadable_topologies}):
         snapshot, status = seen.topologies.get(i), seen.statuses.get(i)

@@ -85,6 +85,14 @@ def gathered(seen: StoreSnapshot, *reports: LoadReport, problems: dict[str, str]
     return gather("zk:2181", Paths(), seen, list(reports), problems or {}, NOW_MS)
 
 
+def test_a_report_of_a_worker_that_is_gone_is_not_the_age_of_the_reports() -> None:
+    old = msgspec.structs.replace(report(20.0), reporter="gone")
+    (row,) = gathered(healthy(), old, report(97.0))["topologies"]
+    assert row["reportsAgeS"] == 3.0
+    (row,) = gathered(healthy(), report(20.0, tasks=(1,)), report(97.0, tasks=(2,)))["topologies"]
+    assert row["reportsAgeS"] == 80.0
+
+
 def test_everything_is_well() -> None:
     shown = gathered(healthy(), report(97.0))
     assert shown["controller"] | {"counters": {}} == {
