@@ -103,9 +103,10 @@ final class StormState {
   }
 
   private Map<String, Double> resourcesOf(String supervisor) {
-    Map<String, Double> all = new HashMap<>(resources.getOrDefault(supervisor, Map.of()));
+    Map<String, Double> all = new HashMap<>();
     all.put(Constants.COMMON_CPU_RESOURCE_NAME, cpuPerSupervisor);
     all.put(Constants.COMMON_TOTAL_MEMORY_RESOURCE_NAME, memoryPerSupervisor);
+    all.putAll(resources.getOrDefault(supervisor, Map.of()));
     return all;
   }
 

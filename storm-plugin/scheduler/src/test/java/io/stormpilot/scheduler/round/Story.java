@@ -92,9 +92,9 @@ public final class Story {
     return this;
   }
 
-  /** What a supervisor has of a generic resource. */
+  /** What a supervisor has of a resource, where it is not what all have. */
   public Story resource(String supervisor, String name, double amount) {
-    storm.resources.put(supervisor, Map.of(name, amount));
+    storm.resources.computeIfAbsent(supervisor, s -> new HashMap<>()).put(name, amount);
     return this;
   }
 

@@ -1,0 +1,239 @@
+package io.stormpilot.scheduler.round;
+
+import static io.stormpilot.scheduler.round.StormCases.again;
+import static io.stormpilot.scheduler.round.StormCases.alone;
+import static io.stormpilot.scheduler.round.StormCases.both;
+import static io.stormpilot.scheduler.round.StormCases.hosts;
+import static io.stormpilot.scheduler.round.StormCases.running;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.Config;
+import org.apache.storm.Constants;
+import org.apache.storm.DaemonConfig;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.apache.storm.scheduler.resource.strategies.scheduling.ConstraintSolverStrategy;
+import org.apache.storm.scheduler.resource.strategies.scheduling.DefaultResourceAwareStrategy;
+import org.apache.storm.scheduler.resource.strategies.scheduling.GenericResourceAwareStrategy;
+import org.apache.storm.scheduler.resource.strategies.scheduling.RoundRobinResourceAwareStrategy;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Situations of the tests of the strategies of Storm's ResourceAwareScheduler, on Storm's classes,
+ * as in {@link StormCasesTest}: unlike supervisors, least CPU of workers, limits of a search, and
+ * topologies that go and come back.
+ */
+class StormStrategiesTest {
+
+  private static final double POINTS = 10; // of CPU of an executor, Storm's default
+
+  private static Story solved(int supervisors, int executors, Object rules) {
+    return new Story(supervisors, 4)
+        .topology("t", 1, executors)
+        .topologyConf(
+            "t", Config.TOPOLOGY_SCHEDULER_STRATEGY, ConstraintSolverStrategy.class.getName())
+        .topologyConf("t", Config.TOPOLOGY_RAS_CONSTRAINTS, rules);
+  }
+
+  private static int on(Story story, String supervisor) {
+    return story.placement("t").entrySet().stream()
+        .filter(worker -> worker.getKey().startsWith(supervisor + ":"))
+        .mapToInt(worker -> worker.getValue().size())
+        .sum();
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      classes = {
+        DefaultResourceAwareStrategy.class,
+        GenericResourceAwareStrategy.class,
+        RoundRobinResourceAwareStrategy.class
+      })
+  void unlikeSupervisors(Class<?> strategy) {
+    both(
+        () ->
+            new Story(3, 4)
+                .resource("sup-0", Constants.COMMON_CPU_RESOURCE_NAME, 2 * POINTS)
+                .resource("sup-1", Constants.COMMON_CPU_RESOURCE_NAME, 4 * POINTS)
+                .resource("sup-2", Constants.COMMON_CPU_RESOURCE_NAME, 6 * POINTS)
+                .with(Config.TOPOLOGY_SCHEDULER_STRATEGY, strategy.getName())
+                .topology("t", 1, 12),
+        ResourceAwareScheduler::new,
+        story -> {
+          story.assertNobodyLost();
+          assertEquals(
+              List.of(2, 4, 6),
+              List.of(on(story, "sup-0"), on(story, "sup-1"), on(story, "sup-2")));
+        });
+  }
+
+  @Test
+  void declaredCpuAndMemory() {
+    both(
+        () ->
+            new Story(3, 4)
+                .cpuPerSupervisor(100)
+                .memoryPerSupervisor(2048)
+                .topology("t", 1, 5)
+                .topologyConf("t", Config.TOPOLOGY_COMPONENT_CPU_PCORE_PERCENT, 50.0)
+                .topologyConf("t", Config.TOPOLOGY_COMPONENT_RESOURCES_ONHEAP_MEMORY_MB, 512.0)
+                .topologyConf("t", Config.TOPOLOGY_COMPONENT_RESOURCES_OFFHEAP_MEMORY_MB, 512.0)
+                .topologyConf("t", Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 2048.0),
+        ResourceAwareScheduler::new,
+        story -> {
+          story.assertNobodyLost();
+          for (int i = 0; i < 3; i++) {
+            assertTrue(on(story, "sup-" + i) <= 2);
+          }
+        });
+  }
+
+  private static Story leastCpu(double points, int executors) {
+    return new Story(2, 4)
+        .cpuPerSupervisor(80)
+        .with(DaemonConfig.STORM_WORKER_MIN_CPU_PCORE_PERCENT, points)
+        .topology("t", 2, executors)
+        .topologyConf("t", Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 128.0); // one executor in each
+  }
+
+  @Test
+  void workersWithTheirLeastCpuJustFit() {
+    both(() -> leastCpu(40, 4), ResourceAwareScheduler::new, Story::assertNobodyLost);
+  }
+
+  @Test
+  void workersWithTheirLeastCpuDoNotFit() {
+    both(
+        () -> leastCpu(40, 5),
+        ResourceAwareScheduler::new,
+        story -> assertEquals(Set.of(), running(story, "t"), "five workers of 40 points on 160"));
+  }
+
+  @Test
+  void aStrategyThatTheClusterDoesNotAllow() {
+    both(
+        () ->
+            new Story(2, 4)
+                .with(
+                    Config.NIMBUS_SCHEDULER_STRATEGY_CLASS_WHITELIST,
+                    List.of(DefaultResourceAwareStrategy.class.getName()))
+                .topology("t", 1, 4)
+                .topologyConf(
+                    "t",
+                    Config.TOPOLOGY_SCHEDULER_STRATEGY,
+                    GenericResourceAwareStrategy.class.getName())
+                .topology("u", 1, 4)
+                .topologyConf(
+                    "u",
+                    Config.TOPOLOGY_SCHEDULER_STRATEGY,
+                    DefaultResourceAwareStrategy.class.getName()),
+        ResourceAwareScheduler::new,
+        story -> {
+          assertEquals(Set.of(), running(story, "t"));
+          assertEquals(4, running(story, "u").size());
+        });
+  }
+
+  @Test
+  void aSearchThatHasToGoBack() {
+    Object rules =
+        Map.of(
+            "source", Map.of("incompatibleComponents", List.of("count")),
+            "count", Map.of("maxNodeCoLocationCnt", 2));
+    both(
+        () -> solved(2, 5, rules),
+        ResourceAwareScheduler::new,
+        story -> {
+          story.assertNobodyLost();
+          assertTrue(story.placement("t").containsValue(Set.of(1)), "the source is alone");
+          assertEquals(Set.of("sup-0", "sup-1"), hosts(story, "t"));
+        });
+  }
+
+  @Test
+  void aSearchWithTooFewStates() {
+    both(
+        () ->
+            solved(2, 6, Map.of("count", Map.of("maxNodeCoLocationCnt", 3)))
+                .topologyConf("t", Config.TOPOLOGY_RAS_CONSTRAINT_MAX_STATE_SEARCH, 2)
+                .topology("u", 1, 4),
+        ResourceAwareScheduler::new,
+        story -> {
+          assertEquals(Set.of(), running(story, "t"));
+          assertEquals(4, running(story, "u").size(), "the others run");
+        });
+  }
+
+  @Test
+  void aConstrainedTopologyThatLosesASupervisorAndOneThatComesBack() {
+    Object rules = Map.of("count", Map.of("maxNodeCoLocationCnt", 2));
+    for (boolean withUs : List.of(false, true)) {
+      IScheduler storm = new ResourceAwareScheduler();
+      Story story = solved(3, 5, rules);
+      if (withUs) {
+        StormCases.ours(story, storm);
+      } else {
+        alone(story, storm);
+      }
+      story.assertNobodyLost();
+      story.removeSupervisor("sup-1");
+      story.loseExecutorsOn("sup-1");
+      if (withUs) {
+        story.round();
+      } else {
+        again(story, storm);
+      }
+      story.assertNobodyLost();
+      assertEquals(Set.of("sup-0", "sup-2"), hosts(story, "t"));
+      story.kill("t");
+      story.topology("t", 1, 5);
+      if (withUs) {
+        story.round();
+      } else {
+        again(story, storm);
+      }
+      story.assertNobodyLost();
+    }
+  }
+
+  @Test
+  void aSupervisorThatShrankBelowWhatRunsThere() {
+    both(
+        () ->
+            new Story(2, 4)
+                .cpuPerSupervisor(4 * POINTS)
+                .topology("t", 1, 4)
+                .running("t", "sup-0:6700", "1-4")
+                .resource("sup-0", Constants.COMMON_CPU_RESOURCE_NAME, POINTS)
+                .topology("u", 1, 1)
+                .topology("v", 1, 2),
+        ResourceAwareScheduler::new,
+        story -> {
+          assertEquals(Set.of("sup-0"), hosts(story, "t"), "what runs stays");
+          assertEquals(Set.of("sup-1"), hosts(story, "u"));
+          assertEquals(Set.of(), running(story, "v"), "what is missing there is missing in all");
+        });
+  }
+
+  @Test
+  void genericResourcesThatAnotherTopologyHas() {
+    both(
+        () -> {
+          Story story = new Story(2, 4).resource("sup-0", "gpu", 4).resource("sup-1", "gpu", 2);
+          for (String id : List.of("t", "u")) {
+            story
+                .topology(id, 1, id.equals("t") ? 4 : 2)
+                .topologyConf(id, Config.TOPOLOGY_COMPONENT_RESOURCES_MAP, Map.of("gpu", 1.0));
+          }
+          return story.topology("v", 1, 6);
+        },
+        ResourceAwareScheduler::new,
+        Story::assertNobodyLost);
+  }
+}
