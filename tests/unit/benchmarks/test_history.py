@@ -123,8 +123,8 @@ def test_engines_stand_beside_each_other_and_knees_beside_the_planted_ones() -> 
         return {**mined(858, 2.0, seconds), "part": "engines", "engine": name}
 
     knees = {
-        "part": "knees", "size": 7.0, "days": 7.0, "logs": 24, "supervisors": 96, "mined": 80, "proposed": 50,
-        "near": 76, "low": 1, "high": 0, "intervals": 79, "covered": 70, "repetition": 0, "rows": 0,
+        "part": "knees", "size": 7.0, "days": 7.0, "logs": 24, "first_seed": 1000, "supervisors": 96, "mined": 80,
+        "proposed": 50, "near": 76, "low": 1, "high": 0, "intervals": 79, "covered": 70, "repetition": 0, "rows": 0,
     }  # fmt: skip
     page = report.page([engine("spark", 30.0), engine("duckdb", 3.0), knees])
     assert "| 858 | 3.0 | 2.0 | 3,000 | 30.0 | 2.0 | 3,000 |" in page
