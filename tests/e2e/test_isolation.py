@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-import yaml
 
 from benchmarks.control.live import lose_host
 from java_topologies import java_jar, submit_java
@@ -27,8 +26,6 @@ SCHEDULERS = {
         "multitenant.scheduler.user.pools": {"tenant": 1},
     },
 }
-SUBMITTER = "debug.simple.transport.user"
-"""The user for whom Nimbus takes everybody, where nobody has to prove who he is."""
 LOOKS = 6
 """Looks, two a second, for which both may seem to be on a host: the plug-in writes one topology after the other."""
 
@@ -82,14 +79,6 @@ def host_of(scene: Scene, supervisor: str) -> str:
     return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
 
 
-def submitted_by(scene: Scene, user: str) -> None:
-    """Another Nimbus, for which this user submits what is submitted from now on."""
-    file = scene.cluster.layout.conf / "nimbus.yaml"
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {SUBMITTER: user}))
-    scene.cluster.kill_nimbus()
-    scene.cluster.start_nimbus()
-
-
 def test_an_isolated_topology_never_shares_its_host(
     scene: Scene, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> None:
@@ -113,7 +102,7 @@ def test_an_isolated_topology_never_shares_its_host(
 
     until(lambda: runs(scene.topology_id), "it to run")
     if request.node.callspec.params["scene"] == "multitenant":
-        submitted_by(scene, "tenant")
+        scene.submits_as("tenant")
     alone = submit_java(scene.cluster, jar, "java_only", "alone", **options, **{"topology.workers": 2})
     with never(scene, shares(scene, alone)):
 
