@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -50,6 +52,21 @@ def exit_with(name: str, main: Callable[[], int]) -> None:
         code = e.exit_code
     sys.stdout.flush()
     sys.exit(code)
+
+
+def resumable(parser: argparse.ArgumentParser, page: str) -> None:
+    """Add the options of a benchmark that goes on where it was stopped; `page` is what `--publish` writes."""
+    parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
+    parser.add_argument("--restart", action="store_true", help="forget what was measured")
+    parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
+    parser.add_argument("--publish", action="store_true", help=f"write {page} too")
+
+
+def results_of(folder: Path, *, restart: bool) -> None:
+    """Have the folder of a resumable benchmark; with `restart`, empty."""
+    if restart:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def machine() -> dict[str, Any]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.command import STARTED_S, console, exit_with, machine, say
+from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
 from benchmarks.headlines import connections, other_pages, page, runs
 from benchmarks.headlines.cases import CASES
 
@@ -38,14 +37,9 @@ def main() -> int:
     parser.add_argument("--passes", type=int, help=f"of each topology; {PASSES} by default, {FULL_PASSES} with --full")
     parser.add_argument("--phase-s", type=float, help="of the rate, and of as fast as it goes")
     parser.add_argument("--topologies", type=int, default=TOPOLOGIES, help="random ones, of the network metric")
-    parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
-    parser.add_argument("--restart", action="store_true", help="forget what was measured")
-    parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
-    parser.add_argument("--publish", action="store_true", help="write docs/results/headlines.md too")
+    resumable(parser, "docs/results/headlines.md")
     arguments = parser.parse_args()
-    if arguments.restart:
-        shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True, exist_ok=True)
+    results_of(OUT, restart=arguments.restart)
     if not arguments.restart:
         restore(RESULTS / "headlines.json", OUT)
     passes = arguments.passes or (FULL_PASSES if arguments.full else PASSES)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import STARTED_S, exit_with, say
+from benchmarks.command import STARTED_S, exit_with, results_of, resumable, say
 from benchmarks.profile import page, service
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
@@ -54,14 +53,9 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=2, help="of every profile")
     parser.add_argument("--max-threads", type=int, default=5, help="of a task that does not wait")
     parser.add_argument("--only", choices=list(TASKS), help="one task")
-    parser.add_argument("--minutes", type=float, default=600.0, help="stop after that; start again to go on")
-    parser.add_argument("--restart", action="store_true", help="forget what was measured")
-    parser.add_argument("--report", action="store_true", help="measure nothing, show what is there")
-    parser.add_argument("--publish", action="store_true", help="write docs/results/profile.md too")
+    resumable(parser, "docs/results/profile.md")
     arguments = parser.parse_args()
-    if arguments.restart:
-        shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True, exist_ok=True)
+    results_of(OUT, restart=arguments.restart)
     if not arguments.report:
         ends_s = STARTED_S + 60 * arguments.minutes
         wanted = [

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
-from benchmarks.command import STARTED_S, exit_with, machine, say
+from benchmarks.command import STARTED_S, exit_with, machine, results_of, resumable, say
 from benchmarks.sizes import cluster, page
 from benchmarks.sizes.compare import local_first_tps, measured_models, published_models, rows
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
@@ -32,14 +31,9 @@ ORDER = ("xml", "pi", "blob", "table")
 def main() -> int:
     """Make the tables, carry out what is missing; 0 when every size holds."""
     parser = argparse.ArgumentParser(prog="make bench-sizes", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=600.0, help="begin no pair that would end later")
-    parser.add_argument("--restart", action="store_true", help="forget what was carried out")
-    parser.add_argument("--report", action="store_true", help="carry nothing out, show what is there")
-    parser.add_argument("--publish", action="store_true", help="write docs/results/sizes.md too")
+    resumable(parser, "docs/results/sizes.md")
     arguments = parser.parse_args()
-    if arguments.restart:
-        shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True, exist_ok=True)
+    results_of(OUT, restart=arguments.restart)
     found: dict[str, Any] = {"machine": machine(), "cluster": []}
     found["rows"] = {"published": rows(ALL, published_models(EXAMPLE))}
     own = BENCH / "profile.json"

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import StatusMessage
+from stormpilot.messages.core import StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key
@@ -191,12 +191,17 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _oldest_reports(reports: list[LoadReport]) -> dict[str, int]:
-    """When the task that is silent for longest was reported, by topology; workers that are gone leave old reports."""
+def _oldest_reports(reports: list[LoadReport], topologies: Mapping[str, TopologySnapshot]) -> dict[str, int]:
+    """When the task that is silent for longest was reported, by topology.
+
+    Reports are left of workers that are gone, and of tasks that a rebalance took away: neither is a silence.
+    """
+    tasks = {i: {t for e in s.executors for t in range(e.start, e.end + 1)} for i, s in topologies.items()}
     newest: dict[tuple[str, int], int] = {}
     for r in reports:
-        for task in r.tasks:
-            newest[r.topology_id, task.task] = max(r.written_at_ms, newest.get((r.topology_id, task.task), 0))
+        for task in (x.task for x in r.tasks):
+            if r.topology_id not in tasks or task in tasks[r.topology_id]:
+                newest[r.topology_id, task] = max(r.written_at_ms, newest.get((r.topology_id, task), 0))
     oldest: dict[str, int] = {}
     for (topology_id, _), written_at_ms in newest.items():
         oldest[topology_id] = min(written_at_ms, oldest.get(topology_id, written_at_ms))
@@ -207,7 +212,7 @@ def _topologies(
     paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> list[dict[str, Any]]:
     views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
-    written = _oldest_reports(reports)
+    written = _oldest_reports(reports, seen.topologies)
     rows = []
     for i in sorted({*seen.topologies, *seen.unreadable_topologies}):
         snapshot, status = seen.topologies.get(i), seen.statuses.get(i)

@@ -93,6 +93,11 @@ def test_a_report_of_a_worker_that_is_gone_is_not_the_age_of_the_reports() -> No
     assert row["reportsAgeS"] == 80.0
 
 
+def test_a_report_of_a_task_that_a_rebalance_took_away_is_not_the_age_of_the_reports() -> None:
+    (row,) = gathered(healthy(), report(20.0, tasks=(99,)), report(97.0))["topologies"]
+    assert row["reportsAgeS"] == 3.0
+
+
 def test_everything_is_well() -> None:
     shown = gathered(healthy(), report(97.0))
     assert shown["controller"] | {"counters": {}} == {

@@ -162,7 +162,7 @@ class FilesRead:
 
     def _duplicates(self, name: str) -> int:
         """Rows of a table that are left out because another one has their key."""
-        raise NotImplementedError
+        raise NotImplementedError("an engine counts them in its own way")
 
 
 def folder_of(log: Path, cache: Path | None) -> Path:

@@ -4,8 +4,8 @@ import static io.stormpilot.scheduler.round.StormCases.both;
 import static io.stormpilot.scheduler.round.StormCases.running;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
@@ -80,15 +80,22 @@ class StormUsersTest {
         });
   }
 
+  /** The topologies t and u fill the room; then jerry's v comes, with a priority of 20. */
+  private static Story full(
+      Story story, String userOfT, int priorityOfT, String userOfU, int priorityOfU) {
+    topology(story, "t", userOfT, priorityOfT).running("t", "sup-0:6700", "1-4");
+    topology(story, "u", userOfU, priorityOfU).running("u", "sup-0:6701", "1-4");
+    return topology(story, "v", "jerry", 20);
+  }
+
+  private static Story bothGuaranteedHalf() {
+    return guaranteed(room(), Map.of("jerry", executors(4), "derek", executors(4)));
+  }
+
   @Test
   void evictTopologiesOfUsersInOrder() {
     both(
-        () -> {
-          Story story = guaranteed(room(), Map.of("jerry", executors(4), "derek", executors(4)));
-          topology(story, "t", "bobby", 10).running("t", "sup-0:6700", "1-4");
-          topology(story, "u", "derek", 20).running("u", "sup-0:6701", "1-4");
-          return topology(story, "v", "jerry", 20);
-        },
+        () -> full(bothGuaranteedHalf(), "bobby", 10, "derek", 20),
         ResourceAwareScheduler::new,
         story -> assertRuns(story, Map.of("t", false, "u", true, "v", true)));
   }
@@ -96,12 +103,7 @@ class StormUsersTest {
   @Test
   void overGuaranteeEviction() {
     both(
-        () -> {
-          Story story = guaranteed(room(), Map.of("jerry", executors(4), "derek", executors(4)));
-          topology(story, "t", "derek", 10).running("t", "sup-0:6700", "1-4");
-          topology(story, "u", "derek", 20).running("u", "sup-0:6701", "1-4");
-          return topology(story, "v", "jerry", 20);
-        },
+        () -> full(bothGuaranteedHalf(), "derek", 10, "derek", 20),
         ResourceAwareScheduler::new,
         story -> assertRuns(story, Map.of("t", true, "u", false, "v", true)));
   }
@@ -109,32 +111,28 @@ class StormUsersTest {
   @Test
   void aLessImportantTopologyOfTheSameUserWaits() {
     both(
-        () -> {
-          Story story = guaranteed(room(), Map.of("jerry", executors(ROOM)));
-          topology(story, "t", "jerry", 10).running("t", "sup-0:6700", "1-4");
-          topology(story, "u", "jerry", 10).running("u", "sup-0:6701", "1-4");
-          return topology(story, "v", "jerry", 20);
-        },
+        () -> full(guaranteed(room(), Map.of("jerry", executors(ROOM))), "jerry", 10, "jerry", 10),
         ResourceAwareScheduler::new,
         story -> assertRuns(story, Map.of("t", true, "u", true, "v", false)));
+  }
+
+  private static Story prioritized(Class<?> strategy) {
+    return room().with(DaemonConfig.RESOURCE_AWARE_SCHEDULER_PRIORITY_STRATEGY, strategy.getName());
   }
 
   @Test
   void fifoPriority() {
     both(
         () -> {
-          Story story =
-              room()
-                  .with(
-                      DaemonConfig.RESOURCE_AWARE_SCHEDULER_PRIORITY_STRATEGY,
-                      FIFOSchedulingPriorityStrategy.class.getName());
+          Story story = prioritized(FIFOSchedulingPriorityStrategy.class);
           topology(story, "t", "bobby", 10).running("t", "sup-0:6700", "1-4");
+          story.pass(60_000);
           topology(story, "u", "bobby", 29).running("u", "sup-0:6701", "1-4");
           story.pass(60_000);
-          return topology(story, "v", "bobby", 0);
+          return topology(story, "v", "bobby", 20);
         },
         ResourceAwareScheduler::new,
-        story -> assertRuns(story, Map.of("v", true)));
+        story -> assertRuns(story, Map.of("t", false, "u", true, "v", true)));
   }
 
   @Test
@@ -142,13 +140,10 @@ class StormUsersTest {
     both(
         () -> {
           Story story =
-              room()
-                  .with(
-                      DaemonConfig.RESOURCE_AWARE_SCHEDULER_PRIORITY_STRATEGY,
-                      GenericResourceAwareSchedulingPriorityStrategy.class.getName())
+              prioritized(GenericResourceAwareSchedulingPriorityStrategy.class)
                   .resource("sup-0", "gpu", 4);
           guaranteed(story, Map.of("jerry", Map.of("cpu", 40, "memory", 4 * HEAP_MB, "gpu", 4)));
-          for (String id : Set.of("t", "u")) {
+          for (String id : List.of("t", "u")) {
             topology(story, id, id.equals("t") ? "bobby" : "jerry", 20)
                 .topologyConf(id, Config.TOPOLOGY_COMPONENT_RESOURCES_MAP, Map.of("gpu", 1.0));
           }
