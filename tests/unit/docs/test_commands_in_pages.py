@@ -18,7 +18,7 @@ SOURCES = [
     for path in [
         *(REPOSITORY / "docs").rglob("*.md"),
         *REPOSITORY.glob("*.md"),
-        *REPOSITORY.glob("*/README.md"),
+        *REPOSITORY.glob("[!.]*/README.md"),
         *(REPOSITORY / "deploy").rglob("*.yml"),
         *(REPOSITORY / "controller" / "stormpilot").rglob("*.py"),
         *(REPOSITORY / "storm-plugin").rglob("src/main/java/**/*.java"),

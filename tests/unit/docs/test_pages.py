@@ -11,7 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("*/README.md")])
+PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("[!.]*/README.md")])
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 WIDEST = 120
 CODE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.py|[\w-]+\.yaml|[\w-]+\.yml)?)`|`(\w+\.java)`")
