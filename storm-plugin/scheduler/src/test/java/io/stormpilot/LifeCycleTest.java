@@ -273,7 +273,8 @@ class LifeCycleTest {
         });
     plan.add("workers", workers);
     String checksum = Plan.checksum(id, planId, "r-" + planId, epoch, placement);
-    plan.addProperty("checksum", rightChecksum ? checksum : checksum.replace('a', 'b'));
+    String wrong = (checksum.startsWith("0") ? "1" : "0") + checksum.substring(1);
+    plan.addProperty("checksum", rightChecksum ? checksum : wrong);
     String path = "/stormpilot/v1/plans/" + id;
     if (zk.checkExists().forPath(path) == null) {
       zk.create().creatingParentsIfNeeded().forPath(path, Payload.encode(plan));
