@@ -110,6 +110,8 @@ def _try_worker(g: Space, e: int, kind: float, temperature: float, price: float,
 def run_inside(g: Space, tries: int, temperature: float, best_worker: Ints, best_node: Ints, best: Floats) -> int:
     """Try moves between workers of one topology on one node, where several are in use; accepted moves."""
     accepted = 0
+    if len(g.movable) == 0:
+        return 0
     for _ in range(tries):
         e = g.movable[chance_below(g, len(g.movable))]
         a = g.executors[e].worker

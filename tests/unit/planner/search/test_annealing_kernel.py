@@ -122,6 +122,22 @@ def test_search_never_returns_something_worse_than_its_start(model, seed):
         assert found.cost == pytest.approx(after[1])
 
 
+def test_where_nobody_may_move_nothing_is_tried():
+    """Who moves is drawn from a list; of an empty one, memory beyond it was read."""
+    from builders import two_chains
+
+    frame = frame_of(compile_model(two_chains()))
+    start = completed(frame, empty_layout(frame), no_limits(frame.compiled))
+    assert isinstance(start, Layout)
+    annealer = Annealer(frame, Objective((1.0, 2.0, 3.0)), no_limits(frame.compiled))
+    g = space(annealer.template, start.worker, start.node, 1)
+    g = g._replace(movable=g.movable[:0])
+    worker, node = layout_of(g)
+    assert annealing_kernel.run_inside(g, 30, 100.0, worker, node, np.array([np.inf])) == 0
+    assert annealing_kernel.run(g, 30, 100.0, 0.5, 2.0, worker, node, np.array([np.inf])) == 0
+    assert (layout_of(g)[0] == start.worker).all() and (layout_of(g)[1] == start.node).all()
+
+
 def test_clock_that_is_over_cuts_the_search_and_is_reported():
     from builders import two_chains
 
