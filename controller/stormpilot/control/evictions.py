@@ -1,8 +1,9 @@
 """Evictions: topologies give up their plans, so that the ResourceAwareScheduler finds room for one that comes before.
 
 That scheduler stops topologies for one that comes before them by users' guarantees and priorities, but only those
-without a plan. Where `decide.evict` allows it, a topology whose room is needed gives its plan up; it runs on, and the
-scheduler stops it in the round in which it starts the other one. So nothing stops for a topology that then cannot run.
+without a plan, and of these none that comes before one with a plan, unless it gave its own up. Where `decide.evict`
+allows it, a topology whose room is needed gives its plan up; it runs on, and the scheduler stops it in the round in
+which it starts the other one. So nothing stops for a topology that then cannot run.
 """
 
 from __future__ import annotations
@@ -92,13 +93,17 @@ class EvictionProposer:
     def _who_leaves(self, waiting: Topology, later: Sequence[str], situation: Situation) -> set[str] | None:
         """The last in the order that suffice, of those that may be stopped; None: nobody helps, or need to."""
         states = situation.topologies
-        may = [t for t in later if states[t].plan is None or _may_leave(states[t], situation)]
+        free = [t for t in later if states[t].plan is None]
+        stay = [t for t in later if t not in free and not _may_leave(states[t], situation)]
+        may = [t for t in later if t not in stay and not _kept(t, stay, later, situation)]
         if not may or self._fits(waiting, (), situation) or not self._fits(waiting, may, situation):
             return None
         least = bisect_left(range(len(may)), True, lo=1, key=lambda n: self._fits(waiting, may[-n:], situation))
         leave = set(may[-least:])
         for t in may[-least:]:
-            if self._fits(waiting, leave - {t}, situation):
+            rest = leave - {t}
+            holds = t not in free and any(_kept(o, [t], later, situation) for o in rest)
+            if not holds and self._fits(waiting, rest, situation):
                 leave.remove(t)
         return leave
 
@@ -149,6 +154,14 @@ def _may_leave(state: TopologyState, situation: Situation) -> bool:
     rollout = situation.snapshot.rollouts.get(state.topology.id)
     moves = rollout is not None and rollout.message is not None and rollout.message.running
     return closed is None and not moves
+
+
+def _kept(topology_id: str, planned: Collection[str], order: Sequence[str], situation: Situation) -> bool:
+    """Whether the plug-in keeps one without a plan from being stopped, for one of these comes after it with a plan."""
+    state = situation.topologies[topology_id]
+    given_up = state.status is not None and state.status.code == "PLAN_GIVEN_UP"
+    after = order[order.index(topology_id) + 1 :]
+    return state.plan is None and not given_up and any(t in planned for t in after)
 
 
 def _stays_free(topology_id: str, found: _Waiting, situation: Situation) -> Decision:

@@ -268,6 +268,35 @@ def test_an_operators_pause_keeps_the_plan_and_the_next_in_the_order_leaves() ->
     assert w.plan(fair) is None
 
 
+def free(w: World, name: str, priority: int, supervisor: str, code: str) -> str:
+    """A topology that runs there without a plan, and gets none."""
+    t = submit(w, name, priority, at(supervisor))
+    w.zookeeper.put(w.paths.mode(name), encode(ModeSetting(mode="off")))
+    w.answer(t, "fallback", code)
+    return t
+
+
+@pytest.mark.parametrize(("code", "leaves"), [("NO_PLAN", True), ("PLAN_GIVEN_UP", False)])
+def test_one_whose_room_alone_helps_can_leave_only_once_those_after_it_have_no_plan(code: str, leaves: bool) -> None:
+    w = world()
+    humble = planned(w, "humble", 20, "b")
+    w.tell(60)
+    free(w, "fair", 10, "a", code)
+    plan = w.planner
+
+    def on_a_alone(model: Model) -> Plan | Infeasible:
+        if {t.name for t in model.topologies} == {"proud"} and not any(
+            s.id == "a" and s.slots for s in model.supervisors
+        ):
+            return Infeasible(constraint="site", text="it needs supervisor a")
+        return plan(model)
+
+    w.planner = on_a_alone
+    submit(w, "proud", 1)
+    w.tell(120)
+    assert (w.plan(humble) is None) is leaves
+
+
 def test_one_that_waits_with_a_plan_of_its_own_gives_that_up_too() -> None:
     """The scheduler places what has no plan; the plug-in repairs what has one, and evicts nobody for it."""
     w = world()

@@ -23,6 +23,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import org.apache.storm.Config;
 import org.apache.storm.cluster.DaemonType;
 import org.apache.storm.metric.StormMetricsRegistry;
@@ -189,7 +190,7 @@ public final class PilotScheduler implements IScheduler {
           topologies.getTopologies().stream()
               .filter(t -> cluster.getUsedSlotsByTopologyId(t.getId()).isEmpty())
               .toList();
-      fallback.schedule(cluster, nowhere);
+      fallback.schedule(cluster, nowhere, Set.of());
     } catch (Throwable e) {
       LOG.error("fallback scheduler failed too", e);
     }

@@ -6,6 +6,10 @@ public enum Reason {
   OK,
   /** There is no plan for this topology. */
   NO_PLAN,
+  /** Its plan was taken away: the fallback scheduler may stop it for a topology before it. */
+  PLAN_GIVEN_UP,
+  /** It waits for room that a topology after it keeps by its plan. */
+  LOWER_PRIORITY_HAS_PLAN,
   /** Paused by an operator, this topology or all. */
   PAUSED,
   /** The mode of this topology is {@code off}. */

@@ -10,7 +10,9 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -47,6 +49,11 @@ public final class Fallback {
 
   private static final Set<Class<? extends IScheduler>> COUNT_SLOTS_ONLY =
       Set.of(DefaultScheduler.class, EvenScheduler.class);
+
+  /** What the ResourceAwareScheduler says of a topology in Storm's UI. */
+  private static final String FULLY_SCHEDULED = "Fully Scheduled";
+
+  private static final String NO_ROOM = "Not enough resources";
 
   private final IScheduler scheduler;
   private final Ranking ranking;
@@ -168,17 +175,26 @@ public final class Fallback {
     }
   }
 
-  /** Let it schedule these topologies. */
-  public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated) {
+  /**
+   * Let it schedule these topologies.
+   *
+   * @param givenUp those of them (ids) whose plan was taken away
+   */
+  public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated, Set<String> givenUp) {
     if (delegated.isEmpty()
         || (IDLE_WHEN_NOTHING_IS_MISSING.contains(scheduler.getClass())
             && delegated.stream().noneMatch(cluster::needsScheduling))) {
       return Outcome.NOTHING;
     }
     try {
-      FallbackCluster copy = new FallbackCluster(cluster, delegated, ranking, isolates());
-      scheduler.schedule(copy.getTopologies(), copy);
+      FallbackCluster copy = new FallbackCluster(cluster, delegated, isolates());
       Map<String, Rejection> waiting = new HashMap<>();
+      if (ranking == null) {
+        scheduler.schedule(copy.getTopologies(), copy);
+      } else {
+        inOrder(copy, delegated, new Precedence(ranking.order(cluster), ids(delegated), givenUp))
+            .forEach(waiting::put);
+      }
       List<Change> changes = new ArrayList<>();
       for (Change change : copy.changes(cluster)) {
         changes.add(withinSites(change, cluster, copy.getTopologies(), waiting));
@@ -201,6 +217,32 @@ public final class Fallback {
       LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
       return Outcome.failed(name() + " failed: " + e);
     }
+  }
+
+  /** Let it serve them in turns; returns why those wait that an order keeps from their room. */
+  private Map<String, Rejection> inOrder(
+      FallbackCluster copy, List<TopologyDetails> delegated, Precedence precedence) {
+    for (List<TopologyDetails> turn : precedence.turns(copy)) {
+      copy.turn(turn);
+      scheduler.schedule(copy.getTopologies(), copy);
+    }
+    Map<String, Rejection> waiting = new HashMap<>();
+    for (TopologyDetails topology : delegated) {
+      String id = topology.getId();
+      if (!copy.needsScheduling(topology)) {
+        copy.setStatusIfAbsent(id, FULLY_SCHEDULED);
+      } else if (Objects.requireNonNullElse(copy.getStatus(id), "").contains(NO_ROOM)) {
+        Rejection why = precedence.waits(topology, copy);
+        if (why != null) {
+          waiting.put(id, why);
+        }
+      }
+    }
+    return waiting;
+  }
+
+  private static Set<String> ids(List<TopologyDetails> topologies) {
+    return topologies.stream().map(TopologyDetails::getId).collect(Collectors.toSet());
   }
 
   /**

@@ -14,7 +14,6 @@ import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
-import org.apache.storm.scheduler.resource.User;
 
 /**
  * The cluster as the fallback scheduler sees it: a copy in which only the topologies that are left
@@ -30,22 +29,18 @@ import org.apache.storm.scheduler.resource.User;
 public final class FallbackCluster extends Cluster {
 
   private final Topologies delegated;
-  private final Cluster original;
-  private final Ranking ranking;
+  private List<TopologyDetails> turn = List.of();
   private final boolean open;
 
   /**
    * Copy the cluster.
    *
    * @param delegated topologies that the fallback may schedule
-   * @param ranking their order, or null where the fallback has none
    * @param open the fallback isolates topologies: it sees all of them, and frees any slot
    */
-  FallbackCluster(Cluster cluster, List<TopologyDetails> delegated, Ranking ranking, boolean open) {
+  FallbackCluster(Cluster cluster, List<TopologyDetails> delegated, boolean open) {
     super(cluster);
     this.open = open;
-    this.original = cluster;
-    this.ranking = ranking;
     this.delegated = new Topologies(delegated.toArray(new TopologyDetails[0]));
   }
 
@@ -82,11 +77,13 @@ public final class FallbackCluster extends Cluster {
     }
   }
 
-  /** The topologies that the fallback may schedule, in their order among all. */
-  List<TopologyDetails> ranked(Map<String, User> users) {
-    Set<String> ids = new HashSet<>();
-    delegated.getTopologies().forEach(topology -> ids.add(topology.getId()));
-    return ranking.order(original, users, ids);
+  /** What a fallback that has an order schedules next; of these it stops who is in it. */
+  void turn(List<TopologyDetails> topologies) {
+    turn = topologies;
+  }
+
+  List<TopologyDetails> turn() {
+    return turn;
   }
 
   private boolean isDelegated(String topologyId) {

@@ -13,7 +13,7 @@ import org.apache.storm.scheduler.resource.strategies.priority.ISchedulingPriori
  * plan, what their users have already would not count, and a user beyond its guarantee could come
  * before one below it.
  *
- * <p>Storm makes it by its name. What is not in the list cannot be evicted.
+ * <p>Storm makes it by its name. What is not in the list cannot be evicted ({@link Precedence}).
  */
 public final class RankAmongAll implements ISchedulingPriorityStrategy {
 
@@ -21,7 +21,7 @@ public final class RankAmongAll implements ISchedulingPriorityStrategy {
   public List<TopologyDetails> getOrderedTopologies(
       ISchedulingState cluster, Map<String, User> users) {
     if (cluster instanceof FallbackCluster ours) {
-      return ours.ranked(users);
+      return ours.turn();
     }
     throw new IllegalArgumentException("expected the cluster of a fallback scheduler");
   }

@@ -3,7 +3,6 @@ package io.stormpilot.scheduler.round;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.Cluster;
@@ -35,17 +34,15 @@ record Ranking(
     return changed;
   }
 
-  /** These topologies of a cluster, in their order among all. */
-  List<TopologyDetails> order(Cluster cluster, Map<String, User> known, Set<String> topologies) {
-    Map<String, User> users = new HashMap<>(known);
+  /** All topologies of a cluster, the most important first. */
+  List<TopologyDetails> order(Cluster cluster) {
+    Map<String, User> users = new HashMap<>();
     for (TopologyDetails topology : cluster.getTopologies().getTopologies()) {
       String owner = topology.getTopologySubmitter();
       if (owner != null && !owner.isEmpty() && !users.containsKey(owner)) {
         users.put(owner, new User(owner, pools.get().get(owner)));
       }
     }
-    return strategy.getOrderedTopologies(cluster, users).stream()
-        .filter(t -> topologies.contains(t.getId()))
-        .toList();
+    return strategy.getOrderedTopologies(cluster, users);
   }
 }

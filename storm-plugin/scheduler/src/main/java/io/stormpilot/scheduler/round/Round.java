@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -212,9 +213,7 @@ public final class Round {
         && PlanValidator.checkExecutors(inForce, topology.details().getExecutors()) != null) {
       m.setAside(Reason.EXECUTORS_CHANGED, "the executors of the topology were changed by a user");
     }
-    if (topology.entry() == null) {
-      m.release();
-    }
+    m.sees(topology.entry(), topology.current());
   }
 
   private Intent intend(TopologyContext topology) {
@@ -304,7 +303,13 @@ public final class Round {
       }
     }
     Fallback.Outcome outcome =
-        fallback.schedule(cluster, delegated.stream().map(TopologyContext::details).toList());
+        fallback.schedule(
+            cluster,
+            delegated.stream().map(TopologyContext::details).toList(),
+            delegated.stream()
+                .filter(t -> t.memory().givenUp())
+                .map(TopologyContext::id)
+                .collect(Collectors.toSet()));
     delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
     return outcome;
   }

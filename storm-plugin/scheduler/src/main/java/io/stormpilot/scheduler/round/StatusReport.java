@@ -13,6 +13,7 @@ final class StatusReport {
 
   private final String fallbackName;
   private final boolean fallbackCountsSlotsOnly;
+  private final boolean fallbackRanks;
   private final int limit;
   private final long planWaitMs;
 
@@ -20,6 +21,7 @@ final class StatusReport {
     String fallbackName = fallback.name();
     this.fallbackCountsSlotsOnly = fallback.countsSlotsOnly();
     this.fallbackName = fallbackName.substring(fallbackName.lastIndexOf('.') + 1);
+    this.fallbackRanks = fallback.isResourceAware();
     this.limit = limit;
     this.planWaitMs = planWaitMs;
   }
@@ -93,6 +95,10 @@ final class StatusReport {
     if (waiting != null) {
       String text = waiting.text() + "; " + who;
       return new StatusText(State.FALLBACK, waiting.reason(), text, null, null);
+    }
+    if (topology.memory().givenUp() && fallbackRanks) {
+      String text = "its plan was taken away; " + who + ", and may stop it for one before it";
+      return new StatusText(State.FALLBACK, Reason.PLAN_GIVEN_UP, text, null, null);
     }
     if (aside != null) {
       String planId = topology.memory().setAsidePlanId();

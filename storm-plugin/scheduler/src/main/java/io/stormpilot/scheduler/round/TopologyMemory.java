@@ -38,6 +38,9 @@ public final class TopologyMemory {
   private Rejection waiting;
   private int movedWorkers;
 
+  private boolean hasEntry;
+  private boolean givenUp;
+
   private String setAsideKey;
   private String setAsidePlanId;
   private Rejection setAside;
@@ -85,6 +88,8 @@ public final class TopologyMemory {
     if (status != null) {
       workersWanted = status.workersWanted() > 0 ? status.workersWanted() : workersWanted;
       inForcePlanId = status.inForcePlanId();
+      hasEntry = status.planId() != null || owns();
+      givenUp = status.code() == Reason.PLAN_GIVEN_UP;
       everAssigned |= status.state() != State.WAITING;
     }
     if (plan != null && current.follows(plan)) {
@@ -154,6 +159,23 @@ public final class TopologyMemory {
     inForcePlanId = null;
     complete = false;
     broken = null;
+  }
+
+  /**
+   * What stands in {@code plans/}, or null. Who takes a plan away leaves the topology to the
+   * fallback scheduler, which may stop it; that holds until it is stopped, or gets a plan.
+   */
+  void sees(PlanEntry entry, Placement current) {
+    if (entry == null) {
+      release();
+    }
+    givenUp = entry == null && !current.isEmpty() && (givenUp || hasEntry);
+    hasEntry = entry != null;
+  }
+
+  /** Its plan was taken away, and it runs on since. */
+  boolean givenUp() {
+    return givenUp && !placement.isEmpty();
   }
 
   /** Remember that a plan was rejected; returns whether this is news. */

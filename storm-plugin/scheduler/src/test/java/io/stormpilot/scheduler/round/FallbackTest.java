@@ -81,7 +81,8 @@ class FallbackTest {
     ResourceAwareScheduler scheduler = new ResourceAwareScheduler();
     Story story = new Story(1, 4).fallback(scheduler).cpuPerSupervisor(40);
     for (String id : List.of("planned", "humble")) {
-      story.topologyConf(id, Config.TOPOLOGY_PRIORITY, 99).topology(id, 1, 2);
+      int priority = id.equals("planned") ? 98 : 99;
+      story.topologyConf(id, Config.TOPOLOGY_PRIORITY, priority).topology(id, 1, 2);
     }
     story.running("planned", "sup-0:6700", "1-2").running("humble", "sup-0:6701", "1-2");
     story.publish(story.plan("planned", "p-1", "sup-0:6700=1-2"));
