@@ -11,15 +11,23 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import org.apache.storm.Config;
 import org.apache.storm.Constants;
 import org.apache.storm.DaemonConfig;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.apache.storm.scheduler.resource.SchedulingResult;
+import org.apache.storm.scheduler.resource.SchedulingStatus;
 import org.apache.storm.scheduler.resource.strategies.scheduling.ConstraintSolverStrategy;
 import org.apache.storm.scheduler.resource.strategies.scheduling.DefaultResourceAwareStrategy;
 import org.apache.storm.scheduler.resource.strategies.scheduling.GenericResourceAwareStrategy;
+import org.apache.storm.scheduler.resource.strategies.scheduling.IStrategy;
 import org.apache.storm.scheduler.resource.strategies.scheduling.RoundRobinResourceAwareStrategy;
+import org.apache.storm.utils.Time;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -235,5 +243,91 @@ class StormStrategiesTest {
         },
         ResourceAwareScheduler::new,
         Story::assertNobodyLost);
+  }
+
+  /** A strategy that finds no end by itself. */
+  public static final class Endless implements IStrategy {
+    @Override
+    public void prepare(Map<String, Object> conf) {}
+
+    @Override
+    public SchedulingResult schedule(Cluster cluster, TopologyDetails topology) {
+      try {
+        new CountDownLatch(1).await();
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+      return SchedulingResult.failure(SchedulingStatus.FAIL_OTHER, "interrupted");
+    }
+  }
+
+  @Test
+  void aStrategyThatTakesTooLong() {
+    both(
+        () ->
+            new Story(2, 4)
+                .with(DaemonConfig.SCHEDULING_TIMEOUT_SECONDS_PER_TOPOLOGY, 1)
+                .topology("t", 1, 4)
+                .topologyConf("t", Config.TOPOLOGY_SCHEDULER_STRATEGY, Endless.class.getName())
+                .topologyConf("t", Config.TOPOLOGY_PRIORITY, 0)
+                .topology("u", 1, 4),
+        ResourceAwareScheduler::new,
+        story -> {
+          assertEquals(Set.of(), running(story, "t"));
+          assertTrue(story.ui("t").contains("Scheduling took too long"), story.ui("t"));
+          assertEquals(4, running(story, "u").size(), "the others run");
+        });
+  }
+
+  /** A search for which more than a second passes before it begins. */
+  public static final class Slow extends ConstraintSolverStrategy {
+    @Override
+    protected SchedulingResult scheduleExecutorsOnNodes(
+        List<ExecutorDetails> executors, Iterable<String> nodes) {
+      Time.advanceTime(1_001);
+      return super.scheduleExecutorsOnNodes(executors, nodes);
+    }
+  }
+
+  @Test
+  void aSearchThatRunsOutOfTime() {
+    try (Time.SimulatedTime time = new Time.SimulatedTime()) {
+      for (int seconds : List.of(1, 60)) {
+        both(
+            () ->
+                solved(2, 6, Map.of("count", Map.of("maxNodeCoLocationCnt", 3)))
+                    .topologyConf("t", Config.TOPOLOGY_SCHEDULER_STRATEGY, Slow.class.getName())
+                    .topologyConf("t", Config.TOPOLOGY_RAS_CONSTRAINT_MAX_TIME_SECS, seconds)
+                    .topology("u", 1, 4),
+            ResourceAwareScheduler::new,
+            story -> {
+              assertEquals(seconds == 1 ? 0 : 6, running(story, "t").size());
+              assertEquals(4, running(story, "u").size(), "the others run");
+            });
+      }
+    }
+  }
+
+  @Test
+  void hostsWithAResourceAreSparedForThoseThatNeedIt() {
+    both(
+        () ->
+            new Story(4, 4)
+                .with(
+                    Config.TOPOLOGY_SCHEDULER_STRATEGY,
+                    GenericResourceAwareStrategy.class.getName())
+                .resource("sup-0", "gpu", 4)
+                .resource("sup-2", "gpu", 4)
+                .topology("t", 1, 8)
+                .topologyConf("t", Config.TOPOLOGY_PRIORITY, 0)
+                .topology("u", 1, 8)
+                .topologyConf("u", Config.TOPOLOGY_COMPONENT_RESOURCES_MAP, Map.of("gpu", 1.0)),
+        ResourceAwareScheduler::new,
+        story -> {
+          story.assertNobodyLost();
+          assertTrue(
+              Set.of("sup-1", "sup-3").containsAll(hosts(story, "t")), "" + hosts(story, "t"));
+          assertEquals(Set.of("sup-0", "sup-2"), hosts(story, "u"));
+        });
   }
 }
