@@ -8,8 +8,8 @@ import java.util.function.Supplier;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.ChildData;
-import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.CuratorCache;
-import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.TreeCache;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.TreeCacheEvent;
 import org.apache.storm.utils.CuratorUtils;
 import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.ZookeeperAuthInfo;
@@ -59,13 +59,14 @@ final class RouteWatch implements Supplier<Routes> {
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-    } catch (RuntimeException | LinkageError e) {
+    } catch (Exception | LinkageError e) {
       LOG.error("cannot watch routing table {}; routing without a table", watch.path, e);
     }
     return watch;
   }
 
-  private void start(Map<String, Object> conf) {
+  @SuppressWarnings("deprecation") // Curator's newer cache is not in Storm before 2.6
+  private void start(Map<String, Object> conf) throws Exception {
     CuratorFramework zk =
         CuratorUtils.newCuratorStarted(
             conf,
@@ -73,17 +74,19 @@ final class RouteWatch implements Supplier<Routes> {
             conf.get(Config.STORM_ZOOKEEPER_PORT),
             new ZookeeperAuthInfo(conf),
             null);
-    CuratorCache cache = CuratorCache.build(zk, path, CuratorCache.Options.SINGLE_NODE_CACHE);
-    cache
-        .listenable()
-        .addListener(
-            CuratorCacheListener.builder()
-                .forCreates(this::read)
-                .forChanges((before, now) -> read(now))
-                .forDeletes(before -> forget())
-                .forInitialized(first::countDown)
-                .build());
+    TreeCache cache =
+        TreeCache.newBuilder(zk, path).setMaxDepth(0).setCreateParentNodes(false).build();
+    cache.getListenable().addListener((client, event) -> follow(event));
     cache.start();
+  }
+
+  private void follow(TreeCacheEvent event) {
+    switch (event.getType()) {
+      case NODE_ADDED, NODE_UPDATED -> read(event.getData());
+      case NODE_REMOVED -> forget();
+      case INITIALIZED -> first.countDown();
+      default -> {} // the connection's ups and downs: what was last read stays in force
+    }
   }
 
   private void read(ChildData node) {
