@@ -119,14 +119,18 @@ def test_topologies_get_room_in_their_order_and_the_last_leaves_for_one_before_i
         scene.cycles(3)
         assert running() == set(ORDER[:n])
 
-    # RAS evicts at will who has no plan: all four get one. Then another comes before the last one.
+    # All but A-1 get a plan. Then another comes before the last one, which RAS does not see: it would stop A-1 instead.
+    operate(scene, "mode", "off", "A-1", "--yes")
     for user, names in (("B", ("B-1", "B-2")), ("A", ("A-1", "A-2"))):
         for name in names:
             scene.kill_topology(ids.pop(name))
         scene.submits_as(user)
         for name in names:
             submit(name)
-        until(lambda: all(scene.applied(ids[n]) and runs(n) for n in names), f"{names} to run by plans")  # noqa: B023
+        planned = [n for n in names if n != "A-1"]
+        until(lambda: all(scene.applied(ids[n]) for n in planned), f"{planned} to have plans")  # noqa: B023
+        until(lambda: all(runs(n) for n in names), f"{names} to run")  # noqa: B023
+    assert scene.plan(ids["A-1"]) is None
     submit("A-0")
 
     def shown() -> str:
@@ -134,6 +138,10 @@ def test_topologies_get_room_in_their_order_and_the_last_leaves_for_one_before_i
 
     until(lambda: "stormpilot approve A-2" in shown(), "the controller to propose that A-2 leaves")
     assert "A-0 comes before it" in operate(scene, "explain", "A-2")
+    status = scene.shim_says(ids["A-0"])
+    assert status is not None
+    assert status.code == "LOWER_PRIORITY_HAS_PLAN", status
+    assert "A-2" in status.text
     scene.cycles(5)
     assert running() == set(ORDER), "nobody leaves without approval"
     operate(scene, "approve", "A-2", "--yes", "--wait")
