@@ -9,8 +9,8 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.drains import DrainProposer
 from stormpilot.control.evictions import EvictionProposer
-from stormpilot.control.fruitless_plans import MAX_SKIPS, FruitlessPlans
 from stormpilot.control.improvements import ImprovementProposer
+from stormpilot.control.last_plans import MAX_SKIPS, LastPlans
 from stormpilot.control.move_tracker import MoveTracker
 from stormpilot.control.otd_loop import OtdLoop
 from stormpilot.control.outbox import Outbox
@@ -49,7 +49,7 @@ def cycle_of(
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
     otd = OtdLoop(current)
-    improvements = ImprovementProposer(planners, otd, rollouts, FruitlessPlans(max_skips))
+    improvements = ImprovementProposer(planners, otd, rollouts, LastPlans(max_skips), publisher)
     return Cycle(
         observer=observer,
         publisher=publisher,

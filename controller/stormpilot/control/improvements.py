@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stormpilot.config import Config
-from stormpilot.control.fruitless_plans import FruitlessPlans
+from stormpilot.control.last_plans import LastPlans
 from stormpilot.control.otd_loop import OtdLoop
 from stormpilot.control.plan_evaluation import PlanEvaluator, PlanningTask
 from stormpilot.control.planner_client import PlannerClient
@@ -15,14 +15,17 @@ from stormpilot.control.ranks import first_in_order, infeasible_together, outran
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
+from stormpilot.decide.approval import stands
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.restarts import restart_time
 from stormpilot.model.closed_loop import Demand, grown, growth
 from stormpilot.model.forecast import Forecast, demand_by_profile, forecast_of
 from stormpilot.model.subset import subset, traffic_of_each, with_even_headroom, with_headroom
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.storm_keys import resource_aware
+from stormpilot.publish.publisher import Publisher
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds
 from stormpilot.tuning.recommendation import Choice
 
@@ -57,7 +60,8 @@ class ImprovementProposer:
     planners: PlannerClient
     otd: OtdLoop
     rollout_runner: RolloutRunner
-    fruitless: FruitlessPlans
+    last: LastPlans
+    publisher: Publisher
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The plan of the next group, the urgent first; before it, all that may not be planned."""
@@ -91,24 +95,37 @@ class ImprovementProposer:
         return refusal or self.rollout_runner.resting(state, situation)
 
     def _decided(self, group: States, situation: Situation) -> Verdict:
-        """The verdict on the plan of a group; that of the last one for what has not changed since it won nothing."""
+        """The verdict on the plan of a group; that of the last one for what has not changed since."""
         choice = situation.choices.used.get(next(iter(group)))
         cluster = situation.cluster_for(group)
         forecast = _forecast(cluster, situation, choice)
         own = {t: own_criteria(situation.observation.in_use, situation.config, t, choice) for t in group}
         criteria = _criteria(situation, own)
-        repeatable = not (_pressing(group, situation) or criteria.arrived or forecast.overloaded)
-        if not repeatable:
+        proposes = all(s.mode == "advise" for s in group.values())
+        pressing = _wanted(group) if proposes else _pressing(group, situation)
+        if pressing or criteria.arrived or forecast.overloaded:
             return self._planned_and_judged(group, situation, forecast, choice, criteria)
-        settings = {t: (situation.config, self.planners.current.planner, choice, own[t]) for t in group}
-        before = self.fruitless.repeated(forecast.model, settings)
+        common = situation.config, self.planners.current.planner, choice
+        settings = {t: (*common, own[t], _occasion(s, own[t], situation)) for t, s in group.items()}
+        before = self.last.repeated(forecast.model, settings, partial(self._stands, situation=situation))
         if len(before) == len(group):
-            return Verdict.without_plan(before, situation.memory)
+            standing = self.last.proposed(before)
+            return replace(Verdict.without_plan(before, situation.memory), standing=standing)
         changed = {t: s for t, s in group.items() if t not in before}
         now = _forecast(situation.cluster_for(changed), situation, choice) if before else forecast
         verdict = self._planned_and_judged(changed, situation, now, choice, criteria)
-        self.fruitless.note(forecast.model, settings, verdict.decisions)
+        self.last.note(forecast.model, settings, verdict.decisions, verdict.plans)
         return replace(verdict, decisions={**before, **verdict.decisions})
+
+    def _stands(self, placement: TopologyPlan, situation: Situation) -> bool:
+        """Whether a placement is the proposal, and may still be approved."""
+        t = placement.id
+        entry, _ = self.publisher.proposal(t)
+        if entry is None or entry.plan.workers != placement.workers:
+            return False
+        decide, now_ms = situation.config.decide, situation.now_ms
+        state, cluster = situation.topologies[t], situation.cluster_for({t})
+        return stands(entry, state, cluster, decide, now_ms, situation.coming_slots(t))
 
     def _planned_and_judged(
         self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None, criteria: Criteria
@@ -207,8 +224,20 @@ def _demand(model: Model, held: Collection[str], situation: Situation) -> dict[s
 
 def _pressing(group: States, situation: Situation) -> bool:
     """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
-    wanted = any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
-    return wanted or bool(situation.memory.overloaded_since_ms)
+    return _wanted(group) or bool(situation.memory.overloaded_since_ms)
+
+
+def _wanted(group: States) -> bool:
+    """Whether a topology does not run as planned, or somebody asked for a plan."""
+    return any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
+
+
+def _occasion(state: TopologyState, own: TopologyCriteria, situation: Situation) -> object:
+    """Circumstances of a decision beside model and settings: mode, held sources, overload, downtime of a worker."""
+    memory, name = situation.memory, state.topology.name
+    lasting = memory.overloaded(situation.now_ms, own.decide.overload_s, own.overload_s)
+    restart = restart_time(situation.restarts, name, own.decide.restart_s)
+    return state.mode, state.sources.held, frozenset(memory.overloaded_since_ms), frozenset(lasting), restart
 
 
 def _with_room(model: Model, config: Config, choice: Choice | None) -> Model:

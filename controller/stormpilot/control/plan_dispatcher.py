@@ -45,8 +45,9 @@ class PlanDispatcher:
     def publish(self, verdict: Verdict, situation: Situation) -> Outcome:
         """Write what is to be published and what is proposed; what could not be written is skipped."""
         planner = verdict.plan.planner if verdict.plans else ""
+        placements = {**verdict.standing, **verdict.plans}
         outcome = Outcome(
-            verdict.decisions, verdict.memory, placements=verdict.plans, models=verdict.models, planner=planner
+            verdict.decisions, verdict.memory, placements=placements, models=verdict.models, planner=planner
         )
         left, outcome = self._begin_rollouts(_with_action(verdict, "publish"), verdict, situation, outcome)
         for t in [t for t in left if not verdict.plans[t].workers]:

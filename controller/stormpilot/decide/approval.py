@@ -40,8 +40,24 @@ def still_waiting(
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
-    until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-    if now_ms >= until_ms or unfit(proposal, subject, model, coming):
+    if not stands(proposal, subject, model, config, now_ms, coming):
         return None
+    until_ms = _until_ms(proposal, config)
     text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
+
+
+def stands(
+    proposal: HistoryEntry,
+    subject: TopologyState,
+    model: Model,
+    config: DecideSection,
+    now_ms: int,
+    coming: Holders = NOBODY,
+) -> bool:
+    """Whether a proposal is young enough to be approved, and still fits."""
+    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, model, coming)
+
+
+def _until_ms(proposal: HistoryEntry, config: DecideSection) -> int:
+    return proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)

@@ -29,7 +29,8 @@ from stormpilot.model.values import Model, Plan, TopologyPlan
 class Verdict:
     """The decisions for the topologies of a plan, the placements to publish or to propose, and the new memory.
 
-    By topology id: `models` is what was planned on, `origins` where the plan comes from.
+    By topology id: `models` is what was planned on, `origins` where the plan comes from, `standing` the placements that
+    were proposed earlier and still are.
     """
 
     decisions: Mapping[str, Decision]
@@ -38,6 +39,7 @@ class Verdict:
     memory: Memory
     models: Mapping[str, Model] = field(default_factory=dict)
     origins: Mapping[str, PlanOrigin] = field(default_factory=dict)
+    standing: Mapping[str, TopologyPlan] = field(default_factory=dict)
 
     @classmethod
     def of_one(cls, decision: Decision, plan: Plan, memory: Memory, model: Model) -> Verdict:

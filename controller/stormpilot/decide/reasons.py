@@ -277,6 +277,7 @@ class Reason(enum.StrEnum):
         "by more than its restarts cost",
         "the move holds up more tuples than it saves within `decide.payback_s`",
         try_rolling=True,
+        fruitless=True,
     )
     RATE_WOULD_RISE = _gate(
         "RATE_WOULD_RISE",

@@ -94,7 +94,8 @@ class CycleReport:
             event = "gave up plan" if given_up else "published plan"
             fields = self._plan(published, [*self._with("advise"), *self._with("skip")])
         elif proposed := self._with("advise"):
-            event, fields = "proposed plan", self._plan(proposed, self._with("skip"))
+            event = "proposed plan" if self.planners else "proposal stands"
+            fields = self._plan(proposed, self._with("skip"))
         else:
             event, fields = "no change", self._skipped(self._with("skip"))
         return event, {**fields, "took_ms": round(took_ms)}
@@ -156,7 +157,7 @@ class CycleReport:
             "topology": ",".join(self.names[d.topology_id] for d in chosen),
             "plan": ",".join(self.plans[d.topology_id].plan.plan_id for d in chosen if d.topology_id in self.plans)
             or None,
-            "planner": ",".join(dict.fromkeys(self.planners)),
+            "planner": ",".join(dict.fromkeys(self.planners)) or None,
             "reason": ",".join(dict.fromkeys(d.reason for d in chosen)),
             "moves": sum(d.moved_executors for d in chosen),
             "move_strategy": ",".join(dict.fromkeys(d.strategy.how for d in chosen if d.strategy is not None)) or None,

@@ -1,12 +1,13 @@
-"""Plans that won nothing: what has not changed since then is not planned and judged again at once.
+"""Plans that won nothing or are proposed, the last of each topology: not planned again while nothing has changed.
 
-Where a few topologies of a large group have changed, they alone are planned, with the others as they run.
+Where a few topologies of a large group have changed, they alone are planned, with the others as they run; but where
+one of the others has a proposal, all are planned, so that proposals fit together.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from stormpilot.decide.reasons import Decision
 from stormpilot.model.subset import traffic_of_each
-from stormpilot.model.values import Edge, Model, Topology
+from stormpilot.model.values import Edge, Model, Topology, TopologyPlan
 
 TOLERANCE = 0.1
 """Rates, CPU, memory and room may change by this part of their sum, and a topology counts as unchanged."""
@@ -110,17 +111,18 @@ class _Picture:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """The last plan of a topology: the cluster as it was then, and what was decided."""
+    """The last plan of a topology: the cluster as it was then, what was decided, and what was proposed."""
 
     picture: _Picture
     settings: object
     decision: Decision
+    proposed: TopologyPlan | None = None
     skips: int = 0
 
 
 @dataclass
-class FruitlessPlans:
-    """The last plan of each topology that won nothing; `max_skips` of 0 asks the planner in every cycle.
+class LastPlans:
+    """The last plan of each topology that won nothing or is proposed; `max_skips` of 0 plans in every cycle.
 
     Topologies that were planned together are remembered together, or not at all.
     """
@@ -129,11 +131,14 @@ class FruitlessPlans:
     _attempts: dict[str, _Attempt] = field(default_factory=dict)
     _now: tuple[Model, _Picture] | None = None
 
-    def repeated(self, model: Model, settings: Mapping[str, object]) -> dict[str, Decision]:
-        """The decisions of those of a group whose plan would win nothing again; the others are to be planned.
+    def repeated(
+        self, model: Model, settings: Mapping[str, object], stands: Callable[[TopologyPlan], bool] = lambda _: True
+    ) -> dict[str, Decision]:
+        """The decisions of those of a group for which planning again would change nothing; the others are to be
+        planned.
 
         Either all of them, or all but a few, or none. `model` is the whole cluster, `settings` are by topology of the
-        group (id).
+        group (id). `stands`: whether what was proposed still is, and may be approved.
         """
         now = self._picture(model)
         last = {t: a for t, a in self._attempts.items() if t in settings}
@@ -143,18 +148,37 @@ class FruitlessPlans:
             for t, a in last.items()
             if a.skips < self.max_skips and a.settings == settings[t] and t not in changed[id(a.picture)]
             if len(changed[id(a.picture)]) <= FEW_RATIO * len(now.parts)
+            if a.proposed is None or stands(a.proposed)
         }
-        if len(settings) - len(stay) > FEW_RATIO * len(settings):
+        left = len(settings) - len(stay)
+        if left > FEW_RATIO * len(settings) or (left and any(a.proposed is not None for a in last.values())):
             return {}
         self._attempts |= {t: replace(a, skips=a.skips + 1) for t, a in stay.items()}
         return {t: replace(a.decision, text=f"{a.decision.text}; nothing has changed since") for t, a in stay.items()}
 
-    def note(self, model: Model, settings: Mapping[str, object], decisions: Mapping[str, Decision]) -> None:
-        """Remember what became of topologies that were planned together, if that was nothing for all of them."""
-        now = self._picture(model)
+    def proposed(self, topology_ids: Collection[str]) -> dict[str, TopologyPlan]:
+        """Placements that are proposed for these topologies."""
+        attempts = {t: a for t, a in self._attempts.items() if t in topology_ids}
+        return {t: a.proposed for t, a in attempts.items() if a.proposed is not None}
+
+    def note(
+        self,
+        model: Model,
+        settings: Mapping[str, object],
+        decisions: Mapping[str, Decision],
+        plans: Mapping[str, TopologyPlan] | None = None,
+    ) -> None:
+        """Remember what became of topologies that were planned together, if all of them stay as they are.
+
+        `plans` are those that are published or proposed.
+        """
+        now, plans = self._picture(model), plans or {}
         self._attempts = {t: a for t, a in self._attempts.items() if t in now.parts and t not in decisions}
-        if all(d.reason.row.fruitless for d in decisions.values()):
-            self._attempts |= {t: _Attempt(now, settings[t], d) for t, d in decisions.items()}
+        if all(d.reason.row.fruitless or (d.action == "advise" and t in plans) for t, d in decisions.items()):
+            self._attempts |= {
+                t: _Attempt(now, settings[t], d, plans[t] if d.action == "advise" else None)
+                for t, d in decisions.items()
+            }
 
     def _picture(self, model: Model) -> _Picture:
         """Made once for a model: it is asked for before and after it is planned."""

@@ -1,4 +1,4 @@
-"""Plans that won nothing are not made again while nothing changes."""
+"""Plans that won nothing, or are proposed, are not made again while nothing changes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from doubles.models import HALF, SPREAD, model, topology
-from stormpilot.control.fruitless_plans import FruitlessPlans, unchanged
+from stormpilot.control.last_plans import LastPlans, unchanged
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.model.values import Model, Topology
+from stormpilot.model.values import Model, Topology, TopologyPlan
 
 T = "flights-1"
 ALIKE = {T: "settings"}
 
 
-def noted(reason: Reason = Reason.NO_BETTER_PLAN, max_skips: int = 2) -> FruitlessPlans:
-    plans = FruitlessPlans(max_skips)
+def noted(reason: Reason = Reason.NO_BETTER_PLAN, max_skips: int = 2) -> LastPlans:
+    plans = LastPlans(max_skips)
     plans.note(model(), ALIKE, {T: skip(T, reason, "why")})
     return plans
 
@@ -30,6 +30,11 @@ def test_the_decision_is_repeated_a_bounded_number_of_times() -> None:
 
 def test_other_settings_ask_the_planner() -> None:
     assert noted().repeated(model(), {T: "others"}) == {}
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_BETTER_PLAN, Reason.GAIN_BELOW_THRESHOLD, Reason.GAIN_BELOW_COST])
+def test_plan_that_won_nothing_is_remembered(reason: Reason) -> None:
+    assert noted(reason).repeated(model(), ALIKE).keys() == {T}
 
 
 @pytest.mark.parametrize("reason", [Reason.GAIN_NOT_SUSTAINED, Reason.INFEASIBLE, Reason.PLANNER_FAILED])
@@ -91,6 +96,34 @@ def test_small_changes_of_what_is_measured_are_none(change: Callable[[Model], Mo
     assert unchanged(model(), change(model())) == expected
 
 
+PROPOSED = TopologyPlan(id=T, workers=[])
+
+
+def proposed() -> LastPlans:
+    plans = LastPlans(2)
+    plans.note(model(), ALIKE, {T: Decision(T, "advise", Reason.GAIN, "why")}, {T: PROPOSED})
+    return plans
+
+
+def test_proposal_is_remembered_with_its_placement() -> None:
+    plans = proposed()
+    assert plans.proposed([T]) == {T: PROPOSED}
+    assert plans.proposed(["wordcount-1"]) == {}
+    assert plans.repeated(model(), ALIKE)[T].action == "advise"
+
+
+def test_proposal_that_does_not_stand_any_more_asks_the_planner() -> None:
+    asked: list[TopologyPlan] = []
+    assert proposed().repeated(model(), ALIKE, lambda plan: bool(asked.append(plan))) == {}
+    assert asked == [PROPOSED]
+
+
+def test_plan_of_mode_act_is_not_remembered_as_a_proposal() -> None:
+    plans = proposed()
+    plans.note(model(), ALIKE, {T: Decision(T, "publish", Reason.GAIN, "why")}, {T: PROPOSED})
+    assert plans.proposed([T]) == {}
+
+
 MANY = tuple(f"job{i:02}" for i in range(20))
 SETTINGS = {f"{name}-1": "settings" for name in MANY}
 
@@ -101,8 +134,8 @@ def many(*others: Topology, drop: int = 0) -> Model:
     return model(*(instead.get(name, topology(name=name)) for name in MANY[: len(MANY) - drop]))
 
 
-def noted_many() -> FruitlessPlans:
-    plans = FruitlessPlans(3)
+def noted_many() -> LastPlans:
+    plans = LastPlans(3)
     plans.note(many(), SETTINGS, {t: skip(t, Reason.NO_BETTER_PLAN, "why") for t in SETTINGS})
     return plans
 
@@ -114,6 +147,19 @@ def test_where_one_of_twenty_changed_the_others_stay_as_they_were_decided() -> N
     texts = plans.repeated(now, SETTINGS)
     assert texts.keys() == SETTINGS.keys()
     assert texts["job03-1"].text == "now; nothing has changed since"
+
+
+def test_all_are_planned_where_one_of_twenty_changed_and_another_has_a_proposal() -> None:
+    plans = noted_many()
+    decisions = {t: skip(t, Reason.NO_BETTER_PLAN, "why") for t in SETTINGS}
+    plans.note(
+        many(),
+        SETTINGS,
+        {**decisions, "job07-1": Decision("job07-1", "advise", Reason.GAIN)},
+        {"job07-1": TopologyPlan(id="job07-1", workers=[])},
+    )
+    assert plans.repeated(many(), SETTINGS).keys() == SETTINGS.keys()
+    assert plans.repeated(many(topology(HALF, MANY[3])), SETTINGS) == {}
 
 
 def test_one_that_wins_is_planned_again_by_itself() -> None:
