@@ -48,7 +48,7 @@ class Store(MemoryZooKeeper):
 
 
 class Api:
-    """The application with what is behind it; `tokens` are by role."""
+    """The application with what is behind it; `tokens` are by role. Its clock stands still."""
 
     def __init__(self, folder: Path, **section: Any):
         self.tokens = {r.name: new_token(f"ann-{r.name}", r) for r in Role}
@@ -58,7 +58,8 @@ class Api:
         self.config = Config(api=ApiSection(**given), notify=NotifySection(url=URL))
         self.zookeeper = Store(lambda: NOW_MS)
         self.paths = Paths()
-        self.board = ProcessStatus(NAME, lambda: self.zookeeper.up, lambda: 2)
+        self.clock_s = 0.0
+        self.board = ProcessStatus(NAME, lambda: self.zookeeper.up, lambda: 2, lambda: self.clock_s)
         self.metrics = Metrics(self.board, now_ms=lambda: NOW_MS)
         self.reloads = 0
         self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)

@@ -109,11 +109,12 @@ def test_a_request_that_came_in_whole_is_answered_whatever_its_headers_took(
 ) -> None:
     """And the deadline begins anew with the second request of a connection."""
     monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
+    monkeypatch.setattr(connections.GuardedProtocol, "timeout_keep_alive_handler", lambda _: None)
     s = connect(b"GET /healthz HTTP/1.1\r\nHo")
     s.sendall(b"st: localhost\r\n\r\n")
     assert s.recv(1000).startswith(b"HTTP/1.1 200")
-    s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert s.recv(1000)
+    s.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b"HTTP/1.1 404" in b"".join(iter(lambda: s.recv(1000), b""))
 
 
 def test_one_client_cannot_take_the_connections_of_another(

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 /** The scheduler as Nimbus uses it, with and without a ZooKeeper. */
 class PilotSchedulerTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(300);
 
   /** A cluster that fails where it is told to. */
   private static final class Failing extends Cluster {

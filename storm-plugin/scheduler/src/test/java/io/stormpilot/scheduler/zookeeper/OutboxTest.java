@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Test;
 /** Writing to a real ZooKeeper in the background, also when that goes away. */
 class OutboxTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(300);
   private static final Paths PATHS = new Paths("/stormpilot");
 
   private TestZookeeper zookeeper;

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 /** The view of a real ZooKeeper, also when that goes away. */
 class PlanWatchTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(300);
   private static final String ID = "flights-1-1763690000";
   private static final int JUTE_BYTES = 0xFFFFF;
   private static final int BATCH = 1_000;

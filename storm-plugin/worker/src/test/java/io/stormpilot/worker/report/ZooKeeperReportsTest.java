@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 
 class ZooKeeperReportsTest {
 
-  private static final Duration SOON = Duration.ofSeconds(30);
+  private static final Duration SOON = Duration.ofSeconds(300);
   private static final byte[] DATA = {1, 2, 3};
 
   @Test

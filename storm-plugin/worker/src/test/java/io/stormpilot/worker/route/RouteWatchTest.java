@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 /** A worker's watch on a ZooKeeper of the test's own. */
 class RouteWatchTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(300);
   private static InProcessZookeeper zookeeper;
   private static CuratorFramework zk;
   private static byte[] table;
