@@ -11,7 +11,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,11 @@ test-versions: tools ## the Java tests of both jars built on other minors of Sto
 	  grep -E "^\[(ERROR|INFO|WARNING)\] +Tests run: [0-9]+, .*[^a-z]$$|COMPILATION ERROR" build/versions/$$v.log | sort -u | tail -4 || true; \
 	done; test -z "$$failed"
 
+test-storms: build ## fallback, plan, drain, rollback, hook and routes on clusters of other minors of Storm, one after the other (STORM_VERSIONS="2.7.1"; STORM_JAVA_HOME=/path: with that Java, 11 or newer)
+	@failed=; for v in $(or $(STORM_VERSIONS),2.4.0 2.5.0 2.6.4 2.7.1); do \
+	  STORM_VERSIONS=$$v STORM_JAVA_HOME=$(STORM_JAVA_HOME) $(BIN)/pytest -v -m versions tests/e2e/test_older_storm.py || failed=1; \
+	done; test -z "$$failed"
+
 test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 
 test-spark: build
@@ -87,7 +92,7 @@ test-spark: build
 
 test-clusters: build
 	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
-	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long" tests
+	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long and not versions" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 
 test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs five of them), and what is too long for `test`; 20 minutes
