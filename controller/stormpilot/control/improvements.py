@@ -34,8 +34,6 @@ NEW_SUPERVISOR_HEADROOM_RATIO = 0.25
 """By how much more than the mean a node may be filled when a supervisor that came is to be used."""
 GROWTH_PARTS = (1.0, 0.5)
 """Plans for held sources are made for the whole rise of the rate, or for a part of it where none fits."""
-MOST_PLANS = 3
-"""So many plans of a topology are made in a cycle, if those before it were refused for what others keep."""
 States = Mapping[str, TopologyState]
 
 
@@ -82,7 +80,7 @@ class ImprovementProposer:
             if len(later) == len(group):
                 return Verdict.without_plan(later, situation.memory)
             group = {t: s for t, s in group.items() if t not in later}
-        verdict = _without_those_for_another_plan(self._decided(group, situation), situation)
+        verdict = self._decided(group, situation)
         if not infeasible_together(group, verdict):
             return verdict
         first = first_in_order(situation.model, group)
@@ -184,23 +182,6 @@ class ImprovementProposer:
             for d in verdict.decisions.values()
         )
         return verdict if worth_it else None
-
-
-def _without_those_for_another_plan(verdict: Verdict, situation: Situation) -> Verdict:
-    """The verdict that leaves undecided whose plan does not fit beside those that stay: they are planned beside them.
-
-    In a plan for many, each counts on the room that another one leaves. One that stays, for a reason of its own, so
-    held all of them, cycle after cycle.
-    """
-    again = {
-        t
-        for t, d in verdict.decisions.items()
-        if d.action == "skip" and d.reason.row.beside_others and d.until_ms is None
-        if situation.planned.get(t, 0) + 1 < MOST_PLANS
-    }
-    if not again or len(again) == len(verdict.decisions):
-        return verdict
-    return replace(verdict, decisions={t: d for t, d in verdict.decisions.items() if t not in again})
 
 
 def _demand(model: Model, held: Collection[str], situation: Situation) -> dict[str, Demand]:

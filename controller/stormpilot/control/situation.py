@@ -38,8 +38,7 @@ class Situation:
     """The cluster as it runs, with what is decided in this cycle so far.
 
     By topology id: `topologies` the state of each, `moves` what is being verified, `requests` of operators that are
-    open, `on_their_way` the placements of plans that are not applied yet, `decisions` those of this cycle,
-    `planned` the number of plans that were made for it in this cycle.
+    open, `on_their_way` the placements of plans that are not applied yet, `decisions` those of this cycle.
     """
 
     observation: Observation
@@ -54,7 +53,6 @@ class Situation:
     requests: Mapping[str, AnsweredRequest] = field(default_factory=dict)
     on_their_way: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
-    planned: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def now_ms(self) -> int:
@@ -128,7 +126,6 @@ class Situation:
             moves={**self.moves, **outcome.moves},
             on_their_way={**self.on_their_way, **{t: (plan,) for t, plan in outcome.placements.items()}},
             decisions={**self.decisions, **outcome.decisions},
-            planned={**self.planned, **{t: self.planned.get(t, 0) + 1 for t in outcome.models}},
         )
 
 

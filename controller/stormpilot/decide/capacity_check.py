@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,9 +21,8 @@ def hold_what_does_not_fit(
 ) -> dict[str, Decision]:
     """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until the rest fits.
 
-    The plans of all topologies together fit by the measured load; a plan that is held can take the room of another
-    one. CPU must suffice twice: for the measured load, with which a plan begins, and for the predicted load. Where
-    every topology moves, only plans that keep headroom are refused for the predicted load. `room_mhz` is the CPU of a
+    The plans of all topologies together fit; a plan that is held can take the room of another one. CPU must suffice
+    twice: for the measured load, with which a plan begins, and for the predicted load. `room_mhz` is the CPU of a
     supervisor that voluntary plans may fill, measured; none: all.
     """
     result = dict(decisions)
@@ -36,15 +34,11 @@ def hold_what_does_not_fit(
     models = model, with_cpu(model, {t: predictions[t] for t in moving})
     loads = [planned_load_mhz(m, moving) for m in models]
     while True:
-        overloads = _Overloads(
-            {s: max(limit_mhz.get(s, 0.0), now_mhz[s]) for load in loads for s in load},
-            measured_mhz=loads[0],
-            predicted_mhz=loads[1],
-            together=len(moving) == len(model.topologies),
-        )
-        refused = next(
-            (r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, overloads))), None
-        )
+        full = {
+            s for load in loads for s, mhz in load.items() if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)
+        }
+        full = full if len(moving) < len(model.topologies) else set()
+        refused = next((r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, full))), None)
         refused = refused or _wants_headroom(result, moving, loads[0], room_mhz or {}, now_mhz)
         if refused is None:
             return result
@@ -60,33 +54,6 @@ def hold_what_does_not_fit(
                 load[s] -= mhz
             for s, mhz in stays_mhz.items():
                 load[s] += mhz
-
-
-@dataclass(frozen=True)
-class _Overloads:
-    """CPU that supervisors may be filled to, and will be, in MHz; `together`: every topology moves."""
-
-    most_mhz: Mapping[str, float]
-    measured_mhz: Mapping[str, float]
-    predicted_mhz: Mapping[str, float]
-    together: bool
-
-    def of(self, decision: Decision, plan: TopologyPlan) -> str:
-        """Why a plan may not fill the nodes that it fills, as a sentence; empty: it may."""
-        used = {w.supervisor for w in plan.workers}
-        measured, predicted = self._over(self.measured_mhz) & used, self._over(self.predicted_mhz) & used
-        if not self.together and (full := sorted(measured | predicted)):
-            return f"{', '.join(full)} would be overloaded with what other topologies keep there"
-        if self.together and predicted and decision.reason.row.keeps_headroom:
-            s = min(predicted)
-            return (
-                f"{s} would be filled to {self.predicted_mhz[s]:.0f} of {self.most_mhz[s]:.0f} MHz by the CPU that is "
-                "predicted for the plans"
-            )
-        return ""
-
-    def _over(self, load_mhz: Mapping[str, float]) -> set[str]:
-        return {s for s, mhz in load_mhz.items() if mhz > self.most_mhz[s] * (1 + 1e-9)}
 
 
 def _wants_headroom(
@@ -116,7 +83,7 @@ def _refusal(
     plan: TopologyPlan,
     kept: Mapping[tuple[str, int], str],
     names: Mapping[str, str],
-    overloads: _Overloads,
+    full: set[str],
 ) -> Decision | None:
     def held(reason: Reason, text: str) -> Decision:
         return Decision(decision.topology_id, "skip", reason, text, inter_node_tps=decision.inter_node_tps)
@@ -127,5 +94,9 @@ def _refusal(
             return held(
                 Reason.SLOT_OCCUPIED, f"the plan wants slot {w.supervisor}:{w.port}, which {names[owner]} keeps"
             )
-    overload = overloads.of(decision, plan)
-    return held(Reason.INSUFFICIENT_CPU, overload) if overload else None
+    nodes = sorted({w.supervisor for w in plan.workers} & full)
+    if nodes:
+        return held(
+            Reason.INSUFFICIENT_CPU, f"{', '.join(nodes)} would be overloaded with what other topologies keep there"
+        )
+    return None

@@ -55,8 +55,6 @@ class Row:
         Of a gate: only the leading controller can ask it; others go by its last decision.
     fruitless
         Planning again wins nothing as long as model and settings stay as they are.
-    beside_others
-        A plan for topologies together was refused because some of them stay. One that is made beside those may fit.
     """
 
     code: str
@@ -73,7 +71,6 @@ class Row:
     holds_everything: bool = False
     only_leader_knows: bool = False
     fruitless: bool = False
-    beside_others: bool = False
 
 
 def _trigger(code: str, meaning: str, *, notify: EventKind = "published", **properties: bool) -> Row:
@@ -291,21 +288,12 @@ class Reason(enum.StrEnum):
         "the gain was not seen in enough cycles in a row",
         try_rolling=True,
     )
-    SLOT_OCCUPIED = _gate(
-        "SLOT_OCCUPIED", _ROOM, "a topology that stays keeps a slot that the plan uses", beside_others=True
-    )
-    INSUFFICIENT_CPU = _gate(
-        "INSUFFICIENT_CPU",
-        _ROOM,
-        "topologies that stay keep CPU that the plan uses; or a plan for less traffic fits by measured CPU, not by the "
-        "CPU that is predicted for it",
-        beside_others=True,
-    )
+    SLOT_OCCUPIED = _gate("SLOT_OCCUPIED", _ROOM, "a topology that stays keeps a slot that the plan uses")
+    INSUFFICIENT_CPU = _gate("INSUFFICIENT_CPU", _ROOM, "topologies that stay keep CPU that the plan uses")
     HEADROOM = _gate(
         "HEADROOM",
         "voluntary plans leave nodes their headroom",
         "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded",
-        beside_others=True,
     )
     MOVE_BUDGET = _gate("MOVE_BUDGET", "the move budget suffices", "the limits of `budget` per hour are reached")
     RESTART_NOT_ALLOWED = _gate(
