@@ -59,6 +59,12 @@ decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 Slots = Mapping[tuple[str, int], tuple[int, ...]]
 POLL_S = 2
 REPORT_S = 4
+SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
+"""All tuples between components cross nodes."""
+NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+"""Half of them do."""
+HALF: Slots = {("a", 6700): (1, 3, 6), ("b", 6700): (2, 4, 5)}
+"""Half of them do, other ones."""
 STEADY = {(1, 2): 50.0, (1, 3): 50.0, (2, 4): 50.0, (3, 4): 50.0}
 
 

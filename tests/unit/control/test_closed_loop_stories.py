@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from doubles.world import STEADY, World, plan_in
+from doubles.world import HALF, SPREAD, STEADY, World, plan_in
 from stormpilot import operate
 from stormpilot.decide.events import EventKind
 from stormpilot.model.load import planned_load_mhz
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.operate import Operator
 
-SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
-"""All tuples between components cross nodes."""
-HALF = {("a", 6700): (1, 3, 6), ("b", 6700): (2, 4, 5)}
-"""Half of them do."""
 GATHERED = {("a", 6700): (1, 2, 3, 4), ("b", 6700): (5, 6)}
-"""None does."""
+"""No tuples between components cross nodes."""
 PENDING = 10
 OVERLOADED_S = 300
 """Long enough for an overload to be answered: X(n) and the cool-down are over."""

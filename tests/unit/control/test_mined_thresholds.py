@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from doubles.snapshots import T0_MS
-from doubles.world import World
+from doubles.world import NEAR, SPREAD, World
 from stormpilot.control.planner_client import Params
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ThresholdSetting
@@ -22,8 +22,6 @@ from stormpilot.messages.thresholds import (
 )
 from stormpilot.model.values import Infeasible, Model
 
-SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
-NEAR = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
 R = "decide.gain_threshold_ratio"
 WIDE = "history: {ranges: {decide.gain_threshold_ratio: [0, 0.95]}}\n"
 

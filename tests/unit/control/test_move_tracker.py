@@ -5,12 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.world import Slots, World
+from doubles.world import NEAR, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
-
-SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
-NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import itertools
 
 import msgspec
 
-from doubles.world import World
+from doubles.world import SPREAD, World
 from stormpilot.decide.events import EventKind
 
-SPREAD = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
 

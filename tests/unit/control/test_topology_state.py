@@ -5,19 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.world import Slots, World
+from doubles.world import NEAR, SPREAD, Slots, World
 from stormpilot.messages.core import ModeSetting, PauseSetting, PlanMessage, encode
 
-HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 BESIDE: Slots = {("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}
-NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
 
 
 @pytest.fixture
 def published() -> tuple[World, str, str]:
     """Two topologies; the plan of the first is written, and not applied yet."""
     w = World("a", "b")
-    first, second = w.submit(HERE), w.submit(BESIDE, name="wordcount")
+    first, second = w.submit(SPREAD), w.submit(BESIDE, name="wordcount")
     w.apply_after_s = 6_000
     w.tell(40)
     w.wanted = {first: NEAR}

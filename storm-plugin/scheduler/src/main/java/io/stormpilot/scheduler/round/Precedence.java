@@ -5,7 +5,6 @@ import io.stormpilot.scheduler.message.Rejection;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.function.Predicate;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.TopologyDetails;
 
@@ -63,9 +62,9 @@ record Precedence(List<TopologyDetails> order, Set<String> delegated, Set<String
 
   /** The place of the last one that the scheduler cannot stop; -1: there is none. */
   private int lastPlanned(Cluster cluster) {
-    Predicate<TopologyDetails> planned = t -> !delegated.contains(t.getId()) && runs(t, cluster);
     for (int place = order.size() - 1; place >= 0; place--) {
-      if (planned.test(order.get(place))) {
+      TopologyDetails t = order.get(place);
+      if (!delegated.contains(t.getId()) && runs(t, cluster)) {
         return place;
       }
     }
