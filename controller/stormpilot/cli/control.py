@@ -23,7 +23,10 @@ def run(
     """
     import gc
 
+    import structlog
+
     from stormpilot import logs
+    from stormpilot.cli import machine_code
     from stormpilot.cli.config_check import checked, planners
     from stormpilot.config import load
     from stormpilot.control import signals
@@ -35,6 +38,10 @@ def run(
     settings = load(config)
     planner, first = planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
+    if machine_code.missing():
+        structlog.get_logger(__name__).info(
+            "compiling planners, once: this takes minutes", beforehand="stormpilot planners --compile"
+        )
     gc.set_threshold(*GC_THRESHOLDS)
     compute = PlannerProcess(compute_on_flows if settings.planner.traffic == "flow" else on_pairs)
     try:

@@ -15,10 +15,15 @@ def forget() -> None:
         cached.unlink(missing_ok=True)
 
 
-def note_compiling() -> None:
-    """Tell whoever plans here for the first time, or the first time since an upgrade, why that takes so long."""
+def missing() -> bool:
+    """Whether the first plan compiles: the first one here, or the first since an upgrade."""
     elsewhere = "NUMBA_CACHE_DIR" in os.environ or not all(os.access(f, os.W_OK) for f in _folders())
-    if not elsewhere and not _up_to_date([*_kept()]):
+    return not elsewhere and not _up_to_date([*_kept()])
+
+
+def note_compiling() -> None:
+    """Tell whoever plans where nothing is compiled yet why that takes so long."""
+    if missing():
         note(
             "planners are compiled at their first use, once: this takes minutes, beyond --budget "
             "(`stormpilot planners --compile` does it beforehand)"

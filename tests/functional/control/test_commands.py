@@ -119,6 +119,22 @@ def test_run_refuses_a_wrong_configuration_before_it_connects(run: Run, tmp_path
     assert "cycle.period_s" in done.err
 
 
+def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new installation was silent for minutes."""
+    from stormpilot.cli import machine_code
+    from stormpilot.control import signals
+
+    (tmp_path / "c.yaml").write_text("log: {format: json}")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(signals, "run", lambda daemon, *, once: None)
+    (line,) = run("run", tmp_path / "c.yaml").err.splitlines()
+    assert json.loads(line)["event"].startswith("compiling planners")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "cost.total-12.py311.nbi").write_bytes(b"")
+    assert run("run", tmp_path / "c.yaml").err == ""
+
+
 @pytest.mark.parametrize(
     "command",
     [["status"], ["mode", "act", "flights"], ["pause"], ["pause", "flights"], ["resume"], ["status", "-f", "json"]],

@@ -65,9 +65,11 @@ def proposal(w: World, topology_id: str) -> HistoryEntry | None:
     return None if node is None else decode(node.data, HistoryEntry, "proposal")
 
 
-def quiet_world_with_proposal(max_skips: int = 5, **decide: object) -> tuple[World, str, Counting]:
+def quiet_world_with_proposal(
+    max_skips: int = 5, *, spare: tuple[str, ...] = (), **decide: object
+) -> tuple[World, str, Counting]:
     """A job in mode advise with a proposal that nobody approves, and the planner that is asked from then on."""
-    w = World("a", "b")
+    w = World("a", "b", *spare)
     w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, mode="advise", **decide)))
     w.max_skips = max_skips
     w.new_leader()
@@ -127,6 +129,15 @@ def test_proposal_is_planned_anew_at_once_when_something_changes(change: str) ->
         w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(decide, payback_s=600.0)))
     w.tell(10)
     assert planner.asked >= 1
+
+
+def test_proposal_is_planned_anew_at_once_when_a_supervisor_goes() -> None:
+    w, _, planner = quiet_world_with_proposal(max_skips=100, spare=("c",))
+    w.tell(30)
+    assert planner.asked == 0
+    w.supervisors("a", "b")
+    w.tell(10)
+    assert planner.asked == 1
 
 
 def test_proposal_is_planned_anew_before_it_is_too_old_to_be_approved() -> None:
