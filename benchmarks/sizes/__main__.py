@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.command import STARTED_S, exit_with, machine, results_of, resumable, say
 from benchmarks.sizes import cluster, page
-from benchmarks.sizes.compare import local_first_tps, measured_models, published_models, rows
+from benchmarks.sizes.compare import measured_models, published_models, rows, with_predictions
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def main() -> int:
             cluster.measure(OUT, REPOSITORY / "topologies", problem, measured.cores, ends_s, say)
         files = [f for pair in cluster.PAIRS if (f := cluster.result(OUT, *pair)).exists()]
         carried_out = [json.loads(f.read_text()) for f in files]
-        found["cluster"] = [x | {"localFirstTps": local_first_tps(problem, x["placement"])} for x in carried_out]
+        found["cluster"] = [with_predictions(problem, x) for x in carried_out]
     (BENCH / "sizes.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
     if arguments.publish:

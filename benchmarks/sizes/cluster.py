@@ -180,7 +180,6 @@ class Run:
             with Nimbus.connect_leader(self._cluster.nimbus_address) as nimbus:
                 nimbus.kill(NAME, wait_s=0)
         until(f"{topology_id} ends", lambda: self._alive(topology_id), PLACED_S)
-        at_peak = predict(problem, threads, dict.fromkeys({s for s, _ in threads}, 1.0), peak.rate_tps)
         self._say(f"{method}+{mapping}: predicted {predicted.supported_tps:.1f}/s, actual {peak.rate_tps:.1f}/s")
         return {
             "sizedForTps": problem.rate_tps,
@@ -189,17 +188,10 @@ class Run:
             "threads": wanted,
             "slots": len(threads),
             "placement": {f"{s}:{p}": dict(c) for (s, p), c in sorted(threads.items())},
-            "predictedTps": predicted.supported_tps,
-            "unskewedTps": predicted.unskewed_tps,
             "actualTps": peak.rate_tps,
             "step": GRID_STEP,
             "slotLoads": [
-                {
-                    "slot": f"{s.supervisor}:{s.port}",
-                    "predicted": [round(s.cpu_share, 4), round(s.memory_share, 4)],
-                    "actual": use.get(peak.step, {}).get(f"{s.supervisor}:{s.port}"),
-                }
-                for s in at_peak.slots
+                {"slot": f"{s}:{p}", "actual": use.get(peak.step, {}).get(f"{s}:{p}")} for s, p in sorted(threads)
             ],
             "loadAverage": round(os.getloadavg()[0], 2),
         }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
+import msgspec
 
 from benchmarks.sizes.dags import Dag
 from stormpilot.sizing.allocation import Method, allocate
@@ -17,7 +16,6 @@ from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import cores_of, predict, threads_of
 from stormpilot.sizing.problem import Problem, Slot, parse
-from stormpilot.sizing.rates import input_gains
 
 PAIRS: tuple[tuple[Method, str], ...] = (("lsa", "dsm"), ("lsa", "rsm"), ("mba", "dsm"), ("mba", "rsm"), ("mba", "sam"))
 """The five pairs of the paper; `PAIRS[1]` is what it compares the last one with."""
@@ -97,33 +95,27 @@ def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict
     }
 
 
-def local_first_tps(problem: Problem, placement: Mapping[str, Mapping[str, int]]) -> float:
-    """Rate of the source that a placement supports if tuples stay in their slot where the receiver has threads there.
+def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
+    """A pair that was carried out, with what its placement should support and its slots use at the measured rate.
 
-    So does Storm 2's shuffle as long as these keep up; the prediction splits tuples evenly, as Storm 1's did.
-
-    Parameters
-    ----------
-    placement
-        Slot, one on each node -> component -> threads.
+    `evenTps` is the prediction with tuples split evenly over threads, as the paper has it.
     """
-    gain, part, limits = input_gains(problem), dict[str, dict[str, float]](), [math.inf]
-    components = {c.id: c for c in problem.components}
-    for name in nx.topological_sort(problem.graph()):
-        c = components[name]
-        here = {slot: held[name] for slot, held in placement.items() if held.get(name)}
-        even = {slot: q / sum(here.values()) for slot, q in here.items()}
-        part[name] = even if not c.inputs else dict.fromkeys(here, 0.0)
-        total = sum(gain[s.component] * s.selectivity for s in c.inputs)
-        for s in c.inputs:
-            for slot, sent in part[s.component].items():
-                came = sent * gain[s.component] * s.selectivity / total
-                for to, share in ({slot: 1.0} if slot in here else even).items():
-                    part[name][to] += came * share
-        if c.static is None:
-            peaks = {slot: problem.performance(c).at(q).rate_tps for slot, q in here.items()}
-            limits += [peaks[slot] / (gain[name] * x) for slot, x in part[name].items() if x > 0]
-    return min(limits)
+    threads = {(name.rpartition(":")[0], int(name.rpartition(":")[2])): t for name, t in one["placement"].items()}
+    cores = dict.fromkeys({supervisor for supervisor, _ in threads}, 1.0)
+    limit = predict(problem, threads, cores)
+    slots = {f"{s.supervisor}:{s.port}": s for s in predict(problem, threads, cores, one["actualTps"]).slots}
+    return one | {
+        "predictedTps": limit.supported_tps,
+        "evenTps": predict(msgspec.structs.replace(problem, shuffle="even"), threads, cores).supported_tps,
+        "unskewedTps": limit.unskewed_tps,
+        "slotLoads": [
+            {
+                **load,
+                "predicted": [round(slots[load["slot"]].cpu_share, 4), round(slots[load["slot"]].memory_share, 4)],
+            }
+            for load in one["slotLoads"]
+        ],
+    }
 
 
 def rows(dags: Sequence[Dag], models: Models) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ class Dag:
         ]
 
     def problem(self, models: Mapping[str, Performance], slot: Slot) -> Problem:
-        """The file that `stormpilot size` reads, at the first rate."""
+        """The file that `stormpilot size` reads, at the first rate; shuffles are those of the paper's Storm 1.0."""
         components = self.components(models)
         used = {c.model for c in components}
         return Problem(
@@ -63,6 +63,7 @@ class Dag:
             vms=VMS,
             components=components,
             models=[m for m in models.values() if m.name in used],
+            shuffle="even",
         )
 
 

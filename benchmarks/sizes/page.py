@@ -35,8 +35,8 @@ CLUSTER_HEAD = [
     "slots",
     "threads",
     "planned/s",
+    "even/s",
     "predicted/s",
-    "local first/s",
     "sustained/s",
     "of the plan",
     "of the prediction",
@@ -116,8 +116,8 @@ def cluster(found: Sequence[dict[str, Any]]) -> list[list[str]]:
             str(one["slots"]),
             ", ".join(f"{c} {n}" for c, n in one["threads"].items()),
             f"{one['sizedForTps']:.1f}",
+            f"{one['evenTps']:.1f}",
             f"{one['predictedTps']:.1f}",
-            f"{one['localFirstTps']:.1f}",
             f"{one['actualTps']:.1f}",
             f"{one['actualTps'] / one['sizedForTps']:.0%}",
             f"{one['actualTps'] / one['predictedTps']:.0%}",
@@ -266,16 +266,18 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
         ),
         _table(CLUSTER_HEAD, cluster(found["cluster"])),
         _filled(
-            "`predicted/s` splits tuples evenly over threads, as the shuffle of the paper's Storm 1.0 did. Storm 2 "
-            "prefers threads on the sender's node as long as they keep up: `local first/s` is what the same models say "
-            "then. A pair that is sustained well below the former and near the latter misses its plan for that reason."
+            "`even/s` is the paper's prediction: tuples are split evenly over threads, as the shuffle of its Storm 1.0 "
+            "did. Storm 2 prefers threads in the sender's worker and on its node as long as they keep up; "
+            "`predicted/s`, what `stormpilot predict` says, knows that. A pair that is sustained well below the former "
+            "and near the latter misses its plan for that reason."
         ),
         _filled(
             "CPU and memory of each slot at that rate, everything in it together (JVM and Python processes, source and "
             f"acker too). R² of {len(measured)} slots: {told or 'too few slots'} (the paper: CPU 0.81, memory 0.55; "
             f"aims 0.9 and 0.8). {len(found['cluster'])} rates are too few for an R² of the rate. "
             "Two simplifications of the models show: memory is scaled with the rate, as in the paper, and processes "
-            "keep theirs; and each component was measured with a JVM of its own, which those in one slot share."
+            "keep theirs, so that what tuples do not reach still uses some; and each component was measured with a JVM "
+            "of its own, which those in one slot share."
         ),
         _table(SLOTS_HEAD, slots(found["cluster"])),
     ]

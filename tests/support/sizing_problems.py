@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stormpilot.sizing.performance import Performance, Point
-from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, VmSize, parse
+from stormpilot.sizing.problem import Component, Problem, Shuffle, Slot, Static, Stream, VmSize, parse
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sizing.example.yaml"
 
@@ -37,6 +37,7 @@ def problem(
     rate_tps: float = 100.0,
     vm_slots: Sequence[int] = (4, 2, 1),
     shares: Mapping[str, float] | None = None,
+    shuffle: Shuffle = "even",
 ) -> Problem:
     """A component for each model, named like it; components without one need nothing.
 
@@ -61,4 +62,5 @@ def problem(
         models=list(models),
         slot=Slot(cpu_mhz=1000.0, memory_mb=1000.0),
         vms=[VmSize(name=f"vm{n}", slots=n) for n in vm_slots],
+        shuffle=shuffle,
     )

@@ -213,7 +213,7 @@ def _print_slots(problem: Problem, placed: Placed) -> None:
     asked = placed.allocation.rate_tps
     if p.supported_tps is not None and p.supported_tps < asked * (1 - 1e-9):
         why = (
-            "tuples are split evenly over threads, and not every slot sustains equally many per thread"
+            f"{_split(problem)}, and not every slot sustains what it gets"
             if p.unskewed_tps is not None and p.unskewed_tps >= asked * (1 - 1e-9)
             else "threads that share a slot sustain less than each would alone"
         )
@@ -228,7 +228,7 @@ def _print_prediction(problem: Problem, p: Prediction) -> None:
         typer.echo(f"{problem.name}: no component has a performance model that limits it")
     else:
         typer.echo(
-            f"{problem.name} supports {_rate(p.supported_tps)}/s of each source with tuples split evenly over threads, "
+            f"{problem.name} supports {_rate(p.supported_tps)}/s of each source where {_split(problem)}, "
             f"{_rate(p.unskewed_tps)}/s if every slot got what it can take"
         )
     if p.bottleneck is not None:
@@ -243,6 +243,14 @@ def _print_prediction(problem: Problem, p: Prediction) -> None:
         typer.echo(f"note: {note}")
     typer.echo()
     _print_loads(p, f"loads at {_rate(p.at_tps)}/s of each source; 100% = one slot")
+
+
+def _split(problem: Problem) -> str:
+    return (
+        "shuffles prefer threads near the sender"
+        if problem.shuffle == "local"
+        else "shuffles split evenly over threads"
+    )
 
 
 def _print_used_up(p: Prediction) -> None:

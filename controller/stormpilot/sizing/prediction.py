@@ -1,8 +1,9 @@
 """Rate that a placement supports, and the CPU and memory that follow, from performance models [S17 8.5].
 
-Storm's shuffle gives every thread of a component equally many tuples, wherever it runs. A slot with q of a
-component's tau threads gets q/tau of them and sustains I(q); the slot that is full first sets the rate of the whole.
-The paper left this skew out of its predictions and names it as their main error.
+A slot with q threads of a component sustains I(q); the slot that is full first sets the rate of the whole. Storm 2's
+shuffle prefers threads in the sender's worker, else on its supervisor, as long as they keep up: a few threads beside a
+sender get all that it sends. Where shuffles know no places every thread gets equally many tuples, so that a slot gets
+q/tau of them. The paper left this skew out of its predictions and names it as their main error.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
+import networkx as nx
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Model, Plan
-from stormpilot.sizing.problem import Problem
+from stormpilot.sizing.problem import Grouping, Problem, Shuffle
 from stormpilot.sizing.rates import input_gains
 
 SlotName = tuple[str, int]
@@ -60,9 +62,9 @@ class VmLoad(msgspec.Struct, frozen=True, kw_only=True):
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Rate that a placement supports; rates are those of a source.
 
-    `supported_tps`: with tuples split evenly over threads. `unskewed_tps`: if every slot got as much as it can take.
-    `at_tps`: the rate that the loads are for. `resources_tps`: where a VM's cores or a slot's memory would be used up,
-    if that is below `supported_tps`; `resources` says which. None = nothing limits.
+    `supported_tps`: with tuples sent as the topology's shuffles do. `unskewed_tps`: if every slot got as much as it can
+    take. `at_tps`: the rate that the loads are for. `resources_tps`: where a VM's cores or a slot's memory would be
+    used up, if that is below `supported_tps`; `resources` says which. None = nothing limits.
     """
 
     supported_tps: float | None
@@ -163,20 +165,51 @@ class _Part:
         return self.base[0] + self.growth[0] * rate, self.base[1] + self.growth[1] * rate
 
 
+def _received(problem: Problem, threads: Threads) -> dict[str, dict[SlotName, float]]:
+    """Component -> slot -> tuples that its threads there take in for each tuple/s of the asked rate."""
+    gain, components = input_gains(problem), {c.id: c for c in problem.components}
+    received: dict[str, dict[SlotName, float]] = {}
+    for name in nx.topological_sort(problem.graph()):
+        here = {slot: held[name] for slot, held in threads.items() if held.get(name)}
+        if not here:
+            raise UsageError(f"component {name} has no thread in the plan")
+        if not components[name].inputs:
+            received[name] = {slot: gain[name] * part for slot, part in _evenly(here).items()}
+            continue
+        received[name] = dict.fromkeys(here, 0.0)
+        for s in components[name].inputs:
+            for sender, sent in received[s.component].items():
+                for slot, part in _targets(sender, here, s.grouping, problem.shuffle).items():
+                    received[name][slot] += sent * s.selectivity * part
+    return received
+
+
+def _targets(
+    sender: SlotName, here: Mapping[SlotName, int], grouping: Grouping, shuffle: Shuffle
+) -> dict[SlotName, float]:
+    """Parts of what a sender emits, by slot of the receiver, whose threads are `here`; local ones keep up."""
+    in_worker = grouping == "LOCAL_OR_SHUFFLE" or (grouping == "SHUFFLE" and shuffle == "local")
+    if in_worker and sender in here:
+        return {sender: 1.0}
+    on_supervisor = {slot: q for slot, q in here.items() if slot[0] == sender[0]}
+    if grouping != "FIELDS" and shuffle == "local" and on_supervisor:
+        return _evenly(on_supervisor)
+    return _evenly(here)
+
+
+def _evenly(here: Mapping[SlotName, int]) -> dict[SlotName, float]:
+    total = sum(here.values())
+    return {slot: q / total for slot, q in here.items()}
+
+
 def _parts(problem: Problem, threads: Threads) -> dict[SlotName, list[_Part]]:
-    gain = input_gains(problem)
-    total: Counter[str] = Counter()
-    for held in threads.values():
-        total.update(held)
-    for c in problem.components:
-        if not total[c.id]:
-            raise UsageError(f"component {c.id} has no thread in the plan")
+    gain, received = input_gains(problem), _received(problem, threads)
     components = {c.id: c for c in problem.components}
     parts: dict[SlotName, list[_Part]] = {}
     for slot, held in threads.items():
         parts[slot] = []
-        for name, q in sorted(held.items()):
-            share = gain[name] * q / total[name]
+        for name, q in sorted((name, q) for name, q in held.items() if q):
+            share = received[name][slot]
             static = components[name].static
             if static is not None:
                 base = (static.cpu_share * q, static.memory_share * q)

@@ -24,6 +24,7 @@ ALIKE = 0.05
 """Part by which a slot may differ from the one that a model was measured on."""
 Name = Annotated[str, Meta(min_length=1)]
 Grouping = Literal["SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"]
+Shuffle = Literal["local", "even"]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +34,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Stream(Section, frozen=True, kw_only=True):
     """A subscription: `selectivity` tuples arrive for each tuple that `component` takes in.
 
-    Only groupings that split tuples evenly over threads can be sized (fields: keys are taken as evenly spread).
+    Only groupings that leave the thread open can be sized (fields: keys are taken as evenly spread).
     """
 
     component: Name
@@ -85,7 +86,11 @@ class VmSize(Section, frozen=True, kw_only=True):
 
 
 class Problem(Section, frozen=True, kw_only=True):
-    """The whole file. `rate_tps` is what each spout takes in (times its `source_share`)."""
+    """The whole file. `rate_tps` is what each spout takes in (times its `source_share`).
+
+    `shuffle`: where shuffles send tuples: `local`, to threads in the sender's worker, else on its supervisor, else
+    anywhere (Storm 2); `even`, to all threads (`topology.disable.loadaware.messaging`, and the paper's Storm 1.0).
+    """
 
     schema: Literal[1] = 1
     name: Name
@@ -94,6 +99,7 @@ class Problem(Section, frozen=True, kw_only=True):
     models: list[Performance] = []
     slot: Slot
     vms: Annotated[list[VmSize], Meta(min_length=1)]
+    shuffle: Shuffle = "local"
 
     def __post_init__(self) -> None:
         for what, names in (

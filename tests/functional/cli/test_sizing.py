@@ -35,7 +35,7 @@ def test_both_allocations_stand_side_by_side(written: tuple[Path, Path, str]) ->
     assert blob.split() == ["blob", "100", "50", "337%", "1196%", "170", "=", "3x50", "+", "20", "315%", "326%"]
     assert "lsa: 13 slots, 3 D3 + 1 D1" in lines
     assert "mba: 7 slots, 2 D3" in lines
-    assert any("mba+sam supports 80/s of the 100/s asked for: tuples are split evenly" in line for line in lines)
+    assert any("mba+sam supports 80/s of the 100/s asked for: shuffles split evenly" in line for line in lines)
 
 
 def test_all_placements_as_json() -> None:
@@ -72,7 +72,7 @@ def test_predict_names_rate_slot_and_component_that_limit(written: tuple[Path, P
     model, plan, _ = written
     done = run("predict", EXAMPLE, "--model", model, "--plan", plan)
     assert done.returncode == 0, done.stderr
-    assert "linear supports 80/s of each source with tuples split evenly over threads, 100/s if" in done.stdout
+    assert "linear supports 80/s of each source where shuffles split evenly over threads, 100/s if" in done.stdout
     assert "40 threads of table, which sustain 20/s together" in done.stdout
 
 

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import networkx as nx
 import pytest
 
 from benchmarks.sizes import page
-from benchmarks.sizes.compare import Models, local_first_tps, measured_models, published_models, row, rows
+from benchmarks.sizes.compare import Models, measured_models, published_models, row, rows, with_predictions
 from benchmarks.sizes.dags import ALL, APPLICATIONS, MICRO, SOURCE, Dag, linear_of
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Problem, Slot
@@ -80,15 +81,23 @@ def test_measured_models_have_the_memory_that_was_held_as_a_share_of_a_slot(tmp_
     assert measured_models(tmp_path / "nothing.json") is None
 
 
-def test_threads_in_the_slot_of_the_sender_get_all_of_its_tuples() -> None:
-    """Three threads of pi beside the source sustain 30/s, four elsewhere stay idle; without them all seven work."""
+def test_what_was_carried_out_is_predicted_by_where_its_tuples_go() -> None:
+    """Three threads of pi beside the source sustain 30/s and get all; four elsewhere wait."""
     model = Performance(
         name="pi",
         points=[Point(threads=q, rate_tps=10.0 * q, cpu_share=0.1 * q, memory_share=0.1) for q in (1, 8)],
     )
-    line = linear_of(["pi"], [10.0]).problem({"pi": model}, Slot(cpu_mhz=1000.0, memory_mb=1000.0))
-    assert local_first_tps(line, {"a": {"source": 1, "pi": 3}, "b": {"pi": 4}}) == pytest.approx(30.0)
-    assert local_first_tps(line, {"a": {"source": 1}, "b": {"pi": 3}, "c": {"pi": 4}}) == pytest.approx(70.0)
+    line = msgspec.structs.replace(
+        linear_of(["pi"], [10.0]).problem({"pi": model}, Slot(cpu_mhz=1000.0, memory_mb=1000.0)), shuffle="local"
+    )
+    one = {
+        "placement": {"a:1": {"source": 1, "pi": 3}, "b:1": {"pi": 4}},
+        "actualTps": 20.0,
+        "slotLoads": [{"slot": "b:1", "actual": [0.2, 0.1]}, {"slot": "a:1", "actual": None}],
+    }
+    found = with_predictions(line, one)
+    assert (found["predictedTps"], found["evenTps"]) == pytest.approx((30.0, 70.0))
+    assert [load["predicted"][0] for load in found["slotLoads"]] == pytest.approx([0.0, 0.2])
 
 
 def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
@@ -98,7 +107,7 @@ def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
         **{
             "sizedForTps": 40.0,
             "predictedTps": 50.0,
-            "localFirstTps": 45.0,
+            "evenTps": 55.0,
             "actualTps": actual_tps,
             "loadAverage": 3.0,
         },
@@ -137,7 +146,7 @@ def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) ->
 
 def test_page_has_sustained_by_planned_and_by_predicted_rate(found: dict[str, Any]) -> None:
     assert page.cluster(found["cluster"]) == [
-        ["MBA+SAM", "2", "source 1, pi 2", "40.0", "50.0", "45.0", "38.0", "95%", "76%"],
+        ["MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%"],
     ]
     assert page.slots(found["cluster"])[1] == ["MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
 

@@ -1,9 +1,10 @@
-"""The rate, CPU and memory that threads in slots support, with tuples split evenly over threads."""
+"""The rate, CPU and memory that threads in slots support, by where shuffles send tuples."""
 
 from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from stormpilot.sizing.deployment import model_of
 from stormpilot.sizing.performance import Performance
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Prediction, cores_of, predict, threads_of
-from stormpilot.sizing.problem import Component, Problem, Static, Stream
+from stormpilot.sizing.problem import Component, Grouping, Problem, Static, Stream
 
 CORES = {"a": 4.0, "b": 4.0}
 
@@ -101,6 +102,48 @@ def test_cores_of_a_vm_are_named_when_they_are_used_up_first() -> None:
     assert p.supported_tps == pytest.approx(30)
     assert p.resources_tps == pytest.approx(20)
     assert p.resources == "CPU of a"
+
+
+TEN_EACH = model("x", (1, 10.0, 0.1, 0.1), (8, 80.0, 0.8, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("places", "supported_tps"),
+    [
+        ({("a", 0): {"s": 1, "x": 3}, ("b", 0): {"x": 4}}, 30.0),  # in the sender's worker
+        ({("a", 0): {"s": 1}, ("a", 1): {"x": 2}, ("b", 0): {"x": 5}}, 20.0),  # on its supervisor
+        ({("a", 0): {"s": 1}, ("b", 0): {"x": 3}, ("b", 1): {"x": 4}}, 70.0),  # nowhere near: all of them
+        ({("a", 0): {"s": 1, "x": 3}, ("b", 0): {"s": 1, "x": 4}}, 60.0),  # each of two senders has its own
+    ],
+)
+def test_shuffles_that_know_places_send_to_the_threads_next_to_the_sender(
+    places: dict[tuple[str, int], dict[str, int]], supported_tps: float
+) -> None:
+    found = predict(problem([TEN_EACH], [("s", "x", 1.0)], shuffle="local"), places, CORES)
+    assert found.supported_tps == pytest.approx(supported_tps)
+    assert found.unskewed_tps == pytest.approx(70.0)
+
+
+def test_what_shuffles_do_not_reach_gets_nothing_and_is_passed_on_by_nobody() -> None:
+    """All of x is near s; what x sends goes to y beside it, and y elsewhere waits."""
+    chain = problem([TEN_EACH, model("y", (1, 15.0, 0.1, 0.1))], [("s", "x", 1.0), ("x", "y", 2.0)], shuffle="local")
+    found = predict(chain, {("a", 0): {"s": 1, "x": 2, "y": 1}, ("b", 0): {"x": 1, "y": 1}}, CORES)
+    assert found.supported_tps == pytest.approx(7.5)
+    assert found.bottleneck is not None
+    assert (found.bottleneck.supervisor, found.bottleneck.limiting) == ("a", "y")
+    assert [p.rate_tps for s in found.slots for p in s.parts if p.component == "y"] == pytest.approx([15.0, 0.0])
+
+
+@pytest.mark.parametrize(("grouping", "supported_tps"), [("FIELDS", 70.0), ("LOCAL_OR_SHUFFLE", 20.0)])
+def test_keys_know_no_places_and_local_or_shuffle_does_even_where_shuffles_do_not(
+    grouping: Grouping, supported_tps: float
+) -> None:
+    base = problem([TEN_EACH], [("s", "x", 1.0)])
+    source, x = base.components
+    grouped = msgspec.structs.replace(x, inputs=[Stream(component="s", grouping=grouping)])
+    of = msgspec.structs.replace(base, components=[source, grouped])
+    found = predict(of, {("a", 0): {"s": 1, "x": 2}, ("a", 1): {"x": 2}, ("b", 0): {"x": 3}}, CORES)
+    assert found.supported_tps == pytest.approx(supported_tps)
 
 
 def test_static_components_need_the_same_at_any_rate() -> None:

@@ -31,8 +31,8 @@ def test_json_and_yaml_say_the_same() -> None:
         ("rate_tps: 100 ", "rate_tp: 100 ", "size.yaml:5: rate_tp: unknown key; did you mean rate_tps?"),
         ("rate_tps: 100 ", "rate_tps: 0 ", "size.yaml:5: rate_tps: Expected `float` > 0.0"),
         ("rate_tps: 100 ", "", "size.yaml:3: Object missing required field `rate_tps`"),
-        ("{name: D2, slots: 2}", "{name: D2, slot: 2}", "size.yaml:10: vms[1].slot: unknown key; did you mean slots?"),
-        ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:10: vms[1].slots: Expected `int` >= 1"),
+        ("{name: D2, slots: 2}", "{name: D2, slot: 2}", "size.yaml:11: vms[1].slot: unknown key; did you mean slots?"),
+        ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:11: vms[1].slots: Expected `int` >= 1"),
         (
             "selectivity: 1.0",
             "selectivty: 1.0",
