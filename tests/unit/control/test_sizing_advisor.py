@@ -16,6 +16,7 @@ name: flights
 rate_tps: 100
 slot: {cpu_mhz: 1000, memory_mb: 1000}
 vms: [{name: node, slots: 4}]
+shuffle: even
 components:
   - {id: source, static: {threads: 1, cpu_share: 0, memory_share: 0}}
   - {id: parse, model: parse, inputs: [{component: source}]}
@@ -50,6 +51,12 @@ def test_size_that_fits_is_not_spoken_of(tmp_path: Path) -> None:
     w.tell(200)
     assert size(w, t) == ""
     assert kinds(w) == []
+
+
+def test_other_places_are_proposed_where_shuffles_leave_the_far_thread_idle(tmp_path: Path) -> None:
+    w, t = world(tmp_path, FILE.replace("shuffle: even\n", ""))
+    w.tell(200)
+    assert "its threads support 80/s of each source, 100/s come, 125% of that: other places" in size(w, t)
 
 
 def test_growth_is_proposed_once_the_rate_has_been_there_long_enough(tmp_path: Path) -> None:
