@@ -131,4 +131,4 @@ def warm_up(
         if not wanted():
             return
     if (took_s := time.monotonic() - started_s) > 1 and not failed:
-        log.info("planners are compiled", took_s=round(took_s, 1))
+        log.info("planners are ready", took_s=round(took_s, 1))

@@ -52,7 +52,7 @@ class Asked:
 @pytest.mark.usefixtures("slow")
 def test_every_planner_is_asked_with_its_parameters_and_the_log_says_that_all_are_compiled() -> None:
     compute = Asked()
-    assert said(compute, lambda: True) == ["planners are compiled"]
+    assert said(compute, lambda: True) == ["planners are ready"]
     assert compute.params == {"a": {"alpha": 0.5}, "b": {}}
 
 
