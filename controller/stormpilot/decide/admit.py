@@ -171,7 +171,9 @@ def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | 
     lost, known, limit = conditions.lost, conditions.known, conditions.config.max_lost_supervisors_ratio
     if not lost or len(lost) / known < limit:
         return None
-    text = f"{len(lost)} of {known} supervisors are gone or blacklisted ({_some(lost)}): nothing moves until they are back"
+    text = (
+        f"{len(lost)} of {known} supervisors are gone or blacklisted ({_some(lost)}): nothing moves until they are back"
+    )
     return skip(subject.topology.id, Reason.MASS_FAILURE, text, value=len(lost) / known, threshold=limit)
 
 
