@@ -7,8 +7,6 @@ import json
 import os
 import platform
 import shutil
-import signal
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -23,9 +21,9 @@ from benchmarks.accuracy.constants import constants, executor_threads
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
-from benchmarks.command import cpu_name
+from benchmarks.command import cpu_name, exit_with
 from benchmarks.flow.jobs import Placer, until
-from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.errors import UnreachableError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
@@ -63,7 +61,6 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="measure nothing: judge what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/accuracy.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     BENCH.mkdir(parents=True, exist_ok=True)
     chosen = arguments.sets or sorted(SETS)
     kept: list[Measured] = []
@@ -281,12 +278,4 @@ def _missing(watch: Windows, ids: list[str], window_s: float) -> str | None:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except StormpilotError as e:
-        console.print(f"[bold red]bench-accuracy:[/] {e}", soft_wrap=True)
-        code = e.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    sys.stdout.flush()
-    sys.exit(code)
+    exit_with("bench-accuracy", main)

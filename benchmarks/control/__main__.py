@@ -10,15 +10,13 @@ import json
 import os
 import platform
 import shutil
-import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.command import say
+from benchmarks.command import exit_with, say
 from benchmarks.control import cycles, limits, page, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
@@ -32,8 +30,8 @@ CYCLES_TOPOLOGIES = 100
 PARTS = ("shim", "scale", "cycles", "limits", "soak")
 
 
-def main() -> None:
-    """Entry point."""
+def main() -> int:
+    """Run what is asked for; 0: measured."""
     parser = argparse.ArgumentParser(prog="make bench-control", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the soak]")
     parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
@@ -46,7 +44,6 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
     for part in () if arguments.report else arguments.only or PARTS[:-1]:
@@ -63,6 +60,7 @@ def main() -> None:
         PUBLISHED.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(arguments.output, PUBLISHED.with_suffix(".json"))
         PUBLISHED.write_text(page.page(results))
+    return 0
 
 
 def _run(part: str, arguments: argparse.Namespace) -> Any:
@@ -93,4 +91,4 @@ def machine() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with("bench-control", main)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.demo.measure import Watcher
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import HistoryEntry, decode
@@ -61,6 +62,23 @@ class Controller:
     def _started(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen([STORMPILOT, "run", self._config], cwd=ROOT, stdout=log, stderr=log)
+
+
+def take_down(
+    cluster: LocalCluster | None, controller: Controller | None = None, watcher: Watcher | None = None
+) -> None:
+    """End what a benchmark started, its cluster first: whoever interrupts it may not wait until the others have ended.
+
+    None: it was not started yet.
+    """
+    try:
+        if cluster is not None:
+            cluster.down()
+    finally:
+        if controller is not None:
+            controller.stop()
+        if watcher is not None:
+            watcher.close()
 
 
 def history(hosts: str, topology_id: str) -> list[HistoryEntry]:

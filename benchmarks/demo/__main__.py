@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -94,7 +93,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="keep the cluster and the controller up (make demo KEEP=1)")
     keep: bool = parser.parse_args().keep
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     OUT.mkdir(parents=True, exist_ok=True)
     story = Story()
     cluster: LocalCluster | None = None

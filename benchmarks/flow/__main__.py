@@ -8,8 +8,6 @@ import json
 import os
 import platform
 import shutil
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,7 +47,6 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="measure nothing: predict from the models that are there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/flow.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     MODELS.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     parts: list[tuple[Sequence[Case], Sequence[Place]]] = []

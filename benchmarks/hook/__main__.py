@@ -7,8 +7,6 @@ import json
 import os
 import platform
 import shutil
-import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -44,7 +42,6 @@ def main() -> int:
     parser.add_argument("--within-s", type=float, default=540.0, help="begin no pair that would end later than this")
     parser.add_argument("--publish", action="store_true", help="write docs/results/hook.md too")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     at_rate = f"{arguments.rate:,.0f} tuples/s"
     phases = [
         Phase(arguments.warm_s, 0),

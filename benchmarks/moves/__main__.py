@@ -144,10 +144,12 @@ def measure(
             log = bench.folder / "controller.log"
             if log.exists():
                 console.print("\n".join(log.read_text().splitlines()[-12:]), markup=False)
-            raise
-        finally:
+            raise  # the topology ends with its cluster, which is next
+        else:
             bench.stop()
             end(bench)
+        finally:
+            bench.stop()
             zookeeper.stop()
     at = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     notes = sorted({m.note for m in moves if m.note})

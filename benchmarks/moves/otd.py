@@ -16,14 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.control.live import Controller, history, until, write_config
+from benchmarks.control.live import Controller, history, take_down, until, write_config
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.model.values import Model
-from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 
 PROJECT = Path(__file__).resolve().parents[2] / "topologies"
@@ -135,13 +134,7 @@ def run(form_name: str, arguments: argparse.Namespace, say: Callable[[str], None
                 if form_name == "communication" and rows[-1]["inter_node_share"] < WANTED_SHARE:
                     break
         finally:
-            if controller is not None:
-                controller.stop()
-            if watcher is not None:
-                watcher.close()
-            with Nimbus.connect_leader(cluster.nimbus_address) as nimbus:
-                nimbus.kill(name, wait_s=0)
-            cluster.down()
+            take_down(cluster, controller, watcher)
     return {"form": form_name, "topology": form.topology, "rows": rows, "at": time.strftime("%Y-%m-%d %H:%M")}
 
 

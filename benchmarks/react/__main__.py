@@ -8,14 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.command import say
+from benchmarks.command import exit_with, say
 from benchmarks.control.__main__ import machine
 from benchmarks.react import held, page, step
 
@@ -24,8 +22,8 @@ PUBLISHED = Path("docs/results/react.md")
 PARTS = ("step", "held")
 
 
-def main() -> None:
-    """Entry point."""
+def main() -> int:
+    """Run what is asked for; 0: measured."""
     parser = argparse.ArgumentParser(prog="make bench-react", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all]")
     parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
@@ -36,7 +34,6 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
 
@@ -68,7 +65,8 @@ def main() -> None:
         PUBLISHED.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(arguments.output, PUBLISHED.with_suffix(".json"))
         PUBLISHED.write_text(page.page(results))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    exit_with("bench-react", main)

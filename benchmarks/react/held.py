@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.control.live import STORMPILOT, Controller, history, until, write_config
+from benchmarks.control.live import STORMPILOT, Controller, history, take_down, until, write_config
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
@@ -82,12 +82,7 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
             ]
             decisions = _decisions(log)
         finally:
-            if watcher is not None:
-                watcher.close()
-            if controller is not None:
-                controller.stop()
-            if cluster is not None:
-                cluster.down()
+            take_down(cluster, controller, watcher)
     return {
         "nodes": [{"cores": n.cores, "mbit": n.mbit} for n in NODES],
         "wanted_tps": HIGH_TPS,

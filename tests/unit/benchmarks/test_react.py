@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,50 @@ STEP = {
     "applied_s": 17.0,
     "running_s": 30.0,
     "downtime_s": 9.0,
-    "storm_share": 0.5,
 }
 JOBS = Path(__file__).resolve().parents[3] / "benchmarks" / "react"
 
 
+RESTARTS = "restart: its workers restart, since they cannot all be emptied: sort [2, 2]: its grouping is not routed"
+SWITCHED = "rolling: without restarts, by giving the tuples of 2 tasks to tasks that stand by"
+
+
+def row(setting: str, sentence: str, **more: Any) -> dict[str, Any]:
+    """A setting of one step."""
+    step = {**STEP, "phases": {}, "strategy": sentence, **more}
+    return {"setting": setting, "steps": [step], "median": {**STEP, **more}, "machine": MACHINE}
+
+
 def test_reaction_is_told_by_setting_and_against_what_storm_takes_itself() -> None:
-    rows = [{"setting": "restarts", "steps": [STEP], "median": STEP, "machine": MACHINE}]
-    text = page.page({"step": {"machine": MACHINE, "rows": rows}})
-    assert "| restarts | median | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
+    text = page.page({"step": {"machine": MACHINE, "rows": [row("restarts", RESTARTS)]}})
+    assert "| restarts | 1 | restarts | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
+    assert "| restarts | median |  | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
+    assert "a better placement runs after 30 s (wanted: within twice Storm's own part, 30 s).\n" in text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        (RESTARTS, "restarts"),
+        ("rolling: without restarts, in 2 steps", "rolling, in 2 steps"),
+        ("rolling: without restarts, in 1 step; 3 workers stay as they are", "rolling, in 1 step"),
+        (SWITCHED, "switches"),
+        ("", "-"),
+    ],
+)
+def test_strategy_of_a_plan_is_told_in_a_word(sentence: str, said: str) -> None:
+    assert page.strategy(sentence) == said
+
+
+def test_missed_reaction_is_told_with_where_the_seconds_went() -> None:
+    rolled = row("rolling", "rolling: without restarts, in 2 steps", running_s=95.0, phases={"1 draining": 15.2})
+    lines = page.goals([row("before: rolling", SWITCHED), rolled, row("standby", SWITCHED, running_s=18.0)])
+    assert lines == [
+        "- rolling: a better placement runs after 95 s (wanted: under 30 s), missed: the plan took 15 s, carrying "
+        "it out 80 s.",
+        "- standby: a better placement runs after 18 s (wanted: under 30 s).",
+        "- rolling, step 1, begin of each phase in seconds after it: 1 draining 15.2.",
+    ]
 
 
 def test_held_topology_is_told_with_what_was_wanted_predicted_and_got_through() -> None:
@@ -47,9 +83,9 @@ def test_held_topology_is_told_with_what_was_wanted_predicted_and_got_through() 
 def test_every_setting_has_the_same_without_looking_for_steps_beside_it() -> None:
     """Before and after in one run: they differ in nothing else."""
     by_name = {s.name: s for s in step.SETTINGS}
-    for name in ("restarts", "rolling"):
+    for name in ("restarts", "rolling", "standby"):
         after, before = by_name[name], by_name[f"before: {name}"]
-        assert (before.tuned, before.calm_s, before.rolling) == (after.tuned, after.calm_s, after.rolling)
+        assert replace(before, name=name, controller=after.controller) == after
         assert before.controller["load"]["change_window_s"] == 0
 
 

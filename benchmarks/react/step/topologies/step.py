@@ -6,10 +6,10 @@ from streamparse import Grouping, Topology
 
 
 class Step(Topology):
-    """source -> sort -> east or west, which are bound to their site: where source and sort should be changes."""
+    """source -> sort -> east or west; all but sort are bound to their site: where sort should be changes."""
 
     config = {
-        "topology.workers": 4,
+        "topology.workers": 5,
         "topology.acker.executors": 0,
         "topology.max.spout.pending": 500,
         # An executor without tuples sleeps 1 ms at a time; Storm's default of 1000 would let it spin for a while first.
@@ -20,7 +20,7 @@ class Step(Topology):
         "step.period.secs": 240,
     }
 
-    source = Source.spec(par=2)
+    source = Source.spec(par=1, config={"site": "middle"})
     sort = Sort.spec(inputs={source: Grouping.fields("key")}, par=2)
-    east = Deliver.spec(inputs={sort["east"]: Grouping.fields("key")}, par=2, config={"site": "east"})
-    west = Deliver.spec(inputs={sort["west"]: Grouping.fields("key")}, par=2, config={"site": "west"})
+    east = Deliver.spec(inputs={sort["east"]: Grouping.fields("key")}, par=1, config={"site": "east"})
+    west = Deliver.spec(inputs={sort["west"]: Grouping.fields("key")}, par=1, config={"site": "west"})
