@@ -384,9 +384,21 @@ def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, wind
         short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
         return Readiness(
             ready=False,
-            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)",
+            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)"
+            + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
             missing=short,
             expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
             reports_age_s=age_s,
         )
     return Readiness(ready=True, reports_age_s=age_s)
+
+
+def _restarted(snapshot: TopologySnapshot, age_s: float, now_ms: int) -> str:
+    """A hint where a process started long after it was placed: it ended there before."""
+    late_s = (now_ms - snapshot.assigned_since_ms) / 1000 - age_s
+    if not snapshot.assigned_since_ms or late_s < FIRST_REPORT_S:
+        return ""
+    return (
+        f"; the newest process started {age_s:.0f} s ago, {late_s:.0f} s after it was placed there: where processes "
+        "end again and again, worker.log says why"
+    )

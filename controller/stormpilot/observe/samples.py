@@ -140,6 +140,7 @@ def rates_of(samples: list[Sample], since_ms: int, now_ms: int, in_jvm: bool) ->
         shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,
         sent_tps={pair: sent.get(pair, 0) * per_second for pair in samples[-1].sent},
         execute_ms=timed_ms / timed if timed else None,
+        up_s=(newest.at_ms - newest.start_ms) / 1000,
     )
 
 

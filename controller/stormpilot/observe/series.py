@@ -325,6 +325,7 @@ class Series:
                 shared_cores=used_cores[SHARED_S] if task[6] else None,
                 sent_tps=dict(zip(went, gave, strict=True)),
                 execute_ms=took_ms / timed if timed else None,
+                up_s=(load.at_ms - load.start_ms) / 1000,
             )
             for (task, load, covered, tps, used_cores), (timed, took_ms, bounds, tuples), (
                 came,

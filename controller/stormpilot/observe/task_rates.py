@@ -15,7 +15,7 @@ class TaskRates:
 
     `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
     histogram, (upper bound in ms, tuples), the last bound -1 for "above"; `queue` is the newest depth in tuples,
-    `memory_mb` what the task held at its newest report.
+    `memory_mb` what the task held at its newest report, when its process was `up_s` old by its own clock.
 
     `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
     the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
@@ -42,6 +42,7 @@ class TaskRates:
     shared_cores: float | None = None
     sent_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
     execute_ms: float | None = None
+    up_s: float = 0.0
 
 
 def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:

@@ -331,6 +331,18 @@ def test_not_ready_while_too_little_of_the_window_is_measured_and_says_when_it_w
     assert readiness.expected_at_ms == T0_MS + 118_000
 
 
+@pytest.mark.parametrize(("started_s", "said"), [(0, False), (59, False), (88, True)])
+def test_processes_that_started_long_after_they_were_placed_are_said_to_have_ended_before(
+    started_s: int, said: bool
+) -> None:
+    """A topology whose workers crashed every ten seconds was only "short of measurements", for ever."""
+    start_ms = T0_MS + started_s * 1000
+    young = {s: report(s, start_ms=start_ms, at_ms=int(T0_MS + s * 1000)) for s in (90.0, 100.0)}
+    text = believe(cluster("a", "b"), topology(PLACE), young).readiness[TOPOLOGY].text
+    assert text.startswith("10.0 s of the 30.0 s that are needed are measured (4 tasks are short)")
+    assert ("the newest process started 12 s ago, 88 s after it was placed there" in text) == said
+
+
 def test_topology_without_instruments_says_how_to_get_them() -> None:
     plain: list[Any] = [ComponentPart(id=c, kind="bolt", streams=["default"]) for c in ("source", "parse", "sink")]
     readiness = believe(cluster("a", "b"), topology(PLACE, components=plain)).readiness[TOPOLOGY]
