@@ -1,8 +1,9 @@
 """Measures what is missing, and shows the table.
 
-`connections` needs no cluster; of `chain`, `flights` and `wordcount` it makes everybody's plan, then measures passes of
-every placement once. What was measured is kept after every placement: a run that was interrupted, or that `--minutes`
-ended, goes on with what is missing when it is started again; `--restart` begins anew.
+`connections` needs no cluster; `fewest` asks how many nodes hold a rate. Of `chain`, `flights` and `wordcount` it makes
+everybody's plan, then measures passes of every placement once. What was measured is kept after every placement: a run
+that was interrupted, or that `--minutes` ended, goes on with what is missing when it is started again; `--restart`
+begins anew.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
-from benchmarks.headlines import connections, other_pages, page, runs
+from benchmarks.headlines import connections, fewest, other_pages, page, runs
 from benchmarks.headlines.cases import CASES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -25,7 +26,10 @@ OUT = BENCH / "headlines"
 RESULTS = REPOSITORY / "docs" / "results"
 TOPOLOGIES = 1000
 PASSES, FULL_PASSES = 3, 6
-PARTS = ["connections", *CASES]
+REPETITIONS, FULL_REPETITIONS = 2, 5
+"""Of the question how many nodes hold a rate."""
+FEWEST = "fewest"
+PARTS = ["connections", *CASES, FEWEST]
 PHASE_S, LONG_PHASE_S = 10.0, 30.0
 
 
@@ -42,9 +46,10 @@ def main() -> int:
     results_of(OUT, restart=arguments.restart)
     if not arguments.restart:
         restore(RESULTS / "headlines.json", OUT)
+    repetitions = FULL_REPETITIONS if arguments.full else REPETITIONS
     passes = arguments.passes or (FULL_PASSES if arguments.full else PASSES)
     if not arguments.report:
-        measure(arguments, passes, STARTED_S + 60 * arguments.minutes)
+        measure(arguments, passes, repetitions, STARTED_S + 60 * arguments.minutes)
     found = collect()
     (BENCH / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
@@ -54,7 +59,7 @@ def main() -> int:
     return 0 if whole and found["connections"] else 1
 
 
-def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
+def measure(arguments: argparse.Namespace, passes: int, repetitions: int, ends_s: float) -> None:
     """Measure the parts that are missing, as long as there is time."""
     parts = arguments.only or PARTS
     if "connections" in parts:
@@ -63,9 +68,12 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
     wanted = [replace(c, phase_s=phase_s) for name, c in CASES.items() if name in parts]
     left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT, arguments.full))}
     clock = runs.Clock(ends_s, sum(left.values()))
-    if not left or not clock.allows(runs.PREPARED_S):
+    asked = FEWEST in parts and fewest.missing(OUT, repetitions)
+    if not (left or asked) or not clock.allows(runs.PREPARED_S):
         return
     with runs.isolated(say) as cluster:
+        if asked and clock.allows(fewest.MEASURED_S):
+            fewest.measure(cluster, replace(CASES["chain"], phase_s=phase_s), repetitions, OUT, clock, say)
         for case in wanted:
             if case.name in left:
                 runs.measure(cluster, case, passes, OUT, swept=arguments.full, clock=clock, say=say)
@@ -80,6 +88,8 @@ def restore(published: Path, out: Path) -> None:
     files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found["passes"]}
     if found["connections"]:
         files[out / "connections.json"] = found["connections"]
+    if found.get(FEWEST):
+        files[out / fewest.FILE] = found[FEWEST]
     for file, content in files.items():
         if not file.exists():
             file.write_text(json.dumps(content, indent=1) + "\n")
@@ -87,12 +97,13 @@ def restore(published: Path, out: Path) -> None:
 
 def collect() -> dict[str, Any]:
     """Everything that was measured."""
-    network = OUT / "connections.json"
+    network, nodes = OUT / "connections.json", OUT / fewest.FILE
     plans = {name: OUT / f"{name}-plans.json" for name in CASES}
     return {
         "benchmark": "headlines",
         "machine": machine(),
         "connections": json.loads(network.read_text()) if network.exists() else None,
+        FEWEST: json.loads(nodes.read_text()) if nodes.exists() else None,
         "cases": {name: json.loads(file.read_text()) for name, file in plans.items() if file.exists()},
         "others": other_pages.lines(RESULTS),
         "missing": other_pages.missing(RESULTS),

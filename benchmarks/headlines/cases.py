@@ -21,8 +21,9 @@ class Case:
     """A topology, and how many tuples a spout task may have under way.
 
     `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
-    is a guess that is low enough. With `given` it is that rate. `topology` and `options`
-    are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders, all where empty.
+    is a guess that is low enough. With `given` it is that rate; with `steady` the source sends at nothing else.
+    `topology` and `options` are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders,
+    all where empty.
     `timeout_s`: a tuple that a move lost counts as one that is under way until then, so that this is more than the
     longest latency, and not much more.
     """
@@ -37,10 +38,13 @@ class Case:
     chain: Chain | None = None
     who: tuple[str, ...] = ()
     given: bool = False
+    steady: bool = False
 
     @property
     def schedule(self) -> str:
         """The rate, then as fast as it goes, by turns."""
+        if self.steady:
+            return f"{self.rate_tps:g}x{self.phase_s:g}"
         return f"{self.rate_tps:g}x{self.phase_s:g},{FLAT_OUT_TPS}x{self.phase_s:g}"
 
     @property

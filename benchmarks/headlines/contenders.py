@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -19,7 +20,10 @@ from stormpilot.planner.flow.planning import Traffic
 ROOM = 1.2
 """B(n) over the CPU that each node would use if all used the same: nobody may put everything on one node."""
 BUDGET_S = 5.0
-RAS = "ras-default"
+StormScheduler = Literal["default", "ras-default"]
+DEFAULT: StormScheduler = "default"
+RAS: StormScheduler = "ras-default"
+"""Storm's own classes, as their runner names them."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,11 @@ class Contender:
     traffic: Traffic = "measured"
 
 
+BEST = Contender("best", {}, "flow")
 OURS = {
     "offline": Contender("offline", {}),
     "online": Contender("online", {}),
-    "best": Contender("best", {}, "flow"),
+    "best": BEST,
 }
 SWEPT = {
     **{f"online alpha={a:g}": Contender("online", {"alpha": a}) for a in (0.25, 0.5)},
@@ -68,32 +73,38 @@ def placements(measured: Model, folder: Path, swept: bool, who: Collection[str] 
     compiled = compile_model(model)
     answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current)}
     if not who or "ras" in who:
-        answers["ras"] = _ras(model, folder)
-    ours = {**OURS, **(SWEPT if swept else {})}
-    for name, contender in ours.items():
-        if who and name not in who:
-            continue
-        end = time.monotonic() + BUDGET_S
-        answer = compute(
-            model,
-            contender.planner,
-            dict(contender.params),
-            seed=1,
-            left_s=lambda end=end: end - time.monotonic(),  # type: ignore[misc]
-            traffic=contender.traffic,
-        )
-        answers[name] = answer if isinstance(answer, Plan) else answer.text
+        answers["ras"] = storms(model, RAS, folder)
+    for name, contender in {**OURS, **(SWEPT if swept else {})}.items():
+        if not who or name in who:
+            answers[name] = ours(model, contender)
     return {
         name: Placement(None, a) if isinstance(a, str) else Placement(a, metrics=evaluate(model, a))
         for name, a in answers.items()
     }
 
 
-def _ras(model: Model, folder: Path) -> Plan | str:
-    """Storm's resource aware scheduler, told the measured CPU of every executor, which no user knows as well."""
+def ours(model: Model, contender: Contender) -> Plan | str:
+    """The plan of a planner of ours, or why there is none."""
+    end_s = time.monotonic() + BUDGET_S
+    answer = compute(
+        model,
+        contender.planner,
+        dict(contender.params),
+        seed=1,
+        left_s=lambda: end_s - time.monotonic(),
+        traffic=contender.traffic,
+    )
+    return answer if isinstance(answer, Plan) else answer.text
+
+
+def storms(model: Model, scheduler: StormScheduler, folder: Path) -> Plan | str:
+    """The plan of a scheduler of Storm's, or why there is none.
+
+    The resource aware one is told the measured CPU of every executor, which no user knows as well.
+    """
     storm.build()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "model.json"
     file.write_bytes(msgspec.json.encode(model))
-    plan = storm.schedule({"model": file}, [RAS], folder / "plans", warmup=0, rounds=1)["model", RAS]
+    plan = storm.schedule({"model": file}, [scheduler], folder / "plans", warmup=0, rounds=1)["model", scheduler]
     return plan if plan.complete else "; ".join(plan.notes)

@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.headlines import connections
+from benchmarks.headlines import connections, fewest_page
 from benchmarks.headlines.contenders import ROOM
+from benchmarks.headlines.text import WHO, WIDTH, filled, table
 
-WIDTH = 118
-WHO = {"default": "Storm default", "ras": "Storm RAS, measured CPU declared"}
 PROSE = {"chain": "reference chain", "wordcount": "`wordcount_comm`", "flights": "`flights`"}
 CARRIED = 0.95
 """Of the rate, from here on it counts as carried."""
@@ -174,7 +173,8 @@ def _network_line(found: dict[str, Any]) -> list[str]:
 
 def summary(found: dict[str, Any]) -> list[list[str]]:
     """All headlines, those of other pages last."""
-    own = headlines(found) + ([_network_line(found)] if found["connections"] else [])
+    own = headlines(found) + (fewest_page.headline(found["fewest"]) if found.get("fewest") else [])
+    own += [_network_line(found)] if found["connections"] else []
     return [[*line, OWN] for line in own] + found.get("others", [])
 
 
@@ -205,17 +205,19 @@ def sections(found: dict[str, Any]) -> list[str]:
     machine = found["machine"]
     paragraphs = [
         "# Headlines",
-        _filled(
+        filled(
             "`make bench-headlines ARGS=--publish` wrote this page; [headlines.json](headlines.json) has every "
             f"number. A machine of {machine['cores']} cores ({machine['cpu']}), Storm 2.8.3. Figures in brackets are "
             "the least and the most of the passes; a pass is every placement once, and changes are those within a pass."
         ),
-        _table(NUMBERS_HEAD, summary(found)),
+        table(NUMBERS_HEAD, summary(found)),
         *_not_measured(found),
     ]
     if found["passes"]:
-        paragraphs += ["## Placements on isolated nodes", *_setting(found), _table(HEAD, rows(found))]
-        paragraphs += [_filled(text) for text in _notes(found)]
+        paragraphs += ["## Placements on isolated nodes", *_setting(found), table(HEAD, rows(found))]
+        paragraphs += [filled(text) for text in _notes(found)]
+    if found.get("fewest"):
+        paragraphs += fewest_page.section(found["fewest"])
     if found["connections"]:
         paragraphs += _network(found)
     return paragraphs
@@ -223,8 +225,13 @@ def sections(found: dict[str, Any]) -> list[str]:
 
 def _not_measured(found: dict[str, Any]) -> list[str]:
     """Claims that nothing here backs."""
-    unmeasured = [name for case, name in PROSE.items() if not _compared(found, case)]
     wanted = list(found.get("missing", []))
+    if not found.get("fewest") or not fewest_page.headline(found["fewest"]):
+        wanted.append(
+            "the fewest nodes that hold a given rate, under Storm's default, RAS and ours: "
+            "`make bench-headlines ARGS='--only fewest'`"
+        )
+    unmeasured = [name for case, name in PROSE.items() if not _compared(found, case)]
     if unmeasured:
         wanted.append(
             f"latency and the most tuples/s of {', '.join(unmeasured)} under the placements of Storm and ours: "
@@ -258,7 +265,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
             )
         what.append(own)
     return [
-        _filled(
+        filled(
             f"{some['nodes']} nodes of {some['cores']:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
             f"namespace of its own with a CPU quota; its load average while measuring was {min(loads):.1f} to "
             f"{max(loads):.1f}. The source sends at a rate, then as fast as `topology.max.spout.pending` lets it, in "
@@ -266,7 +273,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
             "tuples/s and the CPU of the latter, so what holds the source is the number of tuples under way, and never "
             "Storm's backpressure. " + "; ".join(what) + "."
         ),
-        _filled(
+        filled(
             "Storm's default is the placement that Storm made itself. All others are made from what was measured under "
             f"it, with the same room on each node: B(n) is {ROOM:g} times the load of a node if all were loaded alike. "
             "RAS is Storm's own class (`ras-default`), told the measured CPU of every executor, which is as good as "
@@ -331,14 +338,14 @@ def _network(found: dict[str, Any]) -> list[str]:
     count, proved = found["connections"]["topologies"], found["connections"]["proved"]
     return [
         "## Network metric of random topologies",
-        _filled(
+        filled(
             f"{count:,} random topologies of 6 to 14 executors on 2 to 4 nodes in two racks, no cluster: Storm's own "
             "classes place them, `best` in at most half a CPU second for the network metric of Storm's resource aware "
             f"scheduler, and `exact` proves the optimum ({proved:,} of {count:,} proved within 20 CPU seconds "
             "each). `placed`: all executors placed within every limit; means and deciles are over those alone, "
             "shares against the optimum of the same topologies."
         ),
-        _table(NETWORK_HEAD, network_rows(found)),
+        table(NETWORK_HEAD, network_rows(found)),
         "![distribution of the network metric](headlines-connections.svg)",
     ]
 
@@ -356,11 +363,3 @@ def plot(found: dict[str, Any], file: Path) -> None:
     axes.set(xlabel="network metric (mean distance of a sender to its receivers)", ylabel="share of topologies")
     axes.legend(fontsize=7)
     figure.savefig(file, metadata={"Date": None})
-
-
-def _table(head: list[str], lines: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -79,21 +79,21 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept:
         return False
     if shared or not case.given:
         case = replace(case, rate_tps=shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say))
-    with _running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
+    with running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
         if shared is None:
             shared = _prepared(job, case, file, swept, say)
         whole = True
         for number in range(1, passes + 1):
             whole &= _pass(job, placer, case, shared, number, out / f"{case.name}-{number}.json", clock, say)
-    _ended(cluster, job)
+    ended(cluster, job)
     return whole
 
 
 def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
     """`RATED` of what Storm's default placement holds."""
-    with _running(cluster, case, f"{case.name}-calibration") as job:
+    with running(cluster, case, f"{case.name}-calibration") as job:
         most_tps = phase(job, case, saturated=True)[0]["throughput_tps"]
-    _ended(cluster, job)
+    ended(cluster, job)
     rate_tps = float(f"{RATED * most_tps:.2g}")
     say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {rate_tps:g}")
     return rate_tps
@@ -109,7 +109,7 @@ def _prepared(job: Job, case: Case, file: Path, swept: bool, say: Say) -> Prepar
         plans={n: p.plan for n, p in chosen.items() if p.plan is not None},
         placements={n: {"why": p.why, "metrics": p.metrics} for n, p in chosen.items()},
     )
-    _keep(file, prepared)
+    keep(file, prepared)
     for name, p in chosen.items():
         say(f"{name}: {p.why or _planned(p.metrics or {})}")
     return prepared
@@ -143,7 +143,7 @@ def _pass(
             continue
         found["measured"].append(result)
         found["complete"] = len(found["measured"]) == len(shared.plans)
-        _keep(file, found)
+        keep(file, found)
         say(
             f"{case.name}, pass {number}, {who}: {words(result)}; running again after {result['moved_s']:.0f} s; load "
             f"{result['load_average']}; {left}"
@@ -155,7 +155,7 @@ def _measured(job: Job, placer: Placer, case: Case, who: str, plan: Plan, say: S
     """Both phases under a placement; None where it did not come to run, or nothing came through, `TRIES` times."""
     for _ in range(TRIES):
         try:
-            took_s = _moved(job, placer, plan)
+            took_s = moved(job, placer, plan)
             result = phases(job, case)
         except UnreachableError as e:
             say(f"{case.name}, {who}: {e}")
@@ -218,7 +218,8 @@ def _planned(metrics: Mapping[str, float]) -> str:
     return f"{metrics['inter_node_share']:.0%} between nodes, {metrics['max_load_ratio']:.0%} of B(n) at most"
 
 
-def _keep(file: Path, found: Any) -> None:
+def keep(file: Path, found: Any) -> None:
+    """Write what was measured; the file is whole at each moment."""
     part = file.with_suffix(".part")
     part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     part.replace(file)
@@ -240,7 +241,7 @@ def _parameters(case: Case) -> dict[str, Any]:
 
 
 @contextmanager
-def _running(cluster: LocalCluster, case: Case, name: str) -> Iterator[Job]:
+def running(cluster: LocalCluster, case: Case, name: str) -> Iterator[Job]:
     """The topology, placed by Storm's default scheduler, from when every task reports."""
     if case.chain is None:
         address = str(cluster.nimbus_address)
@@ -260,7 +261,8 @@ def _running(cluster: LocalCluster, case: Case, name: str) -> Iterator[Job]:
         yield job
 
 
-def _ended(cluster: LocalCluster, job: Job) -> None:
+def ended(cluster: LocalCluster, job: Job) -> None:
+    """Kill a topology, and wait until its workers are gone."""
     with Nimbus.connect_leader(cluster.nimbus_address) as nimbus:
         nimbus.kill(job.name, wait_s=0)
 
@@ -277,7 +279,7 @@ def _unplaced(job: Job) -> str | None:
     return None
 
 
-def _moved(job: Job, placer: Placer, plan: Plan) -> float:
+def moved(job: Job, placer: Placer, plan: Plan) -> float:
     """Apply a placement and wait until every task reports from there; seconds until then."""
     begin = time.monotonic()
     applied([job], placer.publish({job.topology_id: plan}))

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 
 from benchmarks.command import machine
-from benchmarks.headlines import other_pages, page
+from benchmarks.headlines import fewest, fewest_page, other_pages, page
 from benchmarks.headlines.__main__ import restore
 from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
-from benchmarks.headlines.contenders import ROOM, roomy
+from benchmarks.headlines.contenders import BEST, ROOM, ours, roomy
 from benchmarks.headlines.phases import mean_ms
 from benchmarks.headlines.runs import Clock, Prepared, elsewhere, missing
-from builders import supervisor, topology
+from builders import assigned, supervisor, topology
 from stormpilot.instrument.latency import LatencyHistogram
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 
@@ -145,9 +145,11 @@ def test_run_goes_on_from_what_was_published_of_a_machine_like_this_one(tmp_path
     published.write_text(json.dumps(run))
     here.mkdir()
     (here / "chain-2.json").write_text("{}")
+    published.write_text(json.dumps(run | {"fewest": {"trials": []}}))
     restore(published, here)
     assert json.loads((here / "chain-1.json").read_text()) == run["passes"][0]
     assert (here / "chain-2.json").read_text() == "{}"
+    assert json.loads((here / fewest.FILE).read_text()) == {"trials": []}
     published.write_text(json.dumps(run | {"machine": {"cpu": "another"}}))
     other.mkdir()
     restore(published, other)
@@ -168,7 +170,12 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
     assert saved[1:4] == ["-20% (-20% to -20%)", "33% to 50% fewer slots [S17]", "**no** (1 of 1 below)"]
     assert sustained[1] == "MBA+SAM 90% on 1 slot"
     assert (sustained[3], accuracy[3]) == ("**no**", "yes")
-    (tmp_path / "moves.json").write_text("{}")
+    rows = [
+        {"variant": v, "targets": "java", "moves": 2, "seconds_down_by": {"40": down}}
+        for v, down in (("assignment", 20), ("rolling", 1))
+    ]
+    (tmp_path / "moves.json").write_text(json.dumps({"rows": rows}))
+    assert other_pages.lines(tmp_path)[-1][1:4] == ["-95%, 1 s in 2 moves", "-87% [N24]", "yes"]
     assert not any("bench-moves" in text and "executor stops" in text for text in other_pages.missing(tmp_path))
 
 
@@ -226,3 +233,74 @@ def test_plan_of_another_cluster_keeps_its_supervisors_and_the_order_of_their_sl
         ("n1", 41, [(1, 1)]),
         ("n2", 50, [(2, 2)]),
     ]
+
+
+def trial(who: str, repetition: int, nodes: int, holds: bool) -> dict[str, Any]:
+    """A placement on so many nodes that holds the rate, or does not."""
+    window = {"throughput_tps": 100.0 if holds else 60.0, "mean_ms": 8.0, "failed": 0}
+    why = "" if holds else "60 tuples/s came through"
+    return {
+        **{"who": who, "repetition": repetition, "nodes": nodes, "holds": holds, "why": why},
+        **{"windows": [window, window], "load_average": 1.0},
+    }
+
+
+def test_search_for_the_fewest_nodes_goes_on_until_a_placement_holds_the_rate() -> None:
+    trials = [trial("best", 1, 1, False)]
+    assert fewest.following(trials, "best", 1, 4) == 2
+    assert fewest.following(trials, "best", 2, 4) == 1
+    trials.append(trial("best", 1, 2, True))
+    assert fewest.following(trials, "best", 1, 4) is None
+    assert fewest.following([trial("ras", 1, n, False) for n in (1, 2, 3, 4)], "ras", 1, 4) is None
+
+
+@pytest.mark.parametrize(
+    ("windows", "why"),
+    [
+        ([(100.0, 8.0, 0), (99.5, 11.0, 0)], ""),
+        ([(100.0, 8.0, 0), (98.0, 8.0, 0)], "98 tuples/s came through"),
+        ([(100.0, 8.0, 0), (100.0, 13.0, 0)], "latency grew from 8 to 13 ms"),
+        ([(100.0, 8.0, 2), (100.0, 8.0, 0)], "2 tuples failed"),
+    ],
+)
+def test_rate_is_held_if_it_comes_through_and_no_queue_grows(windows: list[tuple[float, float, int]], why: str) -> None:
+    figures = [{"throughput_tps": tps, "mean_ms": ms, "failed": failed} for tps, ms, failed in windows]
+    assert fewest.why_not(figures, 100.0) == why
+
+
+def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None:
+    run = {"rate_tps": 100.0, "nodes": 4, "trials": [trial("best", 1, 2, True), trial("default", 1, 3, True)]}
+    assert fewest_page.headline(run) == []
+    assert "fewest nodes that hold a given rate" in "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
+    run["trials"] += [trial("ras", 1, n, False) for n in (1, 2, 3, 4)] + [trial("best", 2, 3, True)]
+    assert fewest.fewest(run, "ras") == [None]
+    (told,) = fewest_page.headline(run)
+    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2 and 3"
+    assert told[3] == "**no**"  # in each repetition
+    run["trials"].pop()
+    assert fewest_page.headline(run)[0][3] == "yes"
+    text = "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
+    assert "| 1 | Storm default | 3 | 100 | 8.0, 8.0 | yes | 1 |" in text
+    assert "fewest nodes that hold a given rate" not in text
+
+
+def test_plans_for_fewer_nodes_know_no_others() -> None:
+    t = topology("t", {"spout": 2, "bolt": 4}, streams=[("spout", "bolt")], workers=4)
+    model = Model(supervisors=[supervisor(f"n{n}", 2) for n in range(4)], topologies=[t], traffic=[])
+    plan = ours(fewest.only(assigned(ours_on(model), model), 2), BEST)
+    assert isinstance(plan, Plan)
+    assert {w.supervisor for w in plan.topologies[0].workers} <= {"n0", "n1"}
+
+
+def ours_on(model: Model) -> Plan:
+    """A placement that uses the last node."""
+    slots = iter((s.id, p) for s in reversed(model.supervisors) for p in s.slots)
+    workers = []
+    for e in model.topologies[0].executors[:4]:
+        node, port = next(slots)
+        workers.append(Worker(supervisor=node, port=port, executors=[(e.start, e.end)]))
+    rest = [(e.start, e.end) for e in model.topologies[0].executors[4:]]
+    workers[0] = Worker(
+        supervisor=workers[0].supervisor, port=workers[0].port, executors=[*workers[0].executors, *rest]
+    )
+    return Plan(topologies=[TopologyPlan(id="t", workers=workers)])

@@ -1,0 +1,124 @@
+"""The fewest nodes that hold a given rate: under Storm's default scheduler, RAS with measured CPU, and ours.
+
+The reference chain at one rate on the isolated nodes. Under Storm's placement on all of them it is measured what it
+takes. Then everybody plans for one node alone, for two, and so on, as after an operator has taken the other supervisors
+away, until a placement holds the rate. Repetitions ask in turn forwards and backwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.flow.jobs import Job, Placer
+from benchmarks.headlines import runs
+from benchmarks.headlines.cases import Case
+from benchmarks.headlines.contenders import BEST, DEFAULT, RAS, StormScheduler, ours, storms
+from benchmarks.headlines.phases import phase
+from stormpilot.errors import UnreachableError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.model.values import Model, Plan
+
+FILE = "fewest.json"
+RATE_TPS = 3900.0
+"""What Storm's default placement carries on a little more than half of the nodes, by its most on all of them."""
+CARRIED = 0.99
+"""Of the rate, in each window: what holds it."""
+GROWTH = 1.5
+"""A mean latency that rises by more from one window to the next grows: the queues do."""
+WINDOWS = 2
+CONTENDERS = ("default", "ras", "best")
+MEASURED_S, TRIAL_S = 150.0, 90.0
+
+
+def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, clock: runs.Clock, say: runs.Say) -> None:
+    """Measure the trials that are missing, as long as there is time."""
+    case = replace(case, rate_tps=RATE_TPS, steady=True)
+    file = out / FILE
+    found: dict[str, Any] = {"rate_tps": RATE_TPS, "nodes": runs.NODES, "windows_s": case.phase_s, "trials": []}
+    if file.exists():
+        found = msgspec.json.decode(file.read_bytes())
+    with runs.running(cluster, case, f"{case.name}-fewest") as job, closing(Placer(cluster)) as placer:
+        _, model = phase(job, case, saturated=False)
+        for repetition in range(1, repetitions + 1):
+            for who in CONTENDERS if repetition % 2 else reversed(CONTENDERS):
+                while (nodes := following(found["trials"], who, repetition, runs.NODES)) is not None:
+                    if not clock.allows(TRIAL_S):
+                        say("fewest nodes: the time is over; start again to go on")
+                        return
+                    trial = _trial(job, placer, case, model, who, nodes, out / "fewest", say)
+                    found["trials"].append(trial | {"repetition": repetition})
+                    runs.keep(file, found)
+    runs.ended(cluster, job)
+
+
+def missing(out: Path, repetitions: int) -> bool:
+    """Whether a repetition is not complete."""
+    file = out / FILE
+    trials = msgspec.json.decode(file.read_bytes())["trials"] if file.exists() else []
+    return any(following(trials, w, r, runs.NODES) for w in CONTENDERS for r in range(1, repetitions + 1))
+
+
+def following(trials: Sequence[dict[str, Any]], who: str, repetition: int, nodes: int) -> int | None:
+    """Number of nodes to try next; None where a placement held the rate, or none did on all nodes."""
+    own = [t for t in trials if (t["who"], t["repetition"]) == (who, repetition)]
+    tried = max((t["nodes"] for t in own), default=0)
+    return None if tried >= nodes or any(t["holds"] for t in own) else tried + 1
+
+
+def fewest(found: dict[str, Any], who: str) -> list[int | None]:
+    """Fewest nodes in each repetition that is complete; None: not even all of them held the rate."""
+    answers: list[int | None] = []
+    for repetition in sorted({t["repetition"] for t in found["trials"]}):
+        if following(found["trials"], who, repetition, found["nodes"]) is None:
+            own = [t for t in found["trials"] if (t["who"], t["repetition"]) == (who, repetition) and t["holds"]]
+            answers.append(own[0]["nodes"] if own else None)
+    return answers
+
+
+def only(model: Model, nodes: int) -> Model:
+    """The model without the other nodes, and nothing placed yet."""
+    topologies = [msgspec.structs.replace(t, assignment=[], fixed_workers=[]) for t in model.topologies]
+    return msgspec.structs.replace(model, supervisors=model.supervisors[:nodes], topologies=topologies)
+
+
+def why_not(windows: Sequence[dict[str, Any]], rate_tps: float) -> str:
+    """Why these windows do not hold the rate; empty where they do."""
+    least = min(w["throughput_tps"] for w in windows)
+    if least < CARRIED * rate_tps:
+        return f"{least:,.0f} tuples/s came through"
+    if failed := sum(w["failed"] for w in windows):
+        return f"{failed} tuples failed"
+    first, last = windows[0]["mean_ms"], windows[-1]["mean_ms"]
+    return f"latency grew from {first:.0f} to {last:.0f} ms" if last > GROWTH * first else ""
+
+
+def _trial(
+    job: Job, placer: Placer, case: Case, model: Model, who: str, nodes: int, folder: Path, say: runs.Say
+) -> dict[str, Any]:
+    """Whether a contender's placement on so many nodes holds the rate."""
+    answer = planned(only(model, nodes), who, folder)
+    windows: list[dict[str, Any]] = []
+    why = answer if isinstance(answer, str) else ""
+    if isinstance(answer, Plan):
+        try:
+            runs.moved(job, placer, answer)
+            windows = [phase(job, case, saturated=False)[0] for _ in range(WINDOWS)]
+            why = why_not(windows, case.rate_tps)
+        except UnreachableError as e:
+            why = str(e)
+    say(f"fewest nodes, {who} on {nodes}: {why or 'holds'}; load {os.getloadavg()[0]:.1f}")
+    load = round(os.getloadavg()[0], 2)
+    return {"who": who, "nodes": nodes, "holds": not why, "why": why, "windows": windows, "load_average": load}
+
+
+def planned(model: Model, who: str, folder: Path) -> Plan | str:
+    """A contender's plan for a model, or why there is none."""
+    storm: dict[str, StormScheduler] = {"default": DEFAULT, "ras": RAS}
+    return storms(model, storm[who], folder) if who in storm else ours(model, BEST)

@@ -1,0 +1,52 @@
+"""The fewest nodes that hold a rate, as the page of headlines tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.headlines import fewest
+from benchmarks.headlines.text import WHO, filled, table
+
+
+def headline(found: dict[str, Any]) -> list[list[str]]:
+    """The headline of the fewest nodes; none before each contender has an answer."""
+    answers = {who: fewest.fewest(found, who) for who in fewest.CONTENDERS}
+    if not all(answers.values()):
+        return []
+    here = "; ".join(f"{WHO.get(who, f'`{who}`').split(',')[0]} {_nodes(counts)}" for who, counts in answers.items())
+    most = {who: max(n or found["nodes"] + 1 for n in counts) for who, counts in answers.items()}
+    reached = most["best"] < min(most["default"], most["ras"])
+    what = f"reference chain: fewest nodes that hold {found['rate_tps']:,.0f} tuples/s"
+    return [[what, here, "ours: fewer than Storm's", "yes" if reached else "**no**"]]
+
+
+def _nodes(counts: Sequence[int | None]) -> str:
+    """Fewest nodes in each repetition, once where all are the same."""
+    said = ["more than there are" if n is None else str(n) for n in counts]
+    return said[0] if len(set(said)) == 1 else " and ".join(said)
+
+
+def section(found: dict[str, Any]) -> list[str]:
+    """Paragraphs: what was asked, and each trial."""
+    lines = []
+    for t in found["trials"]:
+        figures = ["-", "-"]
+        if t["windows"]:
+            figures = [f"{min(w['throughput_tps'] for w in t['windows']):,.0f}"]
+            figures += [", ".join(f"{w['mean_ms']:.1f}" for w in t["windows"])]
+        who = WHO.get(t["who"], f"`{t['who']}`")
+        held = "yes" if t["holds"] else f"no: {t['why']}"
+        lines.append([str(t["repetition"]), who, str(t["nodes"]), *figures, held, f"{t['load_average']:g}"])
+    return [
+        "## Fewest nodes that hold a rate",
+        filled(
+            f"The reference chain at {found['rate_tps']:,.0f} tuples/s and nothing else, on the first one, two, ... of "
+            f"the {found['nodes']} isolated nodes. Plans are made for these alone, as after an operator has taken the "
+            "other supervisors away, from what was measured on all: Storm's default and RAS (`ras-default`, measured "
+            f"CPU declared) by Storm's own classes, ours by `best`. A placement holds the rate if {fewest.WINDOWS} "
+            f"windows one after the other have {fewest.CARRIED:.0%} of it, no tuple fails, and the mean latency does "
+            f"not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that does ends the search."
+        ),
+        table(["repetition", "placement", "nodes", "least tuples/s", "mean ms by window", "holds", "load"], lines),
+    ]
