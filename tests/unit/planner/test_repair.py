@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from builders import located, supervisor, topology
 from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import Assigned, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.methods.online import greedy
@@ -77,3 +78,17 @@ def test_giving_up_without_a_proof_says_so():
     assert answer.constraint == "cpu"
     assert answer.executors == [("t", 1), ("t", 3), ("t", 5)]
     assert isinstance(compute(model, "default"), Plan)
+
+
+def test_what_runs_is_the_answer_where_nothing_else_is_found():
+    """A topology that ran within all limits had no plan any more, by a search that had forgotten where it ran."""
+    t = topology("t", {"a": 3, "b": 3}, workers=2, cpu_mhz={"a": 30.0, "b": 25.0})
+    runs = {"n1": (1, 4, 5), "n2": (2, 3, 6)}
+    assignment = [Assigned(start=e, supervisor=node, port=6700) for node, held in runs.items() for e in held]
+    model = Model(
+        supervisors=[supervisor("n1", mhz=80.0), supervisor("n2", mhz=85.0)],
+        topologies=[msgspec.structs.replace(t, assignment=assignment)],
+    )
+    plan = compute(model, "default", left_s=lambda: 0.0)
+    assert isinstance(plan, Plan)
+    assert {e: node for e, (node, _) in located(plan).items()} == {e: node for node, held in runs.items() for e in held}
