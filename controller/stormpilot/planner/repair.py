@@ -80,7 +80,7 @@ def repaired(
 def _present_mended(
     frame: Frame, limits: Limits, objective: Objective, rng: np.random.Generator, left_s: LeftS
 ) -> Layout | None:
-    """What runs, with as little moved as makes it sound; None where that does not do."""
+    """Present layout, with as little moved as makes it sound; None where that does not do."""
     present = present_layout(frame, limits.exact_workers)
     if present is None or (present.sizes() > limits.max_executors[frame.topology]).any():
         return None

@@ -9,7 +9,7 @@ import pytest
 from builders import located, supervisor, topology
 from stormpilot.generate.models import Loaded, loaded
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.values import Assigned, Infeasible, Model, Plan
+from stormpilot.model.values import Assigned, Infeasible, Model, Plan, SharedMemory
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.methods.online import greedy
@@ -92,3 +92,19 @@ def test_what_runs_is_the_answer_where_nothing_else_is_found():
     plan = compute(model, "default", left_s=lambda: 0.0)
     assert isinstance(plan, Plan)
     assert {e: node for e, (node, _) in located(plan).items()} == {e: node for node, held in runs.items() for e in held}
+
+
+def test_what_runs_is_the_answer_where_with_room_for_shared_memory_no_other_is_found():
+    """Two workers would need 200 MB of shared memory each beside the executors' 200 MB; one worker runs and fits."""
+    t = msgspec.structs.replace(
+        topology("t", {"a": 2}, workers=2, memory_mb=100.0),
+        shared_memory=[SharedMemory(name="cache", components=["a"], worker_mb=200.0)],
+        assignment=[Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2)],
+    )
+    model = Model(supervisors=[supervisor("n1", 4, memory_mb=500.0)], topologies=[t])
+    plan = compute(model, "online")
+    assert isinstance(plan, Plan)
+    assert set(located(plan).values()) == {("n1", 6700)}
+    assert plan.notes == ["the present placement stays: with room for shared memory no other was found"]
+    homeless = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, assignment=[])])
+    assert isinstance(compute(homeless, "online"), Infeasible)
