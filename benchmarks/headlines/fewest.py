@@ -27,7 +27,7 @@ from stormpilot.model.values import Model, Plan
 
 FILE = "fewest.json"
 RATE_TPS = 3900.0
-"""What Storm's default placement carries on a little more than half of the nodes, by its most on all of them."""
+"""Rate that, by its most on all nodes, Storm's default placement carries on a little more than half of them."""
 CARRIED = 0.99
 """Of the rate, in each window: what holds it."""
 GROWTH = 1.5
