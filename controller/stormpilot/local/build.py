@@ -23,6 +23,7 @@ from stormpilot.local.isolation import Isolation
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec, supervisor_id
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
+from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
 
 PILOT_SCHEDULER = "io.stormpilot.PilotScheduler"
 LOAD_HOOK = "io.stormpilot.worker.LoadHook"
@@ -238,6 +239,7 @@ def _storm_conf(
     if spec.jaas_file:
         conf["java.security.auth.login.config"] = str(spec.jaas_file)
         conf["storm.thrift.transport"] = _SASL_TRANSPORT
+        conf["storm.zookeeper.superACL"] = f"sasl:{digest_login(spec.jaas_file, ZOOKEEPER_SECTION, 'jaas_file').user}"
     if spec.hook:
         conf["topology.auto.task.hooks"] = [LOAD_HOOK]
     return conf | (_TUNED if spec.tuned else {})

@@ -9,6 +9,8 @@ come from `getTopologyInfo`.
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +23,7 @@ from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
-from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.logins.thrift import Asks, asks_for, sasl_transport
 from stormpilot.nimbus.statistics import grouping, placed, statistics
 from stormpilot.nimbus.values import (
@@ -37,6 +39,7 @@ DEFAULT_TIMEOUT_S = 60.0
 """Nimbus may wait that long for a code replica before it answers a submit."""
 PLAIN = ("cpu.pcore.percent", "memory.mb")
 """Ends of the names of CPU and memory among resources."""
+_SCHEME, _PAYLOAD = "storm.zookeeper.topology.auth.scheme", "storm.zookeeper.topology.auth.payload"
 _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
 
@@ -239,13 +242,17 @@ class Nimbus:
         return location
 
     def submit(self, name: str, jar_location: str, conf: dict[str, Any], topology: Any, active: bool = True) -> None:
-        """Submit an assembled `StormTopology` whose jar was uploaded."""
+        """Submit an assembled `StormTopology` whose jar was uploaded.
+
+        A Nimbus that logs in to ZooKeeper takes no topology without a login of its own, others take it out of the
+        configuration: as Storm's client does, one is made up where `conf` has none.
+        """
         status = storm.TopologyInitialStatus.ACTIVE if active else storm.TopologyInitialStatus.INACTIVE
         self._call(
             "submitTopologyWithOpts",
             name=name,
             uploadedJarLocation=jar_location,
-            jsonConf=json.dumps(conf),
+            jsonConf=json.dumps(_with_own_login(conf)),
             topology=topology,
             options=storm.SubmitOptions(initial_status=status),
         )
@@ -290,6 +297,13 @@ def _refuse_login(address: Address, e: Exception) -> None:
         raise RefusedError(f"Nimbus at {address}: {asked.value}: ask it without --nimbus-jaas") from e
     if asked is not None:
         raise RefusedError(f"Nimbus at {address}: {asked.value}") from e
+
+
+def _with_own_login(conf: dict[str, Any]) -> dict[str, Any]:
+    payload = conf.get(_PAYLOAD)
+    if payload is not None and not re.fullmatch(r"\S+:\S+", str(payload)):
+        raise UsageError(f"{_PAYLOAD}: expected user:password")
+    return conf | {_SCHEME: "digest", _PAYLOAD: payload or f"{secrets.token_hex(8)}:{secrets.token_hex(16)}"}
 
 
 def _words(e: Exception) -> str:

@@ -58,6 +58,20 @@ def test_components_report_and_the_collector_hears_them(project: Path, nimbus: F
     assert set(topology.bolts["node"].common.streams) == set()
 
 
+def test_each_topology_gets_a_login_to_zookeeper_of_its_own(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    scheme, payload = "storm.zookeeper.topology.auth.scheme", "storm.zookeeper.topology.auth.payload"
+    for options in ((), ("-N", "second"), ("-N", "third", "-O", f"{payload}=mine:known")):
+        assert stormpilot(project, *options).returncode == 0
+    sent = [json.loads(s.conf) for s in nimbus.submitted]
+    assert {c[scheme] for c in sent} == {"digest"}
+    first, second, third = (c[payload] for c in sent)
+    assert len(first) == len(second) > 32
+    assert first != second
+    assert third == "mine:known"
+    wrong = stormpilot(project, "-N", "fourth", "-O", f"{payload}=unknown")
+    assert (wrong.returncode, f"{payload}: expected user:password" in wrong.stderr) == (2, True)
+
+
 def test_no_instrument_leaves_the_topology_alone(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
     assert stormpilot(project, "--no-instrument").returncode == 0
     topology = nimbus.submitted[0].topology
