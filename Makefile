@@ -11,7 +11,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-but-clusters test-spark test-zookeeper test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,15 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
 	@$(MAKE) --no-print-directory -j2 build
-	@$(MAKE) --no-print-directory check test-unit test-functional test-java test-integration test-containers
+	@echo "test: two suites at a time; what each prints comes when it has ended (20 minutes in all, with Docker 30)"
+	@$(MAKE) --no-print-directory -j2 -Otarget test-but-clusters test-clusters
+	@$(MAKE) --no-print-directory test-containers
+
+# One after the other, beside those on clusters, which wait for most of their time. What a suite prints comes at its end.
+test-but-clusters:
+	@for suite in check test-unit test-functional test-java test-spark test-zookeeper; do \
+	  $(MAKE) --no-print-directory $$suite || exit; \
+	done
 
 test-unit: setup build/.planners ## unit and contract tests: two minutes of two cores
 	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
@@ -85,13 +93,15 @@ test-storms: build ## fallback, plan, drain, rollback, hook and routes on cluste
 	  STORM_VERSIONS=$$v STORM_JAVA_HOME=$(STORM_JAVA_HOME) $(BIN)/pytest -v -m versions tests/e2e/test_older_storm.py || failed=1; \
 	done; test -z "$$failed"
 
-test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
+test-integration: test-spark test-zookeeper test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 
 test-spark: build
 	$(BIN)/pytest -q --durations=10 -m "spark and not long" tests/integration/history
 
-test-clusters: build
+test-zookeeper: build
 	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
+
+test-clusters: build
 	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long and not versions" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 

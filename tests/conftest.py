@@ -25,10 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     `make build` compiles what planners need; what a test needs beyond that takes a moment in each process.
     """
-    if hasattr(config, "workerinput"):
-        from numba.core.caching import Cache
+    from numba.core.caching import Cache
 
-        Cache.save_overload = lambda self, sig, data: None
+    Cache.save_overload = lambda self, sig, data: None
 
 
 @pytest.fixture
