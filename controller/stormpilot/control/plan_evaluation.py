@@ -82,7 +82,7 @@ class PlanEvaluator:
         criteria = replace(task.criteria, strategies={t: w.strategy for t, w in ways.items()})
         verdict = judge(task.model, task.states, plan, self.situation.memory, criteria)
         moving = [d for d in verdict.decisions.values() if _moves(d)]
-        return verdict, sum(_net(d, self.situation.config.decide.payback_s) for d in moving)
+        return verdict, sum(_net(d, criteria.expected_s(d.topology_id)) for d in moving)
 
     def switches(self, verdict: Verdict) -> bool:
         """Whether the plans of a verdict are carried out by giving tuples to executors that stand by alone."""
@@ -126,10 +126,10 @@ def _moves(decision: Decision) -> bool:
     return decision.action != "skip" and decision.moved_executors > 0
 
 
-def _net(decision: Decision, payback_s: float) -> float:
-    """Tuples that a plan saves between nodes within the time in which it has to pay, less those that it holds up."""
+def _net(decision: Decision, lasts_s: float) -> float:
+    """Tuples that a plan saves between nodes for as long as that is taken to last, less those that it holds up."""
     now, then = decision.inter_node_tps
-    return ((now or 0.0) - (then or 0.0)) * payback_s - sum(decision.held_up)
+    return ((now or 0.0) - (then or 0.0)) * lasts_s - sum(decision.held_up)
 
 
 def _left(why: tuple[str, ...]) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
+from stormpilot.decide.budget import plans_within_the_hour
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Traffic
+from stormpilot.decide.trade_off import expected_s
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model
@@ -77,3 +79,13 @@ class Criteria:
     coming: Mapping[str, float] = field(default_factory=dict)
     measured: Model | None = None
     growth: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, topology_id: str) -> TopologyCriteria:
+        """Criteria of one topology; the common ones where it has none of its own."""
+        return self.own.get(topology_id) or TopologyCriteria(self.decide, self.verify)
+
+    def expected_s(self, topology_id: str) -> float:
+        """Time for which a gain of a topology is taken to last."""
+        decide = self.of(topology_id).decide
+        plans = plans_within_the_hour(self.spent.get(topology_id, ()), self.now_ms, decide.cool_down_s)
+        return expected_s(decide.payback_s, plans)

@@ -23,7 +23,7 @@ from dataclasses import replace
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
-from stormpilot.decide.criteria import Criteria, TopologyCriteria
+from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
@@ -31,7 +31,7 @@ from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
-from stormpilot.decide.trade_off import TradeOff, expected_s
+from stormpilot.decide.trade_off import TradeOff
 from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
@@ -64,7 +64,7 @@ class _Case:
     ):
         self.model, self.subject, self.plan, self.memory, self.criteria = model, subject, plan, memory, criteria
         self.topology = t = subject.topology
-        self.own = criteria.own.get(t.id) or TopologyCriteria(criteria.decide, criteria.verify)
+        self.own = criteria.of(t.id)
         self.plans = {tp.id: tp for tp in plan.topologies}
         self.alone, self.then = predictions.alone[t.id], predictions.then
         own = predictions.by_topology[t.id]
@@ -255,14 +255,12 @@ class _Case:
         return self._skip(Reason.GAIN_BELOW_COST, f"{self._falls()}: {weighed.text}", weighed.saved, weighed.held_up)
 
     def _trade_off(self) -> TradeOff:
-        config, chosen = self.own.decide, self._strategy()
-        spent, now_ms = self.criteria.spent.get(self.topology.id, ()), self.criteria.now_ms
-        plans = plans_within_the_hour(spent, now_ms, config.cool_down_s)
+        chosen = self._strategy()
         saved_tps = (self.now_tps or 0.0) - self.new_tps
         by = f"{chosen.steps} steps without restarts ({chosen.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
         if chosen.how != "rolling":
             by = f"restarts ({self._restart().text}) of {self._restarted_workers()} workers"
-        return TradeOff(saved_tps, expected_s(config.payback_s, plans), sum(self._held_up()), by)
+        return TradeOff(saved_tps, self.criteria.expected_s(self.topology.id), sum(self._held_up()), by)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""

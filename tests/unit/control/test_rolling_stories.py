@@ -12,6 +12,7 @@ from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import PauseSetting, encode
+from stormpilot.messages.moves import MoveState, Spent
 from stormpilot.model.values import Model, Plan
 
 
@@ -126,6 +127,20 @@ def test_a_plan_that_leaves_what_cannot_be_emptied_loses_where_it_saves_too_litt
     closing(w, t, SOURCE_TOO, HALF)
     w.tell(300)
     assert nodes(w.slots(t)) == nodes(HALF)
+
+
+@pytest.mark.parametrize(("plans", "nodes_then"), [(0, SOURCE_TOO), (29, HALF)])
+def test_plans_are_compared_over_the_time_for_which_a_gain_is_taken_to_last(plans: int, nodes_then: Slots) -> None:
+    """Half of the traffic is more than 100 s of restarts hold up within two minutes, and less within five."""
+    w, t = world()
+    w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, restart_s=100.0))
+    w.use(w.config)
+    closing(w, t, SOURCE_TOO, HALF)
+    spent = [Spent(at_ms=w.now_ms - 121_000 * i, executors=1, workers=1) for i in range(1, plans + 1)]
+    w.zookeeper.put(w.paths.moves(t), encode(MoveState(topology_id=t, spent=spent)))
+    operate.replan(operator(w), t)
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(nodes_then)
 
 
 @pytest.mark.parametrize("phase", ["ready", "draining", "moving"])
