@@ -43,7 +43,8 @@ TIMES = ("gain_seen_s", "published_s", "applied_s", "running_s", "downtime_s")
 class Setting:
     """A controller and a Storm; `tuned`: Storm's timings for a laptop, else its defaults.
 
-    `calm_s`: how long the placement must have been as it is before a step; `within_s`: how long its answer may take.
+    `calm_s`: how long the placement must have been as it is before a step, longer than `decide.cool_down_s`, which
+    would be measured otherwise; `within_s`: how long its answer may take.
 
     `rolling`: the job is submitted so that its bolts move without restarts; `standby`: and so that so many executors
     more stand by, enough to have as many as work on every node.
@@ -54,7 +55,7 @@ class Setting:
     controller: Mapping[str, Mapping[str, Any]]
     rolling: bool = False
     standby: int = 0
-    calm_s: float = 75.0
+    calm_s: float = 190.0
     within_s: float = 240.0
 
 

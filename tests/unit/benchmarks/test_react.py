@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.react import page, step
+from stormpilot.config import DecideSection
 
 MACHINE = {"cores": 2, "memory_gb": 24, "python": "3.11", "load_average": [1.5, 1.0, 1.0], "date": "2026-01-31"}
 STEP = {
@@ -87,6 +88,13 @@ def test_every_setting_has_the_same_without_looking_for_steps_beside_it() -> Non
         after, before = by_name[name], by_name[f"before: {name}"]
         assert replace(before, name=name, controller=after.controller) == after
         assert before.controller["load"]["change_window_s"] == 0
+
+
+def test_no_step_is_made_before_the_cool_down_of_the_plan_before_is_over() -> None:
+    """Its rest would be measured as the time of the reaction."""
+    for setting in step.SETTINGS:
+        cool_down_s = setting.controller.get("decide", {}).get("cool_down_s", DecideSection().cool_down_s)
+        assert setting.calm_s > cool_down_s, setting.name
 
 
 @pytest.fixture
