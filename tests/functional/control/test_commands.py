@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 
 from stormpilot import cli
 
@@ -119,6 +121,18 @@ def test_run_refuses_a_wrong_configuration_before_it_connects(run: Run, tmp_path
     assert "cycle.period_s" in done.err
 
 
+@pytest.fixture
+def own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `run` sets for its whole process ends with the test: others would log to its closed stderr."""
+    monkeypatch.setattr("gc.set_threshold", lambda *thresholds: None)
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = before
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("own_process")
 def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new installation was silent for minutes."""
     from stormpilot.cli import machine_code
