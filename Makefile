@@ -11,7 +11,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-but-clusters test-spark test-zookeeper test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-one-half test-other-half test-spark test-zookeeper test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,15 +51,15 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
 	@$(MAKE) --no-print-directory -j2 build
-	@echo "test: two suites at a time; what each prints comes when it has ended (20 minutes in all, with Docker 30)"
-	@$(MAKE) --no-print-directory -j2 -Otarget test-but-clusters test-clusters
+	@echo "test: two suites at a time; what each prints comes when it has ended (25 minutes in all, with Docker 35)"
+	@$(MAKE) --no-print-directory -j2 -Otarget test-one-half test-other-half
 	@$(MAKE) --no-print-directory test-containers
 
-# One after the other, beside those on clusters, which wait for most of their time. What a suite prints comes at its end.
-test-but-clusters:
-	@for suite in check test-unit test-functional test-java test-spark test-zookeeper; do \
-	  $(MAKE) --no-print-directory $$suite || exit; \
-	done
+# Two halves side by side: suites on clusters and ZooKeeper wait for most of their time. What one prints comes at its end.
+test-one-half: SUITES = check test-unit test-functional test-java test-spark
+test-other-half: SUITES = test-clusters test-zookeeper
+test-one-half test-other-half:
+	@for suite in $(SUITES); do $(MAKE) --no-print-directory $$suite || exit; done
 
 test-unit: setup build/.planners ## unit and contract tests: two minutes of two cores
 	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
