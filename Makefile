@@ -11,7 +11,7 @@ MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
 JAR := build/.jar
 JAVA_SOURCES := $(shell find storm-plugin -name '*.java' -path '*/main/*' -o -name '*.java' -path '*/worker/topology/*' -o -name pom.xml)
 
-.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-one-half test-other-half test-spark test-zookeeper test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
+.PHONY: help setup build demo fuzz soak test test-unit test-functional test-java test-versions test-storms test-integration test-spark test-clusters test-faults test-containers test-docker dist docs check format man lock tools clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,15 +51,7 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
 	@$(MAKE) --no-print-directory -j2 build
-	@echo "test: two suites at a time; what each prints comes when it has ended (25 minutes in all, with Docker 35)"
-	@$(MAKE) --no-print-directory -j2 -Otarget test-one-half test-other-half
-	@$(MAKE) --no-print-directory test-containers
-
-# Two halves side by side: suites on clusters and ZooKeeper wait for most of their time. What one prints comes at its end.
-test-one-half: SUITES = check test-unit test-functional test-java test-spark
-test-other-half: SUITES = test-clusters test-zookeeper
-test-one-half test-other-half:
-	@for suite in $(SUITES); do $(MAKE) --no-print-directory $$suite || exit; done
+	@$(MAKE) --no-print-directory check test-unit test-functional test-java test-integration test-containers
 
 test-unit: setup build/.planners ## unit and contract tests: two minutes of two cores
 	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
@@ -93,15 +85,13 @@ test-storms: build ## fallback, plan, drain, rollback, hook and routes on cluste
 	  STORM_VERSIONS=$$v STORM_JAVA_HOME=$(STORM_JAVA_HOME) $(BIN)/pytest -v -m versions tests/e2e/test_older_storm.py || failed=1; \
 	done; test -z "$$failed"
 
-test-integration: test-spark test-zookeeper test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
+test-integration: test-spark test-clusters ## tests on a real ZooKeeper, a real Spark and a real local Storm cluster
 
 test-spark: build
 	$(BIN)/pytest -q --durations=10 -m "spark and not long" tests/integration/history
 
-test-zookeeper: build
-	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
-
 test-clusters: build
+	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
 	$(BIN)/pytest -q --durations=40 -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long and not versions" tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 
