@@ -37,10 +37,10 @@ from stormpilot.observe.acker import ACKER
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores, shared_by_law
 from stormpilot.observe.edges import Rates, derived_edges, measured_edges
-from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
 from stormpilot.observe.ras import most_workers, offers, ruled
+from stormpilot.observe.readiness import readiness_of
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
@@ -53,8 +53,6 @@ DEFAULT_RACK = "/default-rack"
 """Storm's rack of every host without a topography plug-in; then `rack` of `supervisor.scheduler.meta` counts."""
 MHZ_META = "cpu.mhz"
 """Key of `supervisor.scheduler.meta` that tells MHz of one core."""
-FIRST_REPORT_S = 60.0
-"""Time after its placement within which a task sends its first report: worker start, Python start, one period."""
 
 PRIORITY_KEY = "stormpilot.priority"
 """Key of a topology's configuration that wins over `topology.priority`."""
@@ -129,7 +127,7 @@ def build(
             )
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             window_s = (windows_s or {}).get(topology_id, load.window_s)
-            ready = replace(_readiness(snapshot, own, load, window_s, now_ms), memory=memory)
+            ready = replace(readiness_of(snapshot, own, load, window_s, now_ms), memory=memory)
             sources[topology_id] = sources_of(snapshot, fresh)
         except Exception as e:  # noqa: BLE001 (what it reports costs the topology itself alone; its slots stay taken)
             failed[topology_id] = f"{snapshot.name}: what is known of it cannot be used ({type(e).__name__}: {e})"
@@ -349,56 +347,3 @@ def _components(snapshot: TopologySnapshot) -> list[Component]:
     listed = {c.id for c in known}
     unlisted = sorted({e.component for e in snapshot.executors} - listed)
     return known + [Component(id=c, kind="system") for c in unlisted]
-
-
-def _readiness(snapshot: TopologySnapshot, rates: Rates, load: LoadSection, window_s: float, now_ms: int) -> Readiness:
-    reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
-    in_jvm = any(r.in_jvm for r in rates.values())  # a hook that is in one worker is in all of them, for every task
-    expected = {t: e.component for e in snapshot.executors if in_jvm or e.component in reporting for t in _tasks(e)}
-    if not expected:
-        return Readiness(
-            ready=False,
-            instrumented=False,
-            text="nothing measures it: install the hook (docs/guide/hook.md), or submit it with `stormpilot submit`",
-        )
-    silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
-    ages = [rates[t].age_s for t in expected if t in rates]
-    age_s = max(ages) if ages else None
-    if silent:
-        since_ms = snapshot.assigned_since_ms or snapshot.launched_at_ms
-        due_ms = since_ms + int(FIRST_REPORT_S * 1000)
-        names = Counter(expected[t] for t in silent)
-        parts = ", ".join(f"{component} {n}" for component, n in sorted(names.items()))
-        overdue = f"overdue for {(now_ms - due_ms) / 1000:.0f} s" if since_ms and due_ms < now_ms else ""
-        return Readiness(
-            ready=False,
-            text=f"{len(silent)} of {len(expected)} tasks have no recent report ({parts})"
-            + (f", {overdue}" if overdue else ""),
-            missing=tuple(silent),
-            expected_at_ms=None if overdue or not since_ms else due_ms,
-            reports_age_s=age_s,
-        )
-    needed_s = window_s * load.min_coverage_ratio
-    least_s = min(rates[t].covered_s for t in expected)
-    if least_s < needed_s:
-        short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
-        return Readiness(
-            ready=False,
-            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)"
-            + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
-            missing=short,
-            expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
-            reports_age_s=age_s,
-        )
-    return Readiness(ready=True, reports_age_s=age_s)
-
-
-def _restarted(snapshot: TopologySnapshot, age_s: float, now_ms: int) -> str:
-    """A hint where a process started long after it was placed: it ended there before."""
-    late_s = (now_ms - snapshot.assigned_since_ms) / 1000 - age_s
-    if not snapshot.assigned_since_ms or late_s < FIRST_REPORT_S:
-        return ""
-    return (
-        f"; the newest process started {age_s:.0f} s ago, {late_s:.0f} s after it was placed there: where processes "
-        "end again and again, worker.log says why"
-    )

@@ -2,8 +2,7 @@
 
 `completed` gives everything a place whose number of slots and workers is right; `repaired` then removes what is over
 CPU or memory limits or on forbidden nodes: first by moving only what is misplaced, then by a search that may move
-everything, then from the present placement. The last resort is constraint programming, which on small models proves
-that nothing fits.
+everything, and as a last resort by constraint programming, which on small models proves that nothing fits.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.sharing import NO_KIND
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.placement.feasibility import refuted
-from stormpilot.planner.placement.layout import Frame, Layout, present_layout
+from stormpilot.planner.placement.layout import Frame, Layout
 from stormpilot.planner.placement.problem import (
     LeftS,
     Limits,
@@ -53,7 +52,6 @@ def repaired(
     whole = completed(frame, layout, limits)
     if isinstance(whole, Infeasible) or not wrong(frame, whole).any():
         return whole
-    running = frame
     if rng is None:
         rng, frame = np.random.default_rng(SEED), as_new(frame)
     annealer = Annealer(frame, objective, limits)
@@ -68,24 +66,11 @@ def repaired(
         )
     if found.violation <= 0:
         return found.layout
-    if (kept := _present_mended(running, limits, objective, rng, left_s)) is not None:
-        return kept
     if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0 and not frame.compiled.sharing.of_workers:
         from stormpilot.planner.bounds.cpsat import any_layout
 
         return any_layout(frame, limits, min(PROOF_S, left_s()))
     return given_up(frame, found.layout, cut=left_s() <= 0)
-
-
-def _present_mended(
-    frame: Frame, limits: Limits, objective: Objective, rng: np.random.Generator, left_s: LeftS
-) -> Layout | None:
-    """Present layout, with as little moved as makes it sound; None where that does not do."""
-    present = present_layout(frame, limits.exact_workers)
-    if present is None or (present.sizes() > limits.max_executors[frame.topology]).any():
-        return None
-    found = Annealer(frame, objective, limits).mend(present, rng, left_s)
-    return found.layout if found.violation <= 0 else None
 
 
 def as_new(frame: Frame) -> Frame:

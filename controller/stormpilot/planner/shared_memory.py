@@ -2,8 +2,7 @@
 
 The planners know memory of executors alone. So a plan is made without it first, which is enough where there is room. If
 that breaks a limit, room for what was too much is set aside in those workers and on those nodes, and the planner plans
-again; in the end for all that could ever be there. Where that finds none, what runs is the answer, if it keeps every
-limit. A plan that is returned keeps every limit, counted exactly.
+again; in the end for all that could ever be there. A plan that is returned keeps every limit, counted exactly.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.cost import evaluate
 from stormpilot.model.subset import shared_on_nodes
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.model.violations import violations
 from stormpilot.planner.placement.problem import LeftS
 
-STAYS = "the present placement stays: with room for shared memory no other was found"
 TRIES = 4
 """Plans that are made at most; the last one with room for all."""
 SLACK = 1 + 1e-9
@@ -41,21 +38,10 @@ def with_shared_memory(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan |
         if isinstance(answer, Infeasible):
             if n == 0:
                 return answer
-            text = f"{answer.text} (with room for shared memory)"
-            return _running(model) or msgspec.structs.replace(answer, proved=False, text=text)
+            return msgspec.structs.replace(answer, proved=False, text=f"{answer.text} (with room for shared memory)")
         if not _too_much(model, answer, heap_mb, node_mb):
             return answer if n == 0 else _measured(model, answer)
-    return _running(model) or Infeasible(
-        constraint="memory", text="no plan was found in which the memory that components share fits"
-    )
-
-
-def _running(model: Model) -> Plan | None:
-    """Present placement as a plan; None where it is not whole or breaks a rule."""
-    plan = current_plan(model)
-    if plan is None or violations(model, plan):
-        return None
-    return msgspec.structs.replace(plan, metrics=evaluate(model, plan), notes=[STAYS])
+    return Infeasible(constraint="memory", text="no plan was found in which the memory that components share fits")
 
 
 def _measured(model: Model, plan: Plan) -> Plan:

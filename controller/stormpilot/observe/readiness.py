@@ -1,0 +1,75 @@
+"""Whether enough of a topology is measured to plan on, and what is missing if not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stormpilot.config import LoadSection
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.model.readiness import Readiness
+from stormpilot.observe.edges import Rates
+from stormpilot.observe.identity import LOAD_STREAM
+
+FIRST_REPORT_S = 60.0
+"""Time after its placement within which a task sends its first report: worker start, Python start, one period."""
+
+
+def readiness_of(
+    snapshot: TopologySnapshot, rates: Rates, load: LoadSection, window_s: float, now_ms: int
+) -> Readiness:
+    """Readiness of a topology by the rates of its tasks over the last `window_s`."""
+    reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
+    in_jvm = any(r.in_jvm for r in rates.values())  # a hook that is in one worker is in all of them, for every task
+    expected = {
+        t: e.component
+        for e in snapshot.executors
+        if in_jvm or e.component in reporting
+        for t in range(e.start, e.end + 1)
+    }
+    if not expected:
+        return Readiness(
+            ready=False,
+            instrumented=False,
+            text="nothing measures it: install the hook (docs/guide/hook.md), or submit it with `stormpilot submit`",
+        )
+    silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
+    ages = [rates[t].age_s for t in expected if t in rates]
+    age_s = max(ages) if ages else None
+    if silent:
+        since_ms = snapshot.assigned_since_ms or snapshot.launched_at_ms
+        due_ms = since_ms + int(FIRST_REPORT_S * 1000)
+        names = Counter(expected[t] for t in silent)
+        parts = ", ".join(f"{component} {n}" for component, n in sorted(names.items()))
+        overdue = f"overdue for {(now_ms - due_ms) / 1000:.0f} s" if since_ms and due_ms < now_ms else ""
+        return Readiness(
+            ready=False,
+            text=f"{len(silent)} of {len(expected)} tasks have no recent report ({parts})"
+            + (f", {overdue}" if overdue else ""),
+            missing=tuple(silent),
+            expected_at_ms=None if overdue or not since_ms else due_ms,
+            reports_age_s=age_s,
+        )
+    needed_s = window_s * load.min_coverage_ratio
+    least_s = min(rates[t].covered_s for t in expected)
+    if least_s < needed_s:
+        short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
+        return Readiness(
+            ready=False,
+            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)"
+            + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
+            missing=short,
+            expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
+            reports_age_s=age_s,
+        )
+    return Readiness(ready=True, reports_age_s=age_s)
+
+
+def _restarted(snapshot: TopologySnapshot, age_s: float, now_ms: int) -> str:
+    """A hint where a process started long after it was placed: it ended there before."""
+    late_s = (now_ms - snapshot.assigned_since_ms) / 1000 - age_s
+    if not snapshot.assigned_since_ms or late_s < FIRST_REPORT_S:
+        return ""
+    return (
+        f"; the newest process started {age_s:.0f} s ago, {late_s:.0f} s after it was placed there: where processes "
+        "end again and again, worker.log says why"
+    )
