@@ -24,11 +24,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import msgspec
+
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import Compiled
+from stormpilot.model.cost import current_plan, evaluate
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import violations
 from stormpilot.planner.admission import admitted
-from stormpilot.planner.flow.planning import Traffic, on_flows
+from stormpilot.planner.flow.planning import Traffic, on_flows, with_predicted
 from stormpilot.planner.least_latency import with_least_latency
 from stormpilot.planner.methods import (
     best,
@@ -51,6 +56,8 @@ from stormpilot.planner.registry import Planner, Value, params_of, run
 from stormpilot.planner.search.warm import warmed
 from stormpilot.planner.shared_memory import with_shared_memory
 from stormpilot.planner.wishes import with_wishes
+
+KEPT = "the present placement stays: no other was found"
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
@@ -164,7 +171,8 @@ def compute(
     """Plan with a planner, or the one of that name. `left_s` says how many seconds are left (by the caller's clock).
 
     With `partial`, where not all topologies fit, those that run and as many of the others as fit are planned, in the
-    order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). With `traffic`
+    order of users' guarantees and priorities; `Plan.left_out` names the rest (`admission.admitted`). Where nothing is
+    found, and nothing proves that there is none, what runs is the answer if it breaks no rule. With `traffic`
     `flow` our planners minimise what shuffles will really send, and every plan's metrics say it (`flow/planning.py`).
     `compiled`, the arrays of the model, saves compiling it again.
     """
@@ -195,7 +203,15 @@ def compute(
             return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
 
         return with_least_latency(model, by_network, left_s)
-    return with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
+    answer = with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
+    if isinstance(answer, Plan) or answer.proved or (present := current_plan(model)) is None:
+        return answer
+    if violations(model, present):
+        return answer
+    kept = msgspec.structs.replace(
+        present, planner=chosen.name, seed=seed, metrics=evaluate(model, present), notes=[KEPT]
+    )
+    return kept if traffic == "measured" else with_predicted(kept, flow_model(model))
 
 
 def _quickly(model: Model, planner: Planner, traffic: Traffic) -> None:

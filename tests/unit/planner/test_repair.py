@@ -94,7 +94,8 @@ def test_what_runs_is_the_answer_where_nothing_else_is_found():
     assert {e: node for e, (node, _) in located(plan).items()} == {e: node for node, held in runs.items() for e in held}
 
 
-def test_what_runs_is_the_answer_where_with_room_for_shared_memory_no_other_is_found():
+@pytest.mark.parametrize("traffic", ["measured", "flow"])
+def test_what_runs_is_the_answer_where_with_room_for_shared_memory_no_other_is_found(traffic):
     """Two workers would need 200 MB of shared memory each beside the executors' 200 MB; one worker runs and fits."""
     t = msgspec.structs.replace(
         topology("t", {"a": 2}, workers=2, memory_mb=100.0),
@@ -102,9 +103,10 @@ def test_what_runs_is_the_answer_where_with_room_for_shared_memory_no_other_is_f
         assignment=[Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2)],
     )
     model = Model(supervisors=[supervisor("n1", 4, memory_mb=500.0)], topologies=[t])
-    plan = compute(model, "online")
+    plan = compute(model, "online", traffic=traffic)
     assert isinstance(plan, Plan)
+    assert ("flow_inter_node_tps" in plan.metrics) == (traffic == "flow")
     assert set(located(plan).values()) == {("n1", 6700)}
-    assert plan.notes == ["the present placement stays: with room for shared memory no other was found"]
+    assert plan.notes == ["the present placement stays: no other was found"]
     homeless = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, assignment=[])])
     assert isinstance(compute(homeless, "online"), Infeasible)

@@ -84,8 +84,12 @@ def on_flows(
         plan = planning.run(matched=planner.composite or not math.isfinite(total_s) or left_s() >= pairs_s)
         if isinstance(plan, Infeasible):
             return plan
-    c = flow.compiled
-    predicted = flow.predict(c.slots_of(plan)).metrics()
+    return with_predicted(plan, flow)
+
+
+def with_predicted(plan: Plan, flow: FlowModel) -> Plan:
+    """The plan with what its flows will be among its metrics, and a note where they overload a node."""
+    predicted = flow.predict(flow.compiled.slots_of(plan)).metrics()
     notes = list(plan.notes)
     if predicted["max_load_ratio"] > OVERLOADED_RATIO:
         notes.append(f"by its flows a node needs {predicted['max_load_ratio']:.1%} of the CPU that may be filled")
