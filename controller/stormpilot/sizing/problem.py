@@ -203,6 +203,8 @@ def _explained(error: str, root: yaml.Node | None, where: str) -> str:
         near = _near(unknown[1], known)
         text = f"unknown key{near}" if near else f"unknown key; expected one of {', '.join(known)}"
         steps.append(unknown[1])
+    elif wrong := re.fullmatch(r"Invalid enum value ('.*')", text):
+        text = f"{wrong[1]}, expected one of {', '.join(_choices(steps))}"
     field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps).lstrip(".")
     return f"{where}{_line(root, steps)}: {field + ': ' if field else ''}{text}"
 
@@ -214,11 +216,22 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 def _keys(kind: Any, steps: list[str | int]) -> list[str]:
     """The keys that the object at the path has."""
+    return list(_struct(kind, steps).__struct_fields__)
+
+
+def _choices(steps: list[str | int]) -> tuple[str, ...]:
+    """The words that the field at the path may be."""
+    *above, field = steps
+    return typing.get_args(typing.get_type_hints(_struct(Problem, above))[str(field)])
+
+
+def _struct(kind: Any, steps: list[str | int]) -> Any:
+    """The class of the object at the path."""
     for step in steps:
         if isinstance(step, str):
             kind = typing.get_type_hints(kind)[step]
             kind = next(k for k in (kind, *typing.get_args(kind)) if hasattr(k, "__struct_fields__"))
-    return list(kind.__struct_fields__)
+    return kind
 
 
 def _line(node: yaml.Node | None, steps: list[str | int]) -> str:
