@@ -21,7 +21,7 @@ from stormpilot.local import cgroups, forwarder, isolation, state, zookeeper
 from stormpilot.local.home import StormHome
 from stormpilot.local.isolation import Isolation
 from stormpilot.local.ports import Reservation
-from stormpilot.local.spec import ClusterSpec, supervisor_id
+from stormpilot.local.spec import DIGEST_HOST, ClusterSpec, supervisor_id
 from stormpilot.local.state import Daemon, Description, Layout, SupervisorNode
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
 
@@ -64,7 +64,8 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     if spec.scheduler == "pilot":
         shutil.copy(scheduler_jar(spec), layout.extlib_daemon)
 
-    network, alone = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}", "127.0.0.1"
+    network = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}"
+    alone = DIGEST_HOST if spec.jaas_file else "127.0.0.1"
     if spec.isolate:  # loopback ends at the border of a node
         token = isolation.token_of(layout.directory)
         network = isolation.free_network(token, isolation.addresses_in_use())
@@ -187,7 +188,7 @@ def _supervisors(spec: ClusterSpec, network: str, ports: Reservation) -> list[Su
     return [
         SupervisorNode(
             id=supervisor_id(n),
-            host=f"{network}.{10 + n}",
+            host=DIGEST_HOST if spec.jaas_file else f"{network}.{10 + n}",
             rack=f"/rack-{(n - 1) % spec.racks}",
             site=spec.sites[(n - 1) % len(spec.sites)] if spec.sites else None,
             slots=ports.take(spec.slots),

@@ -15,6 +15,8 @@ from stormpilot.local.home import OLDER_STORM, STORM_VERSION
 MAX_SUPERVISORS = 64
 MAX_SLOTS = 32
 MAX_NIMBUSES = 3
+DIGEST_HOST = "localhost"
+"""The name that Storm's servers have for themselves where clients log in by SASL digest: others are refused."""
 PATIENT: Mapping[str, Any] = {
     "storm.zookeeper.session.timeout": 60_000,
     "nimbus.supervisor.timeout.secs": 300,
@@ -94,7 +96,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         The Java that Storm's processes run with; None: that of `JAVA_HOME` or the `PATH`.
     jaas_file
         A JAAS file with the sections Server, Client, StormServer and StormClient: clients log in by SASL digest, to
-        ZooKeeper and to Nimbus. None: nobody logs in.
+        ZooKeeper and to Nimbus, and all daemons are on `localhost`. None: nobody logs in.
     tuned
         Timings for a laptop (rounds every 2 s, workers notice a change within a second); False: Storm's defaults.
     isolate
@@ -161,6 +163,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 value = getattr(node, field)
                 if value is not None and not least <= value < float("inf"):
                     raise UsageError(f"node {field}: expected a number from {least:g} on, got {value:g}")
+        if self.jaas_file and (self.isolate or self.nimbuses > 1):
+            raise UsageError(f"jaas_file: Storm's digest login is for {DIGEST_HOST}: one Nimbus, no isolated nodes")
         if not self.declares and (self.cpu_points is not None or self.memory_mb is not None):
             raise UsageError("declares: false, and cpu_points or memory_mb is given")
         known = {supervisor_id(n) for n in range(1, self.supervisors + 1)}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from secure_zookeeper import write_jaas
 from stormpilot.errors import UsageError
 from stormpilot.local import state
 from stormpilot.local.build import build, check_jars
@@ -18,6 +19,7 @@ from stormpilot.local.home import StormHome
 from stormpilot.local.ports import Reservation
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Description, Layout
+from stormpilot.logins.jaas import SaslLogin
 
 HOME = StormHome(Path("/opt/storm"), "/opt/java/bin/java")
 
@@ -50,6 +52,20 @@ def test_every_supervisor_has_its_own_host_ports_folders_and_id(layout: Layout, 
     assert len(set(slots)) == 36
     ids = [c["stormpilot.local.supervisor.id"] for c in confs]
     assert not [(a, b) for a in ids for b in ids if a != b and b.startswith(a)], "Storm matches ids by their beginning"
+
+
+def test_with_logins_by_digest_all_are_where_storms_servers_take_them_to_be(
+    layout: Layout, ports: Reservation, tmp_path: Path
+) -> None:
+    jaas = write_jaas(tmp_path / "jaas.conf", {"storm": "secret"}, SaslLogin("storm", "secret"))
+    built = build_default(layout, ports, supervisors=2, jaas_file=jaas)
+    for daemon in ("nimbus", *(s.id for s in built.supervisors)):
+        said = conf(layout, daemon)
+        assert said["nimbus.seeds"] == said["storm.zookeeper.servers"] == ["localhost"]
+        assert said["storm.local.hostname"] == "localhost"
+    for wrong in ({"isolate": True}, {"nimbuses": 2}):
+        with pytest.raises(UsageError, match="jaas_file: "):
+            ClusterSpec(jaas_file=jaas, **wrong)
 
 
 def test_a_single_nimbus_needs_no_forwarder(layout: Layout, ports: Reservation) -> None:
