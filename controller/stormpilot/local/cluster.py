@@ -170,13 +170,16 @@ class LocalCluster:
         """Folders of the workers' logs, one per topology and port that ever ran here."""
         return sorted(self.layout.logs.glob("supervisor-*/workers-artifacts/*/*/"))
 
-    def stop_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
-        """Ask a daemon to end (SIGTERM) and wait until it has; workers of a supervisor stay."""
-        self._signal(daemon, signal.SIGTERM, timeout_s)
-
     def kill_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
-        """Kill a daemon as a crash would (SIGKILL) and wait until it is gone."""
-        self._signal(daemon, signal.SIGKILL, timeout_s)
+        """Kill a daemon as a crash would (SIGKILL) and wait until it is gone; workers of a supervisor stay.
+
+        It stays down until it is started; one that ends by itself is started again.
+        """
+        pid = self.pid(daemon)
+        if pid is None:
+            raise RefusedError(f"cluster {self.name}: {daemon} is not running")
+        os.kill(pid, signal.SIGKILL)
+        self._wait(lambda: self._ended(daemon, pid), timeout_s, f"{daemon} to end")
 
     def start_daemon(self, daemon: str, timeout_s: float = 300.0) -> None:
         """Start a daemon that is not running and wait until it serves.
@@ -350,13 +353,6 @@ class LocalCluster:
         except StormpilotError:
             return False
         return daemon.id in known and known[daemon.id] <= time.time() - since + 1
-
-    def _signal(self, daemon: str, number: signal.Signals, timeout_s: float) -> None:
-        pid = self.pid(daemon)
-        if pid is None:
-            raise RefusedError(f"cluster {self.name}: {daemon} is not running")
-        os.kill(pid, number)
-        self._wait(lambda: self._ended(daemon, pid), timeout_s, f"{daemon} to end")
 
     def _ended(self, daemon: str, pid: int) -> bool:
         """Whether the process is gone and, if the keeper lives, noted as such: only then can it be started again."""

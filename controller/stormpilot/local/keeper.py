@@ -3,6 +3,9 @@
 It starts what `cluster.json` lists, notes in `processes.json` what runs and how it ended, and ends the whole cluster on
 SIGTERM. Until the command that started it says `keep` over the lifeline (a socket), the end of that command, however it
 comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`.
+
+A Nimbus or a supervisor that ends by itself is started again, as what supervises Storm's daemons in production does:
+they are made to end where they meet what they did not expect. One that a signal killed stays down until it is started.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from stormpilot.errors import StormpilotError
 from stormpilot.local import isolation, processes, state
 from stormpilot.local.state import Daemon, DaemonProcess, Layout, Processes
 
+RESTART_S = 5.0
+"""Seconds from one start of a daemon to the next that is made by itself."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -36,6 +42,7 @@ class Keeper:
         self._description = state.read_description(layout)
         self._daemons = {d.id: d for d in self._description.daemons}
         self._running: dict[int, str] = {}
+        self._due: dict[str, float] = {}
         self._status = Processes(os.getpid(), "starting", {d: DaemonProcess() for d in self._daemons})
         self._lifeline = lifeline
         self._selector = selectors.DefaultSelector()
@@ -60,7 +67,7 @@ class Keeper:
             for daemon in self._daemons.values():
                 self._start(daemon)
             while not self._ending:
-                for key, _ in self._selector.select():
+                for key, _ in self._selector.select(self._start_what_is_due()):
                     if key.fileobj is waker:
                         waker.recv(4096)
                         self._reap()
@@ -79,6 +86,15 @@ class Keeper:
             listener.bind(address)
         listener.listen()
         return listener
+
+    def _start_what_is_due(self) -> float | None:
+        """Start again what ended by itself; seconds until the next of them may be started, None without one."""
+        now = time.time()
+        for daemon in [d for d, due in self._due.items() if due <= now]:
+            exit_code = self._status.daemons[daemon].exit_code
+            print(f"{daemon} ended with exit code {exit_code}: starting it again", flush=True)
+            self._start(self._daemons[daemon])
+        return min((due - now for due in self._due.values()), default=None)
 
     def _on_term(self, *_: object) -> None:
         self._ending = True
@@ -123,6 +139,7 @@ class Keeper:
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 (this process has one thread)
             )
         self._running[process.pid] = daemon.id
+        self._due.pop(daemon.id, None)
         self._status.daemons[daemon.id] = DaemonProcess(pid=process.pid, started_at=time.time())
         self._write()
         return process.pid
@@ -140,9 +157,14 @@ class Keeper:
             if daemon is not None:
                 entry = self._status.daemons[daemon]
                 entry.pid, entry.exit_code = None, os.waitstatus_to_exitcode(status)
+                if entry.exit_code > 0 and entry.started_at and self._is_restarted(daemon):
+                    self._due[daemon] = entry.started_at + RESTART_S
                 changed = True
         if changed:
             self._write()
+
+    def _is_restarted(self, daemon: str) -> bool:
+        return self._status.state == "up" and self._daemons[daemon].kind in ("nimbus", "supervisor")
 
     def _end_everything(self) -> None:
         # A full disk, or a folder that somebody removed, must not keep us from ending the processes.

@@ -1,4 +1,4 @@
-"""Storm's daemons and workers with a ZooKeeper that they ask by TLS alone."""
+"""Storm's daemons and workers with a ZooKeeper that they ask by TLS alone, and with SASL digest for all."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from java_topologies import PROJECT, java_jar
-from secure_zookeeper import PASSWORD, SecureZooKeeper, secure_zookeeper
+from secure_zookeeper import PASSWORD, SECRET, USER, SecureZooKeeper, secure_zookeeper, write_jaas
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.spec import PATIENT, ClusterSpec
+from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import PlanMessage, StatusMessage, decode
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import DeniedError, ZooKeeper
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 from waiting import until
@@ -29,6 +30,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 PATHS = Paths()
+CONTROLLER = """
+cycle: {period_s: 2, poll_s: 1}
+load: {window_s: 10, settle_s: 5}
+planner: {budget_s: 2}
+decide: {mode: act}
+api: {enabled: false}
+"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,11 @@ class Secure:
     zookeeper: ZooKeeper
     folder: Path
     jar: Path
+    jaas: Path | None = None
+
+    @property
+    def to_nimbus(self) -> tuple[object, ...]:
+        return "--nimbus", str(self.cluster.nimbus_address), *(("--nimbus-jaas", self.jaas) if self.jaas else ())
 
     @property
     def config(self) -> Path:
@@ -47,15 +60,21 @@ class Secure:
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run([STORMPILOT, *map(str, words)], capture_output=True, text=True, timeout=900, check=False)
 
-    def submit(self) -> str:
+    @property
+    def submission(self) -> tuple[object, ...]:
         options = ("topology.workers=2", "topology.acker.executors=1", "bench.phases=[[36000, 20]]")
         project = ("--project", PROJECT, "--jar", self.jar, "--no-instrument")
-        to_nimbus = ("--nimbus", str(self.cluster.nimbus_address))
-        said = self.run("submit", "java_only", *project, *to_nimbus, *(w for o in options for w in ("-O", o)))
+        return "submit", "java_only", *project, *(w for o in options for w in ("-O", o))
+
+    def submit(self) -> str:
+        said = self.run(*self.submission, *self.to_nimbus)
         assert said.returncode == 0, said.stdout + said.stderr
-        until(lambda: bool(self.zookeeper.children([PATHS.topology()])[0]), "Nimbus to have it")
-        ((topology_id,),) = self.zookeeper.children([PATHS.topology()])
+        until(self.ids, "Nimbus to have it")
+        (topology_id,) = self.ids()
         return topology_id
+
+    def ids(self) -> list[str]:
+        return [t for t in self.zookeeper.children([PATHS.topology()])[0] or () if t.startswith("java_only-")]
 
     def message(self, path: str, kind: type[Any]) -> Any:
         (node,) = self.zookeeper.read([path])
@@ -79,6 +98,7 @@ class Secure:
         with (self.folder / "controller.log").open("ab") as log:
             controller = subprocess.Popen([STORMPILOT, "run", self.config], stdout=log, stderr=log)
             try:
+                until(lambda: self.message(PATHS.controller, ControllerState), "it to lead")
                 yield
             finally:
                 controller.terminate()
@@ -109,12 +129,7 @@ def secured(folder: Path) -> Iterator[Secure]:
         assert zookeeper.wait_connected(300)
         (folder / "controller.yaml").write_text(
             f"zookeeper:\n  {{hosts: 'localhost:{server.port}', ca_file: {made.ca}, cert_file: {made.cert},\n"
-            f"   key_file: {made.key}}}\n"
-            "cycle: {period_s: 2, poll_s: 1}\n"
-            "load: {window_s: 10, settle_s: 5}\n"
-            "planner: {budget_s: 2}\n"
-            "decide: {mode: act}\n"
-            "api: {enabled: false}\n"
+            f"   key_file: {made.key}}}{CONTROLLER}"
         )
         spec = ClusterSpec(name=f"tls-{os.getpid()}", supervisors=2, hook=True, conf=by_tls(server))
         cluster = LocalCluster.up(spec)
@@ -122,9 +137,40 @@ def secured(folder: Path) -> Iterator[Secure]:
             yield Secure(cluster, zookeeper, folder, java_jar(folder))
         finally:
             zookeeper.stop()
-            cluster.down()
-            shutil.move(cluster.layout.logs, folder / "storm")
-            cluster.down(purge=True)
+            end(cluster, folder)
+
+
+def end(cluster: LocalCluster, folder: Path) -> None:
+    """No cluster is left, but its logs in the folder."""
+    cluster.down()
+    shutil.move(cluster.layout.logs, folder / "storm")
+    cluster.down(purge=True)
+
+
+@contextmanager
+def with_logins(folder: Path) -> Iterator[Secure]:
+    """Everybody logs in by SASL digest, to Nimbus and to ZooKeeper; `other` may, and owns nothing."""
+    jaas = write_jaas(folder / "jaas.conf", {USER: SECRET, "other": "other-secret"}, SaslLogin(USER, SECRET))
+    spec = ClusterSpec(name=f"sasl-{os.getpid()}", supervisors=2, hook=True, jaas_file=jaas, conf=PATIENT)
+    cluster = LocalCluster.up(spec)
+    try:
+        zookeeper = logged_in(cluster, SaslLogin(USER, SECRET))
+        (folder / "controller.yaml").write_text(
+            f"zookeeper: {{hosts: '{cluster.zookeeper_hosts}', jaas_file: {jaas}}}{CONTROLLER}"
+        )
+        try:
+            yield Secure(cluster, zookeeper, folder, java_jar(folder), jaas)
+        finally:
+            zookeeper.stop()
+    finally:
+        end(cluster, folder)
+
+
+def logged_in(cluster: LocalCluster, login: SaslLogin) -> ZooKeeper:
+    zookeeper = ZooKeeper(cluster.zookeeper_hosts, login=Login(sasl=login))
+    zookeeper.start()
+    assert zookeeper.wait_connected(300)
+    return zookeeper
 
 
 def test_plans_and_reports_go_by_tls(tmp_path: Path) -> None:
@@ -132,3 +178,35 @@ def test_plans_and_reports_go_by_tls(tmp_path: Path) -> None:
         t = secure.submit()
         until(lambda: secure.applied(t), "the first plan to be in force")
         until(lambda: secure.measured(t), "reports of all tasks")
+
+
+def test_plans_and_reports_go_with_sasl_to_nimbus_and_zookeeper(tmp_path: Path) -> None:
+    with with_logins(tmp_path) as secure:
+        wrong = write_jaas(tmp_path / "wrong.conf", {}, SaslLogin(USER, "wrong"))
+        nimbus = str(secure.cluster.nimbus_address)
+        for login, why in (
+            ((), "it asks for SASL digest: name a JAAS file"),
+            (("--nimbus-jaas", wrong), f"refuses the SASL login of {USER}"),
+        ):
+            for command in (secure.submission, ("assess",), ("doctor", "--config", secure.config)):
+                said = secure.run(*command, "--nimbus", nimbus, *login)
+                assert said.returncode != 0
+                assert why in " ".join((said.stdout + said.stderr).split()), command
+        profiled = secure.run(*("profile", "io.stormpilot.worker.topology.RelayBolt", "--jar", secure.jar),
+                              *("--fields", "x", "--outputs", "x", "--max-threads", 1, "--max-rate", 10, "--slope", 1),
+                              *("--settle", 3, "--warm-up", 1, "--trial", 3, "-o", tmp_path / "relay.json"),
+                              *secure.to_nimbus, "--config", secure.config)  # fmt: skip
+        assert profiled.returncode == 0, profiled.stdout + profiled.stderr
+
+        with secure.controller():
+            t = secure.submit()
+            until(lambda: secure.applied(t), "the first plan to be in force")
+            until(lambda: secure.measured(t), "reports of all tasks")
+            for command in (("assess",), ("doctor", "--config", secure.config)):
+                said = secure.run(*command, *secure.to_nimbus)
+                assert said.returncode == 0, said.stdout + said.stderr
+        other = logged_in(secure.cluster, SaslLogin("other", "other-secret"))
+        for path in (PATHS.plan(t), PATHS.status(t), PATHS.controller):
+            with pytest.raises(DeniedError):
+                other.put(path, b"{}")
+        other.stop()

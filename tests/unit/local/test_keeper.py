@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -21,8 +22,9 @@ from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, Description, Layout
 
 SLEEP = "import time; time.sleep(600)"
-# A supervisor that starts a worker in a session of its own, as Storm's do.
-WITH_WORKER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+# A supervisor that starts a worker in a session of its own, as Storm's do. Without it, it fails.
+WITH_WORKER = f"""import subprocess, sys
+sys.exit(subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True).returncode != 0)"""
 
 
 class Kept:
@@ -31,7 +33,7 @@ class Kept:
     def __init__(self, directory: Path) -> None:
         self.layout = Layout(directory)
         self.layout.logs.mkdir(parents=True)
-        daemons = [self.daemon("plain", SLEEP), self.daemon("parent", WITH_WORKER)]
+        daemons = [self.daemon("plain", "zookeeper", SLEEP), self.daemon("parent", "supervisor", WITH_WORKER)]
         self.id = str(uuid.uuid4())
         description = Description(1, "kept", self.id, time.time(), "2.8.3", directory, ClusterSpec(), daemons, [])
         state.write(self.layout.description_file, description)
@@ -44,10 +46,10 @@ class Kept:
                 pass_fds=[theirs.fileno()],
             )
 
-    def daemon(self, name: str, code: str) -> Daemon:
+    def daemon(self, name: str, kind: Literal["zookeeper", "supervisor"], code: str) -> Daemon:
         log = self.layout.logs / f"{name}.log"
         argv = [sys.executable, "-c", code]
-        return Daemon(name, "zookeeper", "127.0.0.1", 1, argv, {}, log, log.with_suffix(".out"))
+        return Daemon(name, kind, "127.0.0.1", 1, argv, {}, log, log.with_suffix(".out"))
 
     def keep(self) -> None:
         self.lifeline.sendall(b"keep\n")
@@ -147,11 +149,21 @@ def test_worker_outlives_its_supervisor_and_leaves_no_zombie(kept: Kept) -> None
     wait_until(lambda: not Path(f"/proc/{worker.pid}").exists())
 
 
+def test_starts_a_daemon_again_that_ended_by_itself(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    supervisor = kept.cluster.pid("parent")
+    worker = next(p for p in kept.others() if p.parent == supervisor)
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_until(lambda: kept.cluster.pid("parent") not in (None, supervisor))
+    kept.wait_started()
+
+
 def test_refuses_to_start_or_stop_twice(kept: Kept) -> None:
     kept.wait_started()
     kept.keep()
     with pytest.raises(RefusedError, match="plain is running"):
         kept.cluster.start_daemon("plain")
-    kept.cluster.stop_daemon("plain")
+    kept.cluster.kill_daemon("plain")
     with pytest.raises(RefusedError, match="plain is not running"):
-        kept.cluster.stop_daemon("plain")
+        kept.cluster.kill_daemon("plain")
