@@ -64,7 +64,7 @@ def main() -> int:
     if arguments.publish:
         PUBLISHED.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(arguments.output, PUBLISHED.with_suffix(".json"))
-        PUBLISHED.write_text(page.page(results))
+        PUBLISHED.write_text(page.page(results, settings))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -23,7 +23,7 @@ WHAT = {
     "that sort, which send five tuples for one: nine of ten to the second site and, at some moment, to the third. "
     "Each executor has a worker of its own, so that a plan moves two workers. `before`: steps are not looked for "
     "(`load.change_window_s: 0`), so that a gain is seen when the windows of whole cycles show it; everything "
-    "else is the same, in the same run. `rolling`: the two move without restarts that stop anything, one after "
+    "else is the same. `rolling`: the two move without restarts that stop anything, one after "
     "the other. `standby`: two more stand by on each of the other sites, in one worker with all else there; "
     "tuples are switched to them. Storm's own part is the time from publishing until the last moved task works: "
     "the next round of Nimbus, supervisors that notice, JVMs that start. Every further plan within an hour must "
@@ -41,15 +41,20 @@ def tables(results: Mapping[str, Any]) -> list[Table]:
     return [MAKERS[part](found["rows"]) for part, found in results.items()]
 
 
-def page(results: Mapping[str, Any]) -> str:
-    """The page."""
+def page(results: Mapping[str, Any], settings: Sequence[str]) -> str:
+    """The page; it names the parts, and the `settings` of the step, that were not measured."""
     lines = ["# How fast a better placement runs", "", "`make bench-react`; the JSON is [react.json](react.json).", ""]
     for part, found in results.items():
-        lines += [f"## {TITLES[part]}", "", WHAT[part], ""]
+        lines += [f"## {TITLES[part]}", "", *textwrap.wrap(WHAT[part], WIDTH), ""]
         m = found["machine"]
         lines += [f"Taken {m['date']} on {m['cores']} cores and {m['memory_gb']} GB, Python {m['python']}.", ""]
         lines += [*markdown(MAKERS[part](found["rows"])), ""]
         lines += [*NOTES[part](found["rows"]), ""]
+    measured = {r["setting"] for r in results.get("step", {"rows": ()})["rows"]}
+    missing = [f"`{s}`" for s in settings if s not in measured]
+    missing += [f"the part `{part}`" for part in TITLES if part not in results]
+    if missing:
+        lines += [*textwrap.wrap(f"Not measured yet: {', '.join(missing)}.", WIDTH), ""]
     return "\n".join(lines)
 
 

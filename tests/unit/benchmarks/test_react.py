@@ -35,7 +35,8 @@ def row(setting: str, sentence: str, **more: Any) -> dict[str, Any]:
 
 
 def test_reaction_is_told_by_setting_and_against_what_storm_takes_itself() -> None:
-    text = page.page({"step": {"machine": MACHINE, "rows": [row("restarts", RESTARTS)]}})
+    text = page.page({"step": {"machine": MACHINE, "rows": [row("restarts", RESTARTS)]}}, ["restarts", "rolling"])
+    assert "Not measured yet: `rolling`, the part `held`." in text
     assert "| restarts | 1 | restarts | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
     assert "| restarts | median |  | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
     assert "a better placement runs after 30 s (wanted: within twice Storm's own part, 30 s).\n" in text
@@ -77,7 +78,7 @@ def test_held_topology_is_told_with_what_was_wanted_predicted_and_got_through() 
         "plans": [{"reason": "OVERLOAD"}],
         "machine": MACHINE,
     }
-    text = page.page({"held": {"machine": MACHINE, "rows": [row]}})
+    text = page.page({"held": {"machine": MACHINE, "rows": [row]}}, [])
     assert "| 1 | 90 | 61.8 | 63 | 89.6 | - | never | 100, - | 100, - | OVERLOAD | 1.5 |" in text
 
 
