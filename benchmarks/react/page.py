@@ -25,9 +25,10 @@ WHAT = {
     "(`load.change_window_s: 0`), so that a gain is seen when the windows of whole cycles show it; everything "
     "else is the same. `rolling`: the two move without restarts that stop anything, one after "
     "the other. `standby`: two more stand by on each of the other sites, in one worker with all else there; "
-    "tuples are switched to them. Storm's own part is the time from publishing until the last moved task works: "
-    "the next round of Nimbus, supervisors that notice, JVMs that start. Every further plan within an hour must "
-    "have been worth it for longer, so later steps take longer to be answered where workers restart.",
+    "tuples are switched to them. Carried out: from publishing until the last moved task works. Where workers restart "
+    "that is Storm's own part (the next round of Nimbus, supervisors that notice, JVMs that start), else the phases of "
+    "the rollout, told below. Every further plan within an hour must have been worth it for longer, so later steps "
+    "take longer to be answered where workers restart.",
     "held": "Isolated nodes, one of them small: its part of the keyed work takes more CPU than it has, and by "
     "`topology.max.spout.pending` the source is held for all keys. Storm's placement is measured, then the controller "
     "starts as it is installed, in mode `act`. `predicted` is what `stormpilot what-if` said before: the rate that a "
@@ -61,17 +62,17 @@ def page(results: Mapping[str, Any], settings: Sequence[str]) -> str:
 def _step(rows: list[dict[str, Any]]) -> Table:
     columns = (
         *("setting", "step", "moved by", "gain seen", "plan published", "applied", "works in its new place"),
-        *("they stood", "Storm's own part", "all by Storm's part", "load average"),
+        *("they stood", "carried out in", "all ÷ carried out", "load average"),
     )
     cells = []
     for r in rows:
         steps = [(str(i), s, strategy(s["strategy"])) for i, s in enumerate(r["steps"], 1)]
-        for label, s, moved_by in [*steps, ("median", r["median"], "")]:
+        for label, s, moved_by in [*steps, *([("median", r["median"], "")] if len(steps) > 1 else [])]:
             times = [s[k] for k in ("gain_seen_s", "published_s", "applied_s", "running_s", "downtime_s")]
-            storm_s = s["running_s"] - s["published_s"]
-            times_storm = f"{s['running_s'] / storm_s:.1f}" if storm_s > 0 else "-"
+            carried_out_s = s["running_s"] - s["published_s"]
+            ratio = f"{s['running_s'] / carried_out_s:.1f}" if carried_out_s > 0 else "-"
             busy = f"{r['machine']['load_average'][0]:g}" if "machine" in r else "-"
-            told = (*(f"{t:.1f}" for t in times), f"{storm_s:.1f}", times_storm, busy)
+            told = (*(f"{t:.1f}" for t in times), f"{carried_out_s:.1f}", ratio, busy)
             cells.append((r["setting"], label, moved_by, *told))
     return made("Seconds after the step", columns, cells)
 

@@ -5,7 +5,7 @@ SIGTERM. Until the command that started it says `keep` over the lifeline (a sock
 comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`.
 
 A Nimbus or a supervisor that ends by itself is started again, as what supervises Storm's daemons in production does:
-they are made to end where they meet what they did not expect. One that a signal killed stays down until it is started.
+they are made to end where they meet what they did not expect. One that SIGKILL ended stays down until it is started.
 """
 
 from __future__ import annotations

@@ -61,6 +61,18 @@ def test_workers_survive_the_loss_of_every_daemon_in_turn(small: LocalCluster) -
     assert small.workers() == workers
 
 
+def test_a_supervisor_that_ends_by_itself_comes_back_and_its_workers_stay(small: LocalCluster) -> None:
+    """Storm's daemons end themselves, here as they are asked to, with the exit code of their other ends."""
+    workers = small.workers() or submit_words(small)
+    supervisor = small.supervisor_ids[0]
+    before = small.pid(supervisor)
+    assert before is not None
+    os.kill(before, signal.SIGTERM)
+    wait_until(lambda: small.pid(supervisor) not in (None, before), "the supervisor to be started again")
+    assert f"{supervisor} ended with exit code" in (small.layout.logs / "keeper.log").read_text()
+    assert small.workers() == workers
+
+
 def test_status_says_what_is_missing(small: LocalCluster) -> None:
     small.kill_nimbus()
     try:

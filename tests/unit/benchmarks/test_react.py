@@ -35,7 +35,9 @@ def row(setting: str, sentence: str, **more: Any) -> dict[str, Any]:
 
 
 def test_reaction_is_told_by_setting_and_against_what_storm_takes_itself() -> None:
-    text = page.page({"step": {"machine": MACHINE, "rows": [row("restarts", RESTARTS)]}}, ["restarts", "rolling"])
+    restarts = row("restarts", RESTARTS)
+    restarts["steps"] *= 2
+    text = page.page({"step": {"machine": MACHINE, "rows": [restarts]}}, ["restarts", "rolling"])
     assert "Not measured yet: `rolling`, the part `held`." in text
     assert "| restarts | 1 | restarts | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
     assert "| restarts | median |  | 10.0 | 15.0 | 17.0 | 30.0 | 9.0 | 15.0 | 2.0 | 1.5 |" in text
