@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
     from numba.core.caching import Cache
 
     Cache.save_overload = lambda self, sig, data: None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed on a cluster of its own says what happened there: its files are gone by then."""
+    report = yield
+    scene = getattr(item, "funcargs", {}).get("scene")
+    if report.when == "call" and report.failed and hasattr(scene, "told"):
+        with suppress(Exception):
+            report.sections.append(("what happened on the cluster", scene.told()))
+    return report
 
 
 @pytest.fixture

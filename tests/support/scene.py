@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -214,6 +215,14 @@ class Scene:
     def logged(self, text: str, since: int = 0) -> bool:
         """Whether the controller's log says so, from this many bytes on."""
         return text in self.log.read_bytes()[since:].decode(errors="replace")
+
+    def told(self) -> str:
+        """For the report of a test that failed: the end of the controller's log, the workers, who is placed where."""
+        log = self.log.read_text(errors="replace").splitlines()[-30:] if self.log.exists() else ["no controller ran"]
+        by_slot: defaultdict[Slot, list[int]] = defaultdict(list)
+        for start, slot in sorted(self.placed().items()):
+            by_slot[slot].append(start)
+        return "\n".join([*(line[:240] for line in log), f"workers {self.workers()}", f"placed {dict(by_slot)}"])
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from stormpilot.model.constraints import misplaced
 from stormpilot.model.values import Model, Topology
 
 FILLED_RATIO = 0.8
@@ -25,6 +26,7 @@ def with_guesses_that_fit(model: Model, unsure: Collection[str] = ()) -> Model:
     all CPU of the topologies `unsure` (ids).
 
     Guesses of a topology shrink, all by the same ratio, to what its workers can reach on supervisors that it may use,
+    and until a worker that must leave fits on another one as a whole (else more than that worker would have to move);
     then those of all topologies to what the cluster has left beside what was measured (`FILLED_RATIO` of it). The same
     object when all of them fit.
     """
@@ -35,7 +37,8 @@ def with_guesses_that_fit(model: Model, unsure: Collection[str] = ()) -> Model:
     for t in model.topologies:
         for supervisor, mhz in _measured_mhz(t, guesses).items():
             left_mhz[supervisor] = left_mhz.get(supervisor, 0.0) - mhz
-    ratios = {t.id: _ratio(t, model, guesses, left_mhz) for t in model.topologies}
+    leaving = misplaced(model)
+    ratios = {t.id: _ratio(t, model, guesses, left_mhz, leaving.get(t.id, ())) for t in model.topologies}
     total_mhz = sum(sum(guesses[t].values()) * ratio for t, ratio in ratios.items())
     room_mhz = FILLED_RATIO * sum(max(0.0, left_mhz[s]) for s in _open(model, None))
     together = min(1.0, room_mhz / total_mhz) if total_mhz else 1.0
@@ -45,15 +48,47 @@ def with_guesses_that_fit(model: Model, unsure: Collection[str] = ()) -> Model:
     return msgspec.structs.replace(model, topologies=[_lighter(t, guesses, ratios[t.id]) for t in model.topologies])
 
 
-def _ratio(t: Topology, model: Model, guesses: Guesses, left_mhz: Mapping[str, float]) -> float:
-    """By how much the guesses of one topology must shrink for its workers to find room beside the others."""
+def _ratio(
+    t: Topology, model: Model, guesses: Guesses, left_mhz: Mapping[str, float], leaving: Collection[int]
+) -> float:
+    """By how much the guesses of one topology must shrink for its workers to find room beside the others.
+
+    `leaving` are the executors (start tasks) that run where they may not.
+    """
     guessed_mhz = sum(guesses[t.id].values())
     if not guessed_mhz:
         return 1.0
     own = _measured_mhz(t, guesses)
     room = sorted((max(0.0, left_mhz[s] + own.get(s, 0.0)) for s in _open(model, t.id)), reverse=True)
     reach = sum(room[: t.workers]) - sum(e.cpu_mhz for e in t.executors if e.start not in guesses[t.id])
-    return min(1.0, max(0.0, FILLED_RATIO * reach / guessed_mhz))
+    ratio = min(1.0, max(0.0, FILLED_RATIO * reach / guessed_mhz))
+    return min([ratio, *_whole_workers(t, _open(model, t.id), guesses[t.id], left_mhz, leaving)])
+
+
+def _whole_workers(
+    t: Topology,
+    open_to_it: Collection[str],
+    guesses: Mapping[int, float],
+    left_mhz: Mapping[str, float],
+    leaving: Collection[int],
+) -> list[float]:
+    """For each worker that must leave and could: the ratio at which it fits as a whole beside what runs there."""
+    pins = {e.start: e.pin for e in t.executors}
+    cpu_mhz = {e.start: e.cpu_mhz for e in t.executors}
+    guessed: defaultdict[str, float] = defaultdict(float)
+    for a in t.assignment:
+        guessed[a.supervisor] += guesses.get(a.start, 0.0)
+    found = []
+    for slot in {(a.supervisor, a.port) for a in t.assignment if a.start in leaving}:
+        mine = [a.start for a in t.assignment if (a.supervisor, a.port) == slot]
+        guess = sum(guesses.get(s, 0.0) for s in mine)
+        sure = sum(cpu_mhz.get(s, 0.0) for s in mine if s not in guesses)
+        pinned = {pins.get(s) for s in mine} - {None}
+        there = [s for s in open_to_it if s != slot[0] and pinned <= {s}]
+        if guess:
+            best = max(((FILLED_RATIO * left_mhz[s] - sure) / (guess + guessed[s]) for s in there), default=0.0)
+            found += [best] if best > 0 else []
+    return found
 
 
 def _measured_mhz(t: Topology, guesses: Guesses) -> dict[str, float]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from builders import supervisor, topology
+from stormpilot.model.constraints import misplaced, rest_stands_still
 from stormpilot.model.unmeasured_cpu import FILLED_RATIO, with_guesses_that_fit
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor, Topology
 from stormpilot.model.violations import violations
@@ -72,6 +73,31 @@ def test_drained_supervisors_are_no_room() -> None:
     t = declared(topology("t", {"x": 20}))
     model = Model(supervisors=nodes(2, 1000.0), topologies=[t], exclusions=[Exclusion(supervisor="a")])
     assert needed(with_guesses_that_fit(model), measured=False) == pytest.approx(FILLED_RATIO * 1000.0)
+
+
+def fits_on_c(model: Model) -> bool:
+    """The worker on `a` goes to `c` as a whole, and nobody else moves."""
+    plan = compute(rest_stands_still(model, misplaced(model)), "best", {}, seed=1, left_s=lambda: 2.0)
+    assert isinstance(plan, Plan)
+    t = model.topologies[0]
+    before = {a.start: a.supervisor for a in t.assignment}
+    after = {e: w.supervisor for p in plan.topologies for w in p.workers for e, _ in w.executors}
+    return after == {s: "c" if at == "a" else at for s, at in before.items()}
+
+
+@pytest.mark.parametrize("why", ["drain", "pin"])
+def test_a_worker_that_must_leave_fits_somewhere_as_a_whole(why: str) -> None:
+    """One of two workers began earlier and what its processes need to start was measured: more than the half."""
+    t = topology("t", {"x": 6, "y": 6}, cpu_mhz={"x": 300.0, "y": 60.0}, workers=2)
+    placed = [Assigned(start=e.start, supervisor="a" if e.component == "x" else "b", port=6700) for e in t.executors]
+    t = msgspec.structs.replace(t, assignment=placed)
+    if why == "pin":
+        t = msgspec.structs.replace(
+            t, executors=[msgspec.structs.replace(e, pin="c" if e.start == 1 else None) for e in t.executors]
+        )
+    drained = [Exclusion(supervisor="a", drained=True)] if why == "drain" else []
+    model = Model(supervisors=nodes(3, 1000.0), topologies=[t], exclusions=drained)
+    assert fits_on_c(with_guesses_that_fit(model, {"t"}))
 
 
 def test_measured_overload_is_not_made_to_fit() -> None:
