@@ -7,6 +7,7 @@ graph a cycle: they stand last in every order. A cycle is condensed to its stron
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ def component_graph(compiled: Compiled, t: int) -> nx.DiGraph:
     import networkx as nx
 
     topology = compiled.model.topologies[t]
-    number = {name: c for c, (of, name) in enumerate(compiled.component_names) if of == t}
+    number = {compiled.component_names[c][1]: c for c in _components(compiled, t)}
     graph = nx.DiGraph()
     graph.add_nodes_from(number.values())
     for component in topology.components:
@@ -61,11 +62,13 @@ def breadth_first(compiled: Compiled, t: int, graph: nx.DiGraph) -> list[int]:
 def executors_of(compiled: Compiled, t: int) -> dict[int, Ints]:
     """Component number -> its executors in rising order, for every component of topology t (maybe none)."""
     lo, hi = int(compiled.first_executor[t]), int(compiled.first_executor[t + 1])
-    return {
-        c: lo + np.flatnonzero(compiled.component[lo:hi] == c)
-        for c, (of, _) in enumerate(compiled.component_names)
-        if of == t
-    }
+    return {c: lo + np.flatnonzero(compiled.component[lo:hi] == c) for c in _components(compiled, t)}
+
+
+def _components(compiled: Compiled, t: int) -> range:
+    """The numbers of the components of topology t; components stand in the order of topologies."""
+    names = compiled.component_names
+    return range(bisect_left(names, t, key=lambda name: name[0]), bisect_right(names, t, key=lambda name: name[0]))
 
 
 def is_system(compiled: Compiled, component: int) -> bool:

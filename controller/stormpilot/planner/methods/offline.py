@@ -18,7 +18,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.heuristics.component_graph import component_graph, executors_of, linearised
-from stormpilot.planner.methods.online import caps, worker_bins, worker_classes
+from stormpilot.planner.methods.online import NodeKinds, caps, worker_bins, worker_classes
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout
 from stormpilot.planner.placement.problem import (
     LeftS,
@@ -51,19 +51,20 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     c = frame.compiled
     max_executors = caps(c, params.alpha)
     layout = empty_layout(frame)
+    kinds = NodeKinds(c)
     for t in range(c.topologies):
-        _executors_to_workers(frame, t, int(max_executors[t]), params.beta, layout)
+        _executors_to_workers(frame, t, int(max_executors[t]), params.beta, layout, kinds)
     _workers_to_nodes(frame, layout)
     return repaired(frame, layout, Limits(max_executors, np.ones(c.topologies, dtype=np.bool_)), None, left_s)
 
 
-def _executors_to_workers(frame: Frame, t: int, cap: int, beta: float, layout: Layout) -> None:
+def _executors_to_workers(frame: Frame, t: int, cap: int, beta: float, layout: Layout, kinds: NodeKinds) -> None:
     """Component after component, near the executors that send to it."""
     from stormpilot.planner.heuristics import greedy
 
     c = frame.compiled
     lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
-    items, bins, bin_of = worker_bins(frame, t, cap, layout)
+    items, bins, bin_of = worker_bins(frame, t, cap, layout, kinds)
     graph = component_graph(c, t)
     members = executors_of(c, t)
     order = [component for component in linearised(c, t, graph) if len(members[component])]

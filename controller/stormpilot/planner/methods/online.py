@@ -66,8 +66,9 @@ def greedy(frame: Frame, alpha: float) -> Layout:
     """Both phases as published; what finds no room is left without worker or node."""
     layout = empty_layout(frame)
     max_executors = caps(frame.compiled, alpha)
+    kinds = NodeKinds(frame.compiled)
     for t in range(frame.compiled.topologies):
-        _executors_to_workers(frame, t, int(max_executors[t]), layout)
+        _executors_to_workers(frame, t, int(max_executors[t]), layout, kinds)
     workers_to_nodes(frame, layout)
     return layout
 
@@ -77,13 +78,13 @@ def by_falling_traffic(a: Ints, b: Ints, tps: Floats) -> Ints:
     return np.lexsort((b, a, -tps))
 
 
-def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout) -> None:
+def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout, kinds: NodeKinds) -> None:
     """Phase 1: the executors of topology t into its workers, by inter-worker traffic."""
     from stormpilot.planner.heuristics import greedy
 
     c = frame.compiled
     lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
-    items, bins, bin_of = worker_bins(frame, t, cap, layout)
+    items, bins, bin_of = worker_bins(frame, t, cap, layout, kinds)
     mine = slice(*np.searchsorted(c.pair_a, [lo, hi]))  # pairs are in rising order
     a, b, tps = c.pair_a[mine] - lo, c.pair_b[mine] - lo, c.pair_tps[mine]
     order = by_falling_traffic(a, b, tps)
@@ -93,7 +94,7 @@ def _executors_to_workers(frame: Frame, t: int, cap: int, layout: Layout) -> Non
     layout.worker[lo:hi] = np.where(bin_of == NOWHERE, NOWHERE, bin_of + frame.first_worker[t])
 
 
-def worker_bins(frame: Frame, t: int, cap: int, layout: Layout) -> tuple[Items, Bins, Ints]:
+def worker_bins(frame: Frame, t: int, cap: int, layout: Layout, kinds: NodeKinds) -> tuple[Items, Bins, Ints]:
     """Executors of topology t as items, its workers (each takes `cap`, fixed ones none) as bins, and who is where."""
     from stormpilot.planner.heuristics import greedy
 
@@ -107,7 +108,7 @@ def worker_bins(frame: Frame, t: int, cap: int, layout: Layout) -> tuple[Items, 
     items = greedy.Items(
         xadj, c.adj[edges] - lo, c.adj_tps[edges], c.cpu_mhz[lo:hi], c.memory_mb[lo:hi], klass, ~c.fixed[lo:hi]
     )
-    limits, memory, allowed = _distinct_nodes(c, c.allowed[classes])
+    limits, memory, allowed = kinds.of(c.allowed[classes])
     fixed = frame.fixed[w0:w1]
     bins = greedy.Bins(
         room=np.where(fixed, 0, cap),
@@ -123,10 +124,26 @@ def worker_bins(frame: Frame, t: int, cap: int, layout: Layout) -> tuple[Items, 
     return items, bins, np.where(c.fixed[lo:hi], layout.worker[lo:hi] - w0, NOWHERE)
 
 
-def _distinct_nodes(c: Compiled, allowed: np.ndarray) -> tuple[Floats, Floats, np.ndarray]:
-    """The kinds of nodes (limits and who may run there), largest first: what a worker must fit on one of."""
-    kinds = np.unique(np.vstack([-c.node_limit_mhz, -c.node_memory_mb, allowed.astype(np.float64)]), axis=1)
-    return -kinds[0], -kinds[1], kinds[2:] > 0.5
+class NodeKinds:
+    """The kinds of nodes that a worker may have to fit on one of: by CPU, memory, and which executors may run there.
+
+    Nodes are sorted once; what is left for each of many small topologies is one number per node.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        sizes, self.size_of = np.unique(
+            np.vstack([-compiled.node_limit_mhz, -compiled.node_memory_mb]), axis=1, return_inverse=True
+        )
+        self.limit_mhz, self.memory_mb = -sizes[0], -sizes[1]
+
+    def of(self, allowed: np.ndarray) -> tuple[Floats, Floats, np.ndarray]:
+        """Kinds for executors of the classes of `allowed` (C x N), largest first: MHz, MB, and C x kinds."""
+        if allowed.all():
+            return self.limit_mhz, self.memory_mb, np.ones((len(allowed), len(self.limit_mhz)), dtype=np.bool_)
+        rows = np.vstack([self.size_of, allowed])
+        _, first = np.unique(rows, axis=1, return_index=True)
+        size = self.size_of[first]
+        return self.limit_mhz[size], self.memory_mb[size], allowed[:, first]
 
 
 def workers_to_nodes(frame: Frame, layout: Layout) -> None:

@@ -141,7 +141,8 @@ def _numbered(frame: Frame, t: int, group: Ints, node_of_group: Ints) -> tuple[I
     groups = np.unique(group)
     home = frame.home[lo : lo + len(group)]
     known = home != NOWHERE
-    pairs, common = np.unique(np.stack([group[known], home[known]]), axis=1, return_counts=True)
+    each, common = np.unique(group[known] * frame.workers + home[known], return_counts=True)  # a pair as one number
+    pairs = np.stack(np.divmod(each, frame.workers))
     same_node = node_of_group[pairs[0]] == frame.home_node[pairs[1]] if len(common) else np.zeros(0, dtype=np.bool_)
     fixed = frame.fixed[pairs[1]] if len(common) else np.zeros(0, dtype=np.bool_)
     order = np.lexsort((pairs[0], pairs[1], -common, ~same_node, ~fixed))
