@@ -71,11 +71,11 @@ test-java: setup ## the plug-in's own tests
 	$(MVN) test
 	$(MVN_SCHEDULERS) test
 
-test-versions: tools ## the Java tests of both jars built on other minors of Storm (STORM_VERSIONS="2.7.1"), at most 20 minutes for each; logs in build/versions
+test-versions: tools ## the Java tests of both jars built on other minors of Storm (STORM_VERSIONS="2.7.1"; STORM_JAVA_HOME=/path: run on that Java 11), at most 20 minutes for each; logs in build/versions
 	@failed=; for v in $(or $(STORM_VERSIONS),2.4.0 2.5.0 2.6.4 2.7.1); do \
 	  rm -rf build/versions/$$v && mkdir -p build/versions/$$v/tests; \
 	  cp -r storm-plugin LICENSE build/versions/$$v/ && cp -r tests/contract tests/data build/versions/$$v/tests/ && mkdir build/versions/$$v/docs && cp -r docs/reference build/versions/$$v/docs/ && rm -rf build/versions/$$v/storm-plugin/*/target; \
-	  if timeout 1200 mvn -B -ntp -f build/versions/$$v/storm-plugin/pom.xml -Dstorm.version=$$v -pl scheduler,worker test >build/versions/$$v.log 2>&1; \
+	  if timeout 1200 mvn -B -ntp -f build/versions/$$v/storm-plugin/pom.xml -Dstorm.version=$$v $(if $(STORM_JAVA_HOME),-Djava11=$(STORM_JAVA_HOME)) -pl scheduler,worker test >build/versions/$$v.log 2>&1; \
 	  then echo "Storm $$v: passed"; else failed=1; echo "Storm $$v: failed"; fi; \
 	  grep -E "^\[(ERROR|INFO|WARNING)\] +Tests run: [0-9]+, .*[^a-z]$$|COMPILATION ERROR" build/versions/$$v.log | sort -u | tail -4 || true; \
 	done; test -z "$$failed"

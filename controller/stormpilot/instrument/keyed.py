@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormpilot.instrument.handing_over import HandingOver, Work, ZooKeeperKeyedStore
-from stormpilot.instrument.partitions import PARTITIONS_PER_TASK, partition_of
+from stormpilot.instrument.partitions import PARTITIONS_PER_TASK, partition_of, reads_longs
 from stormpilot.instrument.reporting import from_signal_handler
 
 STANDBY_KEY = "stormpilot.standby"
@@ -27,6 +27,7 @@ class KeyedState:
 
     _stormpilot_handing: HandingOver | None = None
     _stormpilot_partitions = 0
+    _stormpilot_longs = False
     _stormpilot_marked: frozenset[int] | set[int] = frozenset()
     _stormpilot_hooked = False
 
@@ -49,7 +50,7 @@ class KeyedState:
 
     def partition_of(self, keys: Sequence[Any]) -> int:
         """The partition of a tuple, by the values of the key fields in the order of the grouping."""
-        partition = partition_of(keys, self._stormpilot_partitions)
+        partition = partition_of(keys, self._stormpilot_partitions, longs=self._stormpilot_longs)
         if partition in self._stormpilot_marked and not self._stormpilot_hooked:
             self._stormpilot_seen(partition)
         return partition
@@ -63,6 +64,7 @@ class KeyedState:
         standby = storm_conf.get(STANDBY_KEY)
         active = tasks - (standby if isinstance(standby, int) else 0)
         self._stormpilot_partitions = PARTITIONS_PER_TASK * max(1, active)
+        self._stormpilot_longs = reads_longs(storm_conf)
         self._stormpilot_leaving: Work | None = None
         self._stormpilot_given: set[int] = set()
         self._stormpilot_told_s = self._stormpilot_seen_s = 0.0

@@ -1,8 +1,9 @@
 """Key -> logical partition, as the groupings of the worker's jar do it: `floorMod(deepHashCode(keys), partitions)`.
 
 Keys are JSON values as Storm's multilang reads them from a Python component: a whole number is an Integer where it
-fits, else a Long, else a BigInteger. A small negative Long that a Java component emits as a key has another hash, and
-nothing that reaches Python tells the two apart. `tests/contract/vectors/partitions.json` holds both sides to it.
+fits, else a Long, else a BigInteger; Storm before 2.6 reads a Long where a later one reads an Integer, and a negative
+Long has another hash. That a Java component emits a small Long as a key, nothing that reaches Python tells.
+`tests/contract/vectors/partitions.json` holds both sides to it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,30 @@ PARTITIONS_PER_TASK = 64
 _MASK = 0xFFFFFFFF
 
 
-def partition_of(keys: Sequence[Any], partitions: int) -> int:
-    """The partition, 0 to `partitions` - 1, of the values of the key fields in the order of the grouping."""
+def reads_longs(storm_conf: Mapping[str, Any]) -> bool:
+    """Whether the Storm that a component runs in, by its configuration, reads every whole number as a Long.
+
+    Its version is not in what a component gets; a default that 2.6.0 took out, with the JSON parser of before, is.
+    """
+    return "storm.exhibitor.port" in storm_conf
+
+
+def partition_of(keys: Sequence[Any], partitions: int, *, longs: bool = False) -> int:
+    """The partition, 0 to `partitions` - 1, of the values of the key fields in the order of the grouping.
+
+    `longs`: as Storm before 2.6 reads whole numbers (`reads_longs`).
+    """
+    return _signed(_list_hash(keys, longs)) % partitions
+
+
+def _list_hash(values: Sequence[Any], longs: bool) -> int:
     hashed = 1
-    for key in keys:
-        hashed = (31 * hashed + _hash(key)) & _MASK
-    return _signed(hashed) % partitions
+    for value in values:
+        hashed = (31 * hashed + _hash(value, longs)) & _MASK
+    return hashed
 
 
-def _hash(value: Any) -> int:
+def _hash(value: Any, longs: bool) -> int:
     """`hashCode()` of the Java object that a JSON value becomes, as an unsigned number."""
     if isinstance(value, str):
         return _string_hash(value)
@@ -34,17 +50,14 @@ def _hash(value: Any) -> int:
     if isinstance(value, bool):
         return 1231 if value else 1237
     if isinstance(value, int):
-        return _int_hash(value)
+        return _int_hash(value, longs)
     if isinstance(value, float):
         (bits,) = struct.unpack(">Q", struct.pack(">d", value))
         return int(bits ^ (bits >> 32)) & _MASK
     if isinstance(value, Mapping):
-        return sum(_hash(k) ^ _hash(v) for k, v in value.items()) & _MASK
+        return sum(_hash(k, longs) ^ _hash(v, longs) for k, v in value.items()) & _MASK
     if isinstance(value, Sequence):
-        hashed = 1
-        for item in value:
-            hashed = (31 * hashed + _hash(item)) & _MASK
-        return hashed
+        return _list_hash(value, longs)
     raise TypeError(f"a key of type {type(value).__name__}: expected what JSON has")
 
 
@@ -61,8 +74,8 @@ def _string_hash(text: str) -> int:
     return hashed
 
 
-def _int_hash(value: int) -> int:
-    if -(1 << 31) <= value < 1 << 31:
+def _int_hash(value: int, longs: bool) -> int:
+    if not longs and -(1 << 31) <= value < 1 << 31:
         return value & _MASK
     if -(1 << 63) <= value < 1 << 63:
         bits = value & 0xFFFFFFFFFFFFFFFF
