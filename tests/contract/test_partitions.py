@@ -22,7 +22,8 @@ def test_a_key_has_the_partition_that_the_workers_give_it(vector: dict[str, Any]
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: json.dumps(v["keys"]))
 def test_a_key_has_the_partition_that_workers_of_a_storm_before_2_6_give_it(vector: dict[str, Any]) -> None:
     partition = vector.get("longs", vector["partition"])
-    assert ours.partition_of(vector["keys"], vector["partitions"], longs=True) == partition
+    if partition is not None:  # else that Storm cannot read such a number from a component at all
+        assert ours.partition_of(vector["keys"], vector["partitions"], longs=True) == partition
 
 
 def test_there_are_as_many_partitions_per_task_on_both_sides() -> None:

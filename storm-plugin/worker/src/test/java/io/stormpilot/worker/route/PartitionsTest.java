@@ -2,6 +2,7 @@ package io.stormpilot.worker.route;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
@@ -33,6 +34,10 @@ class PartitionsTest {
     String said = asStormReads(one).get(0) instanceof Long ? "longs" : "partition";
     for (JsonElement vector : vectors) {
       JsonObject v = vector.getAsJsonObject();
+      if (v.has(said) && v.get(said).isJsonNull()) {
+        assertThrows(NumberFormatException.class, () -> asStormReads(v.get("keys")));
+        continue;
+      }
       List<Object> key = asStormReads(v.get("keys"));
       int partitions = v.get("partitions").getAsInt();
       int partition = v.get(v.has(said) ? said : "partition").getAsInt();
