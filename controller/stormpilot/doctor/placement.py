@@ -10,7 +10,8 @@ from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.operate.status import age
 
-STORM = "2.8."
+TRIED = ("2.4.", "2.5.", "2.6.", "2.7.", "2.8.")
+"""Storms on whose clusters the plug-in was tried."""
 PLAN_S = 60.0
 """A plan that the plug-in has not answered for so long is stuck."""
 
@@ -53,8 +54,8 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             f"the plug-in is {shim.version}, this command {stormpilot.__version__}",
             "install the same version on both: docs/guide/runbook.md, Upgrade",
         )
-    if not shim.storm_version.startswith(STORM):
-        text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in is made for {STORM}x"
+    if not shim.storm_version.startswith(TRIED):
+        text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in was tried with 2.4 to 2.8"
         yield Finding("versions", Level.warn, text, "docs/reference/compatibility.md has what was tried")
     black = sorted(s.host for s in cluster.supervisors if s.blacklisted)
     if black:

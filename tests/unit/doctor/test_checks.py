@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import stormpilot
 from doubles import snapshots
 from doubles.installations import CONF, FLIGHTS, NOW_MS, PLAN, SLOTS, bad, conf, evidence, seen, state
 from stormpilot.doctor import Level, examine
@@ -250,6 +251,13 @@ def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     unused = evidence(**conf(**{"storm.scheduler": None}))
     assert [f.level for f in examine(unused) if f.check == "plug-in"] == [Level.skipped]
     assert [f.level for f in examine(evidence(storm_nimbuses=["n:6627"])) if f.check == "plug-in"] == [Level.ok]
+
+
+@pytest.mark.parametrize(("storm", "warned"), [("2.4.0", False), ("2.8.3", False), ("2.3.0", True), ("", True)])
+def test_a_storm_that_the_plug_in_was_not_tried_with_is_told(storm: str, warned: bool) -> None:
+    shim = ShimPart(version=stormpilot.__version__, storm_version=storm)
+    cluster = msgspec.structs.replace(snapshots.cluster("a", "b"), shim=shim)
+    assert [f.check for f in bad(evidence(seen=seen(cluster=cluster)))] == ["versions"] * warned
 
 
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
