@@ -40,7 +40,8 @@ FLOW_INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only set-flows --set FOLDER --publish"`; every figure is a row of '
     "`planners-flows.json`. Traffic is tuples/s between executors on different nodes as the flow model predicts it, "
     "which the controller plans by, as a part of the reference's: annealing on flows alone, hot from a greedy "
-    "placement, for ten times as long on every core. No node lacks CPU by its flows, or the cell says so."
+    "placement, for ten times as long on every core. No node lacks CPU by its flows, or the cell says so. Clusters "
+    "where that annealing ends with a plan that breaks a constraint (a site, say) are left out."
 )
 BOUND_INTRODUCTION = (
     'Written by `make bench-planners ARGS="--only set-bounds,set-groups --set FOLDER --publish"`; every figure is a '
