@@ -98,7 +98,8 @@ def test_an_isolated_topology_never_shares_its_host(
     def runs(topology_id: str, *, alone_there: bool = True) -> bool:
         running = {s for s, _ in scene.workers(topology_id)}
         there = hosts(topology_id)
-        return whole(topology_id) and (running == there if alone_there else running >= there)
+        placed = whole(topology_id) and (running == there if alone_there else running >= there)
+        return placed and scene.started(topology_id)
 
     until(lambda: runs(scene.topology_id), "it to run")
     if request.node.callspec.params["scene"] == "multitenant":

@@ -133,6 +133,14 @@ class Scene:
         wanted = topology_id or self.topology_id
         return {(w.supervisor, w.port): w.pid for w in self.cluster.workers() if w.topology_id == wanted}
 
+    def started(self, topology_id: str | None = None) -> bool:
+        """Whether each of its workers has written its process id.
+
+        One that Storm's supervisor ends before that is lost to it, and goes on where nobody placed it (2.8.3).
+        """
+        data = self.cluster.layout.data
+        return all(any(data.glob(f"*/workers/*/pids/{pid}")) for pid in self.workers(topology_id).values())
+
     def read(self, path: str) -> bytes:
         """A znode's data."""
         return self.zookeeper.client.get(path)[0]
