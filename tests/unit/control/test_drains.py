@@ -69,6 +69,29 @@ def test_who_cannot_leave_stays_and_is_told_why(drained: tuple[World, str]) -> N
     assert len(asked) == 3
 
 
+def test_where_the_planner_fails_nobody_else_moves_for_it_and_it_is_asked_again(drained: tuple[World, str]) -> None:
+    w, t = drained
+    drains, asked = proposer(w, t, lambda n: n > 1)
+    answer, failing = w.planner, [True]
+
+    def planner(model: Model) -> Plan | Infeasible:
+        found = answer(model)
+        if failing:
+            failing.pop()
+            raise RuntimeError("no answer 17 s after it began")
+        return found
+
+    w.planner = planner
+    verdict = drains.propose(w.situation())
+    assert verdict is not None
+    assert (verdict.decisions[t].reason, verdict.decisions[t].action) == (Reason.PLANNER_FAILED, "skip")
+    verdict = drains.propose(w.situation())
+    assert verdict is not None
+    assert verdict.decisions[t].action == "publish"
+    assert len(asked) == 2
+    assert asked[0] == asked[1], "the strictest question both times"
+
+
 def test_without_anybody_on_the_host_nothing_is_proposed(drained: tuple[World, str]) -> None:
     w, t = drained
     w.place(t, AWAY)
