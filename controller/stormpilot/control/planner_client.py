@@ -45,10 +45,14 @@ class Compute(Protocol):
 
 @dataclass
 class PlannerClient:
-    """Asks the planner of the configuration in force, and another one for first plans."""
+    """Asks the planner of the configuration in force, and another one for first plans.
+
+    `answered`: whether the last question had an answer, though it may break a constraint; else the planner failed.
+    """
 
     current: CurrentConfig
     compute: Compute
+    answered: bool = True
     _failure: str = ""
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
@@ -62,6 +66,7 @@ class PlannerClient:
         if choice is not None and (not first or choice.planner == planner):
             planner, params = choice.planner, dict(choice.params)
         deadline_s = time.monotonic() + settings.budget_s
+        self.answered = False
         try:
             plan = self.compute(
                 model,
@@ -76,6 +81,7 @@ class PlannerClient:
                 log.exception("planner failed", planner=planner)
             self._failure = text
             return Reason.PLANNER_FAILED, text
+        self.answered = True
         if isinstance(plan, Infeasible):
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
