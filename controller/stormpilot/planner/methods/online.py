@@ -131,9 +131,10 @@ class NodeKinds:
     """
 
     def __init__(self, compiled: Compiled) -> None:
-        sizes, self.size_of = np.unique(
+        sizes, size_of = np.unique(
             np.vstack([-compiled.node_limit_mhz, -compiled.node_memory_mb]), axis=1, return_inverse=True
         )
+        self.size_of = size_of.reshape(-1)
         self.limit_mhz, self.memory_mb = -sizes[0], -sizes[1]
 
     def of(self, allowed: np.ndarray) -> tuple[Floats, Floats, np.ndarray]:
