@@ -44,6 +44,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
+from stormpilot.model.violations import violations
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
@@ -96,7 +97,7 @@ class World:
         self.zookeeper = MemoryZooKeeper(lambda: self.now_ms)
         self.config: Config = parse(base + settings, "story.yaml")
         self.wanted: dict[str, Slots] = {}
-        self.planner: Callable[[Model], Plan | Infeasible] = lambda model: plan_in(model, self.wanted)
+        self.planner: Callable[[Model], Plan | Infeasible] = self._plans_what_is_wanted
         self.compute: Callable[[Model, str, Params], Plan | Infeasible] = lambda model, *_: self.planner(model)
         self.traffic: dict[tuple[int, int], float] = dict(STEADY)
         self.traffic_when_applied: dict[tuple[int, int], float] | None = None
@@ -123,6 +124,12 @@ class World:
 
     def supervisors(self, *supervisors: str) -> None:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
+
+    def _plans_what_is_wanted(self, model: Model) -> Plan | Infeasible:
+        """What is wanted, where the question allows it, as a planner that does as it is asked."""
+        plan = plan_in(model, self.wanted)
+        wrong = violations(model, plan)
+        return Infeasible(constraint=wrong[0].constraint, text=wrong[0].text) if wrong else plan
 
     def submit(
         self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0, launch: int = 1

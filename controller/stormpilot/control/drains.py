@@ -54,14 +54,14 @@ class DrainProposer:
     def _planned(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict:
         """A plan in which as little as possible moves beside what must leave.
 
-        A planner that gave no answer has not said that this is impossible: it is asked again in the next cycle.
+        A planner that failed has not said that this is impossible: it is asked again in the next cycle.
         """
         t = state.topology.id
         alone = situation.part_for({t})
         starts = {t: misplaced(alone).get(t, [])}
         for model in (rest_stands_still(alone, starts), rest_keeps_its_nodes(alone, starts), alone):
             plan = self.planners.plan(model)
-            if isinstance(plan, Plan) or not self.planners.answered:
+            if isinstance(plan, Plan) or plan[0] is Reason.PLANNER_FAILED:
                 break
         if not isinstance(plan, Plan):
             return Verdict.without_plan({t: cannot_leave(t, text, plan)}, situation.memory)

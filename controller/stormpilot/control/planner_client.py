@@ -45,14 +45,10 @@ class Compute(Protocol):
 
 @dataclass
 class PlannerClient:
-    """Asks the planner of the configuration in force, and another one for first plans.
-
-    `answered`: whether the last question had an answer, though it may break a constraint; else the planner failed.
-    """
+    """Asks the planner of the configuration in force, and another one for first plans."""
 
     current: CurrentConfig
     compute: Compute
-    answered: bool = True
     _failure: str = ""
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
@@ -66,7 +62,6 @@ class PlannerClient:
         if choice is not None and (not first or choice.planner == planner):
             planner, params = choice.planner, dict(choice.params)
         deadline_s = time.monotonic() + settings.budget_s
-        self.answered = False
         try:
             plan = self.compute(
                 model,
@@ -81,7 +76,6 @@ class PlannerClient:
                 log.exception("planner failed", planner=planner)
             self._failure = text
             return Reason.PLANNER_FAILED, text
-        self.answered = True
         if isinstance(plan, Infeasible):
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
