@@ -21,9 +21,10 @@ _MASK = 0xFFFFFFFF
 def reads_longs(storm_conf: Mapping[str, Any]) -> bool:
     """Whether the Storm that a component runs in, by its configuration, reads every whole number as a Long.
 
-    Its version is not in what a component gets; a default that 2.6.0 took out, with the JSON parser of before, is.
+    Its version is not in what a component gets, defaults are: 2.6.0 took the JSON parser of before out, and Exhibitor's
+    keys, and gave the UI a title. A `storm.yaml` that grew older than its Storm may still have the former.
     """
-    return "storm.exhibitor.port" in storm_conf
+    return "storm.exhibitor.port" in storm_conf and "ui.title" not in storm_conf
 
 
 def partition_of(keys: Sequence[Any], partitions: int, *, longs: bool = False) -> int:

@@ -342,9 +342,17 @@ def test_a_component_without_hooks_follows_nothing(store: Store, tmp_path: Path)
     assert not hands_over(Plain) and hands_over(Count) and not hands_over(Bolt)
 
 
-@pytest.mark.parametrize(("defaults", "partition"), [({}, 30), ({"storm.exhibitor.port": 8080}, 31)])
+@pytest.mark.parametrize(
+    ("defaults", "partition"),
+    [
+        ({}, 30),
+        ({"ui.title": "Storm UI"}, 30),
+        ({"storm.exhibitor.port": 8080}, 31),
+        ({"storm.exhibitor.port": 8080, "ui.title": "Storm UI"}, 30),
+    ],
+)
 def test_a_negative_number_has_the_partition_that_the_storm_around_it_gives_it(
-    tmp_path: Path, defaults: dict[str, int], partition: int
+    tmp_path: Path, defaults: dict[str, Any], partition: int
 ) -> None:
     seen: list[int] = []
 

@@ -14,7 +14,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import org.apache.storm.multilang.JsonSerializer;
+import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -29,9 +31,7 @@ class PartitionsTest {
   void keysHaveTheirPartitions() throws Exception {
     JsonArray vectors = JsonParser.parseString(Files.readString(CONTRACT)).getAsJsonArray();
     assertFalse(vectors.isEmpty());
-    JsonArray one = new JsonArray();
-    one.add(1);
-    String said = asStormReads(one).get(0) instanceof Long ? "longs" : "partition";
+    String said = readsLongs() ? "longs" : "partition";
     for (JsonElement vector : vectors) {
       JsonObject v = vector.getAsJsonObject();
       if (v.has(said) && v.get(said).isJsonNull()) {
@@ -43,6 +43,20 @@ class PartitionsTest {
       int partition = v.get(v.has(said) ? said : "partition").getAsInt();
       assertEquals(partition, RoutedGrouping.partition(key, partitions), key.toString());
     }
+  }
+
+  /** What {@code reads_longs} of stormpilot/instrument/partitions.py goes by. */
+  @Test
+  void defaultsOfStormTellHowItReadsWholeNumbers() throws Exception {
+    Map<String, Object> defaults = Utils.readDefaultConfig();
+    boolean old = defaults.containsKey("storm.exhibitor.port") && !defaults.containsKey("ui.title");
+    assertEquals(readsLongs(), old);
+  }
+
+  private static boolean readsLongs() throws Exception {
+    JsonArray one = new JsonArray();
+    one.add(1);
+    return asStormReads(one).get(0) instanceof Long;
   }
 
   /** By the JSON parser of this Storm: older ones have another. */
