@@ -11,30 +11,27 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from stormpilot.errors import UsageError
-from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.budget import SMALL, Budget
-from stormpilot.planner.methods import candidates, online, partition
+from stormpilot.planner.methods import candidates, partition
+from stormpilot.planner.methods.starts import Starts
 from stormpilot.planner.placement.feasibility import refuted
-from stormpilot.planner.placement.layout import Frame, Layout, present_layout, relabel, running_layout
+from stormpilot.planner.placement.layout import Frame, Layout, present_layout, relabel
 from stormpilot.planner.placement.objective import LATENCY, ObjectiveName, checked, objective_of
 from stormpilot.planner.placement.problem import LeftS, no_limits
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import keep_nodes
-from stormpilot.planner.repair import completed, given_up, repaired, wrong
+from stormpilot.planner.repair import given_up, repaired, wrong
 from stormpilot.planner.search import focus, rounds
 from stormpilot.planner.search.annealing import Annealer
 from stormpilot.planner.search.parallel import at_once, cores
 
-ITSELF_S = 2.5e-4  # seconds per executor that are left for a search at least as long as that of `partition`
-OTHERS_S = 7.5e-5  # seconds per executor that any start but the first may take, of those that are left
 END_S = 2.5e-5  # seconds per executor that are kept for what comes after the search
 SMALL_TRIES = 60_000  # after which a small model was searched long enough
 STALE = 6  # and times the tries up to the last improvement
@@ -131,8 +128,14 @@ class Portfolio:
         self.focus = focus.Focus(frame, bare, self.hot)
         self.budget = Budget(left_s, None, END_S * frame.compiled.executors, by_clock=self.movable > SMALL)
         self.best: Layout | None = None
-        self.divisions: list[Layout] = []  # of the nodes of a large model, by graph partitioning
-        self.fresh = False  # whether nobody searched on from them
+        asked = partition.Params(
+            objective=params.searched,
+            restart_tps=params.restart_tps,
+            exact_workers=params.exact_workers,
+            min_gain=0.0,
+        )
+        self.starts = Starts(frame, asked, self.objective, self.limits, self.budget, rng)
+        self.fresh = False  # whether nobody searched on from the divisions among them
         self.least_bad: Layout | None = None
         self.cost = math.inf
         self.violation = math.inf
@@ -156,15 +159,16 @@ class Portfolio:
         if self.present is not None:
             self._consider(self.present)
         starts = []
-        for start in self._starts(rng):
+        for start in self.starts.made(rng):
             starts.append(start)
             self._consider(start)
+        self.cut = self.starts.cut
         if not self.budget.timed or not rounds.melts(self.budget.tries_left(), self.movable):
             exact = self.params.exact_workers
             for layout in candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=self.budget.left_s):
                 self._consider(relabel(self.frame, layout))
         starts.sort(key=self.annealer.traffic)
-        self.fresh = bool(self.divisions) and self.best is not self.present
+        self.fresh = bool(self.starts.divisions) and self.best is not self.present
         return starts
 
     def _search(self, starts: list[Layout]) -> None:
@@ -259,7 +263,7 @@ class Portfolio:
         """Starting layouts of the runs of a phase."""
         if not phase.heads:
             if self.fresh:
-                return sorted(self.divisions, key=self.annealer.traffic)
+                return sorted(self.starts.divisions, key=self.annealer.traffic)
             return starts if phase.melts or self.best is None else [self.best]
         known = sorted(found, key=lambda x: x[0])[: phase.heads]
         if self.best is not None and all(self.cost < cost for cost, _ in known):
@@ -311,56 +315,6 @@ class Portfolio:
             self.best, self.cost = self.present, now
             return True
         return False
-
-    def _starts(self, rng: np.random.Generator) -> Iterator[Layout]:
-        """The cheap ones first, so that little time still gives a plan; complete, but not all of them sound."""
-        f = self.frame
-        present = running_layout(f)
-        makers: list[Callable[[], Iterable[Layout]]] = [lambda: [present]] if (f.home != NOWHERE).any() else []
-        makers.append(lambda: [online.greedy(f, 0.0)])
-        asked = partition.Params(
-            objective=self.params.searched,
-            restart_tps=self.params.restart_tps,
-            exact_workers=self.params.exact_workers,
-            min_gain=0.0,
-        )
-        itself = self._searches_itself()
-        makers.append(lambda: self._divided(rng) if itself else self._partitioned(asked, rng))
-        makers.append(lambda: [online.greedy(f, 0.3)])
-        made = 0
-        for make in makers:
-            if made and self.budget.left_s() < OTHERS_S * f.compiled.executors:
-                self.cut = True
-                return
-            for layout in make():
-                whole = completed(f, layout, self.limits)
-                if not isinstance(whole, Infeasible):
-                    made += 1
-                    yield relabel(f, whole)
-
-    def _searches_itself(self) -> bool:
-        """Whether `partition` need not search: in large models one long search is better than two.
-
-        Where the clock leaves no time for a long one, what `partition` searched is never lost to.
-        """
-        executors = self.frame.compiled.executors
-        long = not self.budget.timed or self.budget.left_s() >= ITSELF_S * executors
-        return executors >= partition.LARGE_FROM and not self.params.restart_tps and long
-
-    def _partitioned(self, asked: partition.Params, rng: np.random.Generator) -> list[Layout]:
-        """Answer of `partition`, or packed clusters where there is no time for it."""
-        if not candidates.time_for_partition(self.frame.compiled.executors, self.budget.left_s):
-            return [candidates.packed(self.frame, self.objective, self.rng)]
-        answer = candidates.partitioned(self.frame, asked, rng, self.budget.left_s)
-        return [] if answer is None else [answer]
-
-    def _divided(self, rng: np.random.Generator) -> Iterator[Layout]:
-        """Starts of the search in a large model: divisions, or packed clusters where there is no time for one."""
-        for layout in partition.sound_divisions(self.frame, self.objective, self.limits, rng, self.budget.left_s):
-            self.divisions.append(relabel(self.frame, layout))
-            yield self.divisions[-1]
-        if not self.divisions:
-            yield candidates.packed(self.frame, self.objective, self.rng)
 
     def _consider(self, layout: Layout) -> float:
         """Keep the layout if it is the best so far; what it costs, infinite where it breaks a constraint."""

@@ -20,7 +20,7 @@ from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute
-from stormpilot.planner.methods import best, partition
+from stormpilot.planner.methods import best, partition, starts
 from stormpilot.planner.placement.layout import frame_of
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.search import rounds
@@ -152,7 +152,7 @@ def test_in_a_large_model_with_little_time_partition_is_not_lost_to(monkeypatch)
     asked = partition.Params(min_gain=0.0)
     alone = partition.place(frame, asked, np.random.default_rng(5), lambda: math.inf)
     assert isinstance(alone, Result)
-    little_s = 0.9 * best.ITSELF_S * executors
+    little_s = 0.9 * starts.ITSELF_S * executors
     portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: little_s)
     portfolio._candidates()
     assert portfolio.cost <= portfolio.annealer.cost(alone.layout) * (1 + 1e-9)
@@ -164,10 +164,10 @@ def test_in_a_large_model_with_time_for_it_every_division_is_searched_from(monke
     frame = frame_of(compile_model(unlike_cluster()))
     portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: math.inf)
     portfolio._candidates()
-    assert len(portfolio.divisions) == 2
+    assert len(portfolio.starts.divisions) == 2
     first = rounds.Phase(2, 1.0, rounds.FRESH, 0)
     heads = portfolio._heads(first, [], [])
-    assert sorted(map(id, heads)) == sorted(map(id, portfolio.divisions))
+    assert sorted(map(id, heads)) == sorted(map(id, portfolio.starts.divisions))
 
 
 @pytest.mark.parametrize("traffic_of", ["measured", "flow"])
