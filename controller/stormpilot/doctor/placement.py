@@ -55,7 +55,8 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             "install the same version on both: docs/guide/runbook.md, Upgrade",
         )
     if not shim.storm_version.startswith(TRIED):
-        text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in was tried with 2.4 to 2.8"
+        tried = f"{TRIED[0]}x to {TRIED[-1]}x"
+        text = f"Storm is {shim.storm_version or 'of an unknown version'}; the plug-in was tried with {tried}"
         yield Finding("versions", Level.warn, text, "docs/reference/compatibility.md has what was tried")
     black = sorted(s.host for s in cluster.supervisors if s.blacklisted)
     if black:
