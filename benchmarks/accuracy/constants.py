@@ -8,7 +8,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.accuracy.windows import Measured
-from stormpilot.observe.cpu_law import CONSTANTS, Evidence, Row, awake_s, rows_of
+from stormpilot.observe.cpu_law import CONSTANTS, Evidence, Row, awake_s
+from stormpilot.observe.worker_cpu import rows_of
 
 
 def constants(windows: Sequence[Measured]) -> dict[str, Any]:

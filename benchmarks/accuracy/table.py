@@ -18,7 +18,8 @@ from stormpilot.config import LoadSection
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Model, Plan, TopologyPlan
-from stormpilot.observe.cpu_law import Evidence, awake_s, rows_of
+from stormpilot.observe.cpu_law import Evidence, awake_s
+from stormpilot.observe.worker_cpu import rows_of
 
 LEAST_CORES = 0.02
 """A node with less of a topology's CPU than that has no relative error worth the name."""

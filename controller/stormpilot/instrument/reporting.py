@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
+from stormpilot.instrument.worker_jvm import WorkerJvm
 
 LOAD_STREAM = "stormpilot_load"
 REPORT_SECS_KEY = "stormpilot.report.secs"
@@ -38,6 +39,7 @@ class _LoadReportingBase:
     _stormpilot_given_up = False
     _stormpilot_identity: dict[str, Any]
     _stormpilot_counters: Any
+    _stormpilot_jvm: WorkerJvm
     _stormpilot_period_s = DEFAULT_REPORT_SECS
     _stormpilot_due_s = 0.0
     _stormpilot_seq = 0
@@ -62,6 +64,7 @@ class _LoadReportingBase:
                 "startMs": int(time.time() * 1000),
             }
             self._stormpilot_counters = self._stormpilot_new_counters(storm_conf)
+            self._stormpilot_jvm = WorkerJvm()
             self._stormpilot_wrap_reading()
             self._stormpilot_wrap_sending()
         except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
@@ -102,6 +105,7 @@ class _LoadReportingBase:
             "atMs": int(time.time() * 1000),
             "cpuS": round(cpu_seconds(), 6),
             "memoryMb": resident_mb(),
+            "jvmCpuS": self._stormpilot_jvm.cpu_s(),
             **self._stormpilot_counters.values(),
         }
         self._stormpilot_send_load(json.dumps(load, separators=(",", ":")))

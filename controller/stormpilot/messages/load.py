@@ -18,6 +18,8 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     `memory_mb` is what its own process holds in memory (resident set); `host_cores` and `host_memory_mb` are what the
     host has, or the cgroup in which the task runs.
 
+    `jvm_cpu_s` is what the whole JVM of its worker used, whose child process measures itself (null: not known).
+
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
     executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: [destination task, stream,
@@ -47,6 +49,7 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     queue: int | None = None
     child_cpu_s: float | None = None
     shared_cpu_s: float | None = None
+    jvm_cpu_s: float | None = None
     sent: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
     timed: int = 0
     timed_ms: float = 0.0

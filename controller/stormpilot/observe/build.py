@@ -1,10 +1,11 @@
 """Snapshots and rates into the planning model, and for every topology whether enough is measured to plan on.
 
 CPU of an executor [A13 3.2.1]. Where the hook measured it in its worker's JVM: its threads, its child process, and its
-part of the JVM's threads that belong to no executor; nothing is guessed. Else what its Python processes used, plus the
-part of the JVM around them, unseen by Python: `jvm_us_per_tuple` for every tuple in or out (6 us were measured for one
-in, one out and its ack) and `jvm_idle_cores` for polling threads (an idle Java executor uses about 1% of a core). Times
-MHz of one core of the node where it ran, so that a load measured on a slow node predicts the load on a fast one.
+part of the JVM's threads that belong to no executor; nothing is guessed. Else what its Python processes used, plus its
+part of the JVM around them, of which they see only the sum: `jvm_us_per_tuple` for every tuple in or out (6 us were
+measured for one in, one out and its ack), `jvm_idle_cores` for polling threads (an idle Java executor uses about 1% of
+a core) and what the law of places says, and these are corrected to the sum of the worker where that is known. Times MHz
+of one core of the node where it ran, so that a load measured on a slow node predicts the load on a fast one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.observe.acker import ACKER
 from stormpilot.observe.capacity import HostCapacity, capacities
-from stormpilot.observe.cpu_law import Evidence, awake_s, law_of, places_cores, shared_by_law
+from stormpilot.observe.cpu_law import Evidence, awake_s, law_of
 from stormpilot.observe.edges import Rates, derived_edges, measured_edges
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
@@ -46,6 +47,7 @@ from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
 from stormpilot.observe.waiting import mean_ms, queue_tuples, service_ms
+from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -249,7 +251,8 @@ def _topology(
         for e in snapshot.executors
         if e.supervisor is not None and e.supervisor in live and e.port is not None
     ]
-    places, shared, law = dict[int, float](), dict[int, float](), None
+    around = {s: load.jvm_idle_cores + tps * load.jvm_us_per_tuple / 1e6 for s, tps in tuples_tps.items()}
+    shared, law = dict[int, float](), None
     if load.cpu_by_place and load.cpu != "declared" and rates:
         law = law_of(evidence, awake_s(snapshot), median_mhz)
         of_a_core = law_of(evidence, awake_s(snapshot), 1.0)
@@ -257,7 +260,8 @@ def _topology(
             id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
         )
         if not all(r.in_jvm for r in rates.values()):
-            places = places_cores(of_a_core, bare, edges, live)
+            around |= {s: around[s] + cores for s, cores in places_cores(of_a_core, bare, edges, live).items()}
+            around |= _around(around, bare, rates, tuples_tps)
         if any(r.in_jvm for r in rates.values()):
             shared = _shared(places_cores(of_a_core, bare, edges, live, shared_only=True), bare, rates, tuples_tps)
     built = []
@@ -272,8 +276,7 @@ def _topology(
             cores += shared.get(e.start, sum(r.shared_cores or 0.0 for r in own))
             measured = True
         elif len(own) == e.end - e.start + 1 or (e.component == ACKER and rates):
-            cores = sum(r.cpu_cores for r in own) + load.jvm_idle_cores
-            cores += tuples_tps[e.start] * load.jvm_us_per_tuple / 1e6 + places.get(e.start, 0.0)
+            cores = sum(r.cpu_cores for r in own) + around[e.start]
             measured = True
         else:
             cores, measured = part.cpu_pcore_percent / 100, False
@@ -308,6 +311,27 @@ def _topology(
     return ruled(topology, snapshot, fallback, load.cpu, live), edges, memory_in_words(memory)
 
 
+def _around(
+    by_law: Mapping[int, float], topology: Topology, rates: Rates, tuples_tps: Mapping[int, float]
+) -> dict[int, float]:
+    """Parts of executors in their workers' JVMs, by first task, where components that measure themselves saw those."""
+    unhooked = {t: r for t, r in rates.items() if not r.in_jvm}
+    found: dict[int, float] = {}
+    used, workers = jvm_cores(topology, unhooked), _workers(topology)
+    for place, cores in used.items():
+        worker = workers[place]
+        found |= shared_by_law(dict.fromkeys(worker, cores / len(worker)), by_law, tuples_tps, worker)
+    return found
+
+
+def _workers(topology: Topology) -> dict[tuple[str, int], list[int]]:
+    """First tasks of the executors of every worker."""
+    workers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for a in topology.assignment:
+        workers[a.supervisor, a.port].append(a.start)
+    return workers
+
+
 def _shared(
     by_law: Mapping[int, float], topology: Topology, rates: Rates, tuples_tps: Mapping[int, float]
 ) -> dict[int, float]:
@@ -317,11 +341,8 @@ def _shared(
         own = [rates.get(t) for t in range(e.start, e.end + 1)]
         if all(r is not None and r.in_jvm and r.shared_cores is not None for r in own):
             told[e.start] = sum(r.shared_cores or 0.0 for r in own if r is not None)
-    workers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for a in topology.assignment:
-        workers[a.supervisor, a.port].append(a.start)
     found: dict[int, float] = {}
-    for worker in workers.values():
+    for worker in _workers(topology).values():
         if told.keys() >= set(worker):
             found |= shared_by_law(told, by_law, tuples_tps, worker)
     return found

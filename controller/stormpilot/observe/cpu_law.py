@@ -1,7 +1,8 @@
 """CPU of a topology that follows from places, learned from what its workers' JVMs used.
 
-A window of a worker gives one equation: the CPU of its JVM is that of a worker, of its executors asleep and awake, of
-its transfer thread, of tuples by how far they go, and of the own work of its components. Placements differ from one
+A window of a worker gives one equation (`worker_cpu.py`): the CPU of its JVM is that of a worker, of its executors
+asleep and awake, of what wakes it to send and to receive, of tuples by how far they go, and of the own work of its
+components. Placements differ from one
 another in these, so moves tell them apart (before and after). Ridge regression: the unknowns are drawn to constants
 that were measured once (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept
 are sums over the windows (some hundred numbers), of which older ones count less.
@@ -10,7 +11,6 @@ are sums over the windows (some hundred numbers), of which older ones count less
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,9 +19,7 @@ import numpy as np
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.moves import CpuSums
 from stormpilot.model.compiled import Floats
-from stormpilot.model.flow.places_cpu import TRANSFER_S
-from stormpilot.model.values import CpuLaw, Edge, Topology
-from stormpilot.observe.task_rates import TaskRates
+from stormpilot.model.values import CpuLaw
 
 AWAKE_KEY = "topology.bolt.wait.progressive.level2.count"
 AWAKE_ROUNDS = 1000
@@ -39,13 +37,14 @@ class Constant:
 
 
 CONSTANTS = {
-    "worker": Constant(0.034, 0.010),
-    "asleep": Constant(0.0055, 0.002),
-    "awake": Constant(0.05, 0.025),
-    "transfer": Constant(0.015, 0.008),
-    "in_worker": Constant(40e-6, 30e-6),
-    "in_node": Constant(150e-6, 70e-6),
-    "far": Constant(200e-6, 80e-6),
+    "worker": Constant(0.036, 0.012),
+    "asleep": Constant(0.0052, 0.002),
+    "awake": Constant(0.085, 0.025),
+    "transfer": Constant(0.010, 0.008),
+    "receive": Constant(0.006, 0.006),
+    "in_worker": Constant(30e-6, 30e-6),
+    "in_node": Constant(60e-6, 60e-6),
+    "far": Constant(100e-6, 80e-6),
 }
 """As `make bench-accuracy` measured them (docs/results/accuracy.md), with a spread for other machines."""
 OWN = Constant(10e-6, 60e-6)
@@ -168,6 +167,7 @@ def law_of(evidence: Evidence | None, stays_awake_s: float, core_mhz: float) -> 
         worker_mhz=found["worker"] * core_mhz,
         awake_mhz=found["awake"] * core_mhz,
         transfer_mhz=found["transfer"] * core_mhz,
+        receive_mhz=found["receive"] * core_mhz,
         in_worker_mhz=found["in_worker"] * core_mhz,
         in_node_mhz=found["in_node"] * core_mhz,
         far_mhz=found["far"] * core_mhz,
@@ -175,131 +175,3 @@ def law_of(evidence: Evidence | None, stays_awake_s: float, core_mhz: float) -> 
         error_ratio=error,
         rows=0 if evidence is None else evidence.seen,
     )
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """Tuples/s of executors (by first task) and workers: `near` are in worker, in node, far, half of each end."""
-
-    at: Mapping[int, tuple[str, int]]
-    received: Mapping[int, float]
-    sent: Mapping[int, float]
-    near: Mapping[int, list[float]]
-    leaving: Mapping[tuple[str, int], float]
-
-    @classmethod
-    def of(cls, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]) -> _Ends:
-        at = {a.start: (a.supervisor, a.port) for a in topology.assignment}
-        received: defaultdict[int, float] = defaultdict(float)
-        sent: defaultdict[int, float] = defaultdict(float)
-        near: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-        leaving: defaultdict[tuple[str, int], float] = defaultdict(float)
-        for e in edges:
-            received[e.to] += e.rate
-            sent[e.from_] += e.rate
-            a, b = at.get(e.from_), at.get(e.to)
-            if a is None or b is None:
-                continue
-            far = 0 if a == b else 1 if hosts.get(a[0]) == hosts.get(b[0]) else 2
-            near[e.from_][far] += e.rate / 2
-            near[e.to][far] += e.rate / 2
-            if far:
-                leaving[a] += e.rate
-        return cls(at, received, sent, near, leaving)
-
-
-def _awake(tps: float, wakes_s: float) -> float:
-    return 1.0 - math.exp(-tps * wakes_s)
-
-
-def places_cores(
-    law: CpuLaw, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str], *, shared_only: bool = False
-) -> dict[int, float]:
-    """CPU that follows from its place, of every executor that has one, by first task; `law` in cores (of 1 MHz).
-
-    `shared_only`: without what its own thread does (to stay awake, and to hand tuples over within the worker).
-    """
-    ends = _Ends.of(topology, edges, hosts)
-    size = Counter(ends.at.values())
-    spouts = {c.id for c in topology.components if c.kind == "spout"}
-    found = {}
-    for e in topology.executors:
-        place = ends.at.get(e.start)
-        if place is None:
-            continue
-        of_worker = law.worker_mhz + law.transfer_mhz * _awake(ends.leaving.get(place, 0.0), TRANSFER_S)
-        waits = e.component not in spouts
-        here, node, far = ends.near.get(e.start, (0.0, 0.0, 0.0))
-        found[e.start] = of_worker / size[place] + node * law.in_node_mhz + far * law.far_mhz
-        if shared_only:
-            continue
-        found[e.start] += here * law.in_worker_mhz
-        found[e.start] += law.awake_mhz * _awake(ends.received.get(e.start, 0.0), law.awake_s) if waits else 0.0
-    return found
-
-
-def shared_by_law(
-    shared: Mapping[int, float], by_law: Mapping[int, float], tuples_tps: Mapping[int, float], worker: Sequence[int]
-) -> dict[int, float]:
-    """The CPU of a worker's threads that belong to no executor, shared out anew over its executors; the sum stays.
-
-    The hook shares it out by tuples, so that an executor with many tuples would take a worker's timers along when it
-    moves. Here everyone gets what follows from its place, and only the rest goes by tuples.
-
-    Parameters
-    ----------
-    shared
-        As the hook shared it out, cores by executor (first task).
-    by_law
-        What `places_cores` says with `shared_only`.
-    worker
-        The executors of one worker.
-    """
-    total, expected = sum(shared[e] for e in worker), sum(by_law[e] for e in worker)
-    if expected > total:
-        return {e: by_law[e] * total / expected for e in worker}
-    tuples = sum(tuples_tps[e] for e in worker)
-    parts = {e: tuples_tps[e] / tuples if tuples > 0 else 1 / len(worker) for e in worker}
-    return {e: by_law[e] + (total - expected) * parts[e] for e in worker}
-
-
-def rows_of(
-    topology: Topology, edges: Sequence[Edge], rates: Mapping[int, TaskRates], hosts: Mapping[str, str], wakes_s: float
-) -> list[Row]:
-    """One row for every worker whose tasks were all measured in its JVM.
-
-    Parameters
-    ----------
-    topology, edges
-        As in the model, with the present assignment.
-    hosts
-        By supervisor.
-    wakes_s
-        As `awake_s` tells.
-    """
-    ends = _Ends.of(topology, edges, hosts)
-    spouts = {c.id for c in topology.components if c.kind == "spout"}
-    of: defaultdict[tuple[str, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    cores: defaultdict[tuple[str, int], float] = defaultdict(float)
-    unseen = set()
-    for executor in topology.executors:
-        place = ends.at.get(executor.start)
-        if place is None:
-            continue
-        own = [rates[t] for t in range(executor.start, executor.end + 1) if t in rates]
-        if len(own) != executor.end - executor.start + 1 or any(not r.in_jvm or r.shared_cores is None for r in own):
-            unseen.add(place)
-            continue
-        cores[place] += sum(r.cpu_cores - (r.child_cores or 0.0) + (r.shared_cores or 0.0) for r in own)
-        mix, is_spout = of[place], executor.component in spouts
-        received = ends.received.get(executor.start, 0.0)
-        mix["asleep"] += 1.0
-        if not is_spout:
-            mix["awake"] += _awake(received, wakes_s)
-        mix[f"own:{executor.component}"] += ends.sent.get(executor.start, 0.0) if is_spout else received
-        for name, tps in zip(("in_worker", "in_node", "far"), ends.near.get(executor.start, (0, 0, 0)), strict=True):
-            mix[name] += tps
-    for place in cores:
-        of[place]["worker"] = 1.0
-        of[place]["transfer"] = _awake(ends.leaving.get(place, 0.0), TRANSFER_S)
-    return [Row(dict(of[place]), used) for place, used in sorted(cores.items()) if place not in unseen and used > 0]

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Model
-from stormpilot.observe.cpu_law import Evidence, awake_s, evidence_of, rows_of
+from stormpilot.observe.cpu_law import Evidence, awake_s, evidence_of
 from stormpilot.observe.edges import Rates
+from stormpilot.observe.worker_cpu import rows_of
 
 
 class CpuLearner:
@@ -51,7 +52,7 @@ class CpuLearner:
             t
             for t, begun_ms in since_ms.items()
             if now_ms - max(begun_ms, self._learned_ms.get(t, 0)) >= window_s * 1000
-            and any(r.in_jvm for r in rates.get(t, {}).values())
+            and any(r.in_jvm or r.jvm_cores is not None for r in rates.get(t, {}).values())
         }
         if not due:
             return

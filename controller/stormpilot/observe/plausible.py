@@ -17,6 +17,7 @@ from stormpilot.messages.load import TaskLoad
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
+from stormpilot.observe.samples import seconds_of
 from stormpilot.zookeeper.client import Node
 
 M = TypeVar("M", bound=Message)
@@ -102,7 +103,7 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
     counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
     counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
     pairs = load.received + load.sent
-    seconds = [load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.timed_ms]
+    seconds = [*seconds_of(load), load.timed_ms]
     if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for t, _, _ in pairs):
         return "negative"
     if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):

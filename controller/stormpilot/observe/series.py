@@ -25,19 +25,19 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SEQ, AT_MS, ACKED, EMITTED, COMPLETED, FAILED, TIMED = range(7)
-CPU_S, CHILD_S, SHARED_S, TIMED_MS = range(4)
+CPU_S, CHILD_S, SHARED_S, JVM_S, TIMED_MS = range(5)
 
 
 @dataclass(frozen=True)
 class Layout:
     """Common part of all reports of a series; R tasks (rows).
 
-    `tasks`: task, component, host, pid, start of the process, and whether CPU of the child process and shared CPU are
-    told. The pairs of all rows stand one behind the other, `*_sizes` says how many each row has: where received tuples
-    came from, where sent ones went, and the bounds of latency histograms.
+    `tasks`: task, component, host, pid, start of the process, and whether CPU of the child process, shared CPU and that
+    of the worker's JVM are told. The pairs of all rows stand one behind the other, and `*_sizes` says how many each row
+    has: where received tuples came from, where sent ones went, and the bounds of latency histograms.
     """
 
-    tasks: tuple[tuple[int, str, str, int, int, bool, bool], ...]
+    tasks: tuple[tuple[int, str, str, int, int, bool, bool, bool], ...]
     received_sizes: tuple[int, ...]
     received: tuple[tuple[int, ...], tuple[str, ...]]
     sent_sizes: tuple[int, ...]
@@ -91,7 +91,7 @@ class Layout:
 class Counters:
     """One report of R >= 1 tasks, first seen at `seen_ms`.
 
-    `whole` (R x 7) and `seconds` (R x 4) are what each task counts, the others the counts of the pairs of all rows.
+    `whole` (R x 7) and `seconds` (R x 5) are what each task counts, the others the counts of the pairs of all rows.
     """
 
     layout: Layout
@@ -123,10 +123,11 @@ def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) ->
     tasks, whole, seconds = [], [], []
     try:
         for x in loads:
-            child_s, shared_s = x.child_cpu_s, x.shared_cpu_s
-            tasks.append((x.task, x.component, x.host, x.pid, x.start_ms, child_s is not None, shared_s is not None))
+            child_s, shared_s, jvm_s = x.child_cpu_s, x.shared_cpu_s, x.jvm_cpu_s
+            told = (child_s is not None, shared_s is not None, jvm_s is not None)
+            tasks.append((x.task, x.component, x.host, x.pid, x.start_ms, *told))
             whole.append((x.seq, x.at_ms, x.acked, x.emitted, x.completed, x.failed, x.timed))
-            seconds.append((x.cpu_s, child_s or 0.0, shared_s or 0.0, x.timed_ms))
+            seconds.append((x.cpu_s, child_s or 0.0, shared_s or 0.0, jvm_s or 0.0, x.timed_ms))
         sources, streams, received = _columns([x.received for x in loads])
         targets, sent_streams, sent = _columns([x.sent for x in loads])
         bounds = tuple(bound for x in loads for bound, _ in x.latency_ms)
@@ -143,7 +144,7 @@ def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) ->
             like if like is not None and like == layout else layout,
             seen_ms,
             np.array(whole, dtype=np.int64).reshape(len(tasks), 7),
-            np.array(seconds, dtype=np.float64).reshape(len(tasks), 4),
+            np.array(seconds, dtype=np.float64).reshape(len(tasks), 5),
             np.array(received, dtype=np.int64),
             np.array(sent, dtype=np.int64),
             np.array([n for x in loads for _, n in x.latency_ms], dtype=np.int64),
@@ -247,9 +248,9 @@ class Series:
         report, layout = self.reports[i], self.layout
         load = self.newest[row]
         if i < len(self.reports) - 1:
-            task, component, host, pid, start_ms, has_child, has_shared = layout.tasks[row]
+            task, component, host, pid, start_ms, has_child, has_shared, has_jvm = layout.tasks[row]
             seq, at_ms, acked, emitted, completed, failed, timed = report.whole[row].tolist()
-            cpu_s, child_s, shared_s, timed_ms = report.seconds[row].tolist()
+            cpu_s, child_s, shared_s, jvm_s, timed_ms = report.seconds[row].tolist()
             load = TaskLoad(
                 task=task,
                 component=component,
@@ -272,6 +273,7 @@ class Series:
                 ],
                 child_cpu_s=child_s if has_child else None,
                 shared_cpu_s=shared_s if has_shared else None,
+                jvm_cpu_s=jvm_s if has_jvm else None,
                 sent=_told(layout.sent_keys, report.sent, layout.sent_sizes, row),
                 timed=timed,
                 timed_ms=timed_ms,
@@ -323,6 +325,7 @@ class Series:
                 in_jvm=self.in_jvm,
                 child_cores=used_cores[CHILD_S] if task[5] else None,
                 shared_cores=used_cores[SHARED_S] if task[6] else None,
+                jvm_cores=used_cores[JVM_S] if task[7] else None,
                 sent_tps=dict(zip(went, gave, strict=True)),
                 execute_ms=took_ms / timed if timed else None,
                 up_s=(load.at_ms - load.start_ms) / 1000,

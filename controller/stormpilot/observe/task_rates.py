@@ -20,6 +20,7 @@ class TaskRates:
     `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
     the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
     executor, `sent_tps` by (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple.
+    Else `jvm_cores` is what the whole JVM of its worker used.
     """
 
     task: int
@@ -40,6 +41,7 @@ class TaskRates:
     in_jvm: bool = False
     child_cores: float | None = None
     shared_cores: float | None = None
+    jvm_cores: float | None = None
     sent_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
     execute_ms: float | None = None
     up_s: float = 0.0

@@ -15,6 +15,7 @@ from kazoo.exceptions import NoNodeError
 
 from stormpilot.instrument.latency import quantile_ms
 from stormpilot.instrument.topology import COLLECTOR_ID
+from stormpilot.instrument.worker_jvm import WorkerJvm
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import decode
 from stormpilot.messages.load import LoadReport, TaskLoad
@@ -133,6 +134,9 @@ def test_counts_are_exact_for_every_kind_of_component(
     supervisors = {s.host for s in cluster.description.supervisors}
     assert {t.host for of in loads.values() for t in of} <= supervisors
     assert all(t.cpu_s > 0 and t.pid > 0 for of in loads.values() for t in of)
+    for t in (t for of in loads.values() for t in of):
+        now_s = WorkerJvm(t.pid).cpu_s()  # by the kernel, of the worker that runs it
+        assert now_s is not None and t.jvm_cpu_s is not None and 0 < t.jvm_cpu_s <= now_s
 
 
 def test_a_restarted_task_reports_anew_and_its_dead_process_is_forgotten(

@@ -125,6 +125,36 @@ def test_by_default_a_part_of_the_cpu_follows_from_places() -> None:
     assert believe(cluster("a", "b"), topology(PLACE)).model.topologies[0].cpu_law is None
 
 
+def reports_with_jvm(cores: float, tasks: tuple[int, ...] = (1, 2, 3, 4)) -> dict[float, LoadReport]:
+    """Of tasks whose workers' JVMs use so much."""
+
+    def whole(s: float) -> LoadReport:
+        loads = [task_load(t, s, jvm_cpu_s=cores * s) for t in tasks]
+        return msgspec.structs.replace(report(s), tasks=loads)
+
+    return {s: whole(s) for s in (60.0, 100.0)}
+
+
+@pytest.mark.parametrize("cores", [0.05, 0.5])
+def test_executors_together_have_what_their_worker_used(cores: float) -> None:
+    place = everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4)})
+    snapshot = topology(place)
+    snapshot = msgspec.structs.replace(snapshot, executors=[e for e in snapshot.executors if e.start in place])
+    e = executors(believe(cluster("a", "b"), snapshot, reports_with_jvm(cores), load=LoadSection(window_s=60)))
+    assert e[1].cpu_mhz + e[2].cpu_mhz + e[5].cpu_mhz == pytest.approx(2000 * (2 * 0.1 + cores))
+    assert e[3].cpu_mhz + e[4].cpu_mhz == pytest.approx(2000 * (2 * 0.1 + cores))
+    assert e[5].cpu_mhz > 0
+
+
+def test_jvm_with_something_unmeasured_in_it_is_what_the_constants_say() -> None:
+    snapshot, load = topology(PLACE), LoadSection(window_s=60)  # task 6, in b, tells nothing
+
+    def mhz(reports: dict[float, LoadReport] | None) -> float:
+        return executors(believe(cluster("a", "b"), snapshot, reports, load=load))[3].cpu_mhz
+
+    assert mhz(reports_with_jvm(5.0)) == mhz(None)
+
+
 def test_executor_that_never_reported_counts_with_what_its_topology_declares() -> None:
     e = executors(believe(cluster("a", "b"), topology(PLACE)))
     assert e[6].cpu_mhz == pytest.approx(0.1 * 2000)

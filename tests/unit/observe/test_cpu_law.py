@@ -16,7 +16,6 @@ from stormpilot.observe.cpu_law import (
     Row,
     evidence_of,
     law_of,
-    shared_by_law,
     sums_of,
 )
 
@@ -94,20 +93,3 @@ def test_sums_that_cannot_be_are_not_taken(wrong: dict[str, object]) -> None:
     sums = CpuSums(names=["a", "b"], gram=[1.0, 0.0, 1.0], moment=[1.0, 1.0], squares=1.0, rows=1.0, seen=1)
     assert evidence_of(sums) is not None
     assert evidence_of(msgspec.structs.replace(sums, **wrong)) is None
-
-
-def test_shared_cpu_goes_by_places_and_only_the_rest_by_tuples() -> None:
-    told = {1: 0.09, 2: 0.01}  # the hook: by tuples
-    found = shared_by_law(told, {1: 0.02, 2: 0.02}, {1: 90.0, 2: 10.0}, [1, 2])
-    assert found == pytest.approx({1: 0.02 + 0.06 * 0.9, 2: 0.02 + 0.06 * 0.1})
-
-
-def test_shared_cpu_of_a_worker_keeps_its_sum_where_the_law_expects_more() -> None:
-    found = shared_by_law({1: 0.03, 2: 0.01}, {1: 0.06, 2: 0.02}, {1: 1.0, 2: 1.0}, [1, 2])
-    assert found == pytest.approx({1: 0.03, 2: 0.01})
-
-
-def test_shared_cpu_without_tuples_goes_to_all_alike() -> None:
-    assert shared_by_law({1: 0.06, 2: 0.0}, {1: 0.0, 2: 0.0}, {1: 0.0, 2: 0.0}, [1, 2]) == pytest.approx(
-        {1: 0.03, 2: 0.03}
-    )

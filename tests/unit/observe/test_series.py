@@ -34,7 +34,12 @@ def a_report(
     loads = []
     for t, fields in tasks.items():
         number, start_s = (began or {}).get(t, (0, 0))
-        process = {"pid": 100 * number + t, "start_ms": T0_MS + start_s * 1000, "at_ms": T0_MS + s * 1000}
+        process: dict[str, Any] = {
+            "pid": 100 * number + t,
+            "start_ms": T0_MS + start_s * 1000,
+            "at_ms": T0_MS + s * 1000,
+        }
+        process["jvm_cpu_s"] = 0.25 * (s - start_s)
         loads.append(task_load(t, max(1, s - start_s), **process | fields))
     return LoadReport(
         topology_id=TOPOLOGY,
@@ -66,7 +71,9 @@ def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
     for _ in range(draw(st.integers(5, 40))):
         s += draw(st.sampled_from([2, 5, 5, 5, 5, 5, 5, 30, 90]))
         event = draw(
-            st.sampled_from(["goes on"] * 12 + ["restart", "absurd", "decrease", "lack", "other", "pair", "late"])
+            st.sampled_from(
+                ["goes on"] * 12 + ["restart", "absurd", "decrease", "lack", "other", "pair", "late", "orphan"]
+            )
         )
         struck = draw(st.sampled_from([1, 2, 3, 4]))
         fields: dict[int, dict[str, Any]] = {t: {} for t in began}
@@ -78,6 +85,8 @@ def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
                 fields[struck]["acked"] = draw(st.sampled_from([-1, 2**60, 10**12]))
             case "decrease":
                 fields[struck]["cpu_s"] = 0.0
+            case "orphan":
+                fields[struck]["jvm_cpu_s"] = None
             case "lack":
                 del fields[struck]
             case "other":

@@ -21,7 +21,7 @@ from stormpilot.model.flow.arrays import (
 )
 
 TRANSFER_S = 0.05
-"""Of a worker that sends a tuple in so many seconds, the transfer thread and the network are awake about half of the
+"""Of a worker that sends (gets) a tuple in so many seconds, the threads that send (receive) are awake about half of the
 time; at ten times as many they always are. Other wait strategies than those of executors hold for them.
 """
 
@@ -72,11 +72,14 @@ def places_mhz(compiled: Compiled, placement: Ints, received: Floats, sums: Floa
     at = np.where(placed, placement, 0)
     size = np.bincount(at[placed], minlength=max(c.slots, 1)).astype(np.float64)
     sent = sums[:, NODE_SENT] + sums[:, FAR_SENT]
+    received_outside = sums[:, NODE_RECEIVED] + sums[:, FAR_RECEIVED]
     leaving = np.bincount(at[placed], weights=sent[placed], minlength=max(c.slots, 1)).astype(np.float64)
+    coming = np.bincount(at[placed], weights=received_outside[placed], minlength=max(c.slots, 1)).astype(np.float64)
     share = np.where(placed, 1.0 / np.maximum(size[at], 1.0), 0.0)
     awake_s = each("awake_s")
     mhz = each("worker_mhz") * share
     mhz += each("transfer_mhz") * share * awake(leaving[at], TRANSFER_S)
+    mhz += each("receive_mhz") * share * awake(coming[at], TRANSFER_S)
     mhz += each("awake_mhz") * awake(np.where(_waits(c), received, 0.0), awake_s)
     mhz += each("in_worker_mhz") / 2 * sums[:, IN_WORKER]
     mhz += each("in_node_mhz") / 2 * (sums[:, NODE_SENT] + sums[:, NODE_RECEIVED])

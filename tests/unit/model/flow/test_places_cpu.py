@@ -71,6 +71,12 @@ def test_thread_that_stays_awake_costs_little_more_for_more_tuples() -> None:
     assert loads(chain(APART, law), ONE_WORKER) == pytest.approx([600 - 2 * 100, 0, 0], rel=0.01)  # two send no more
 
 
+def test_workers_that_get_tuples_of_others_pay_for_it() -> None:
+    law = CpuLaw(receive_mhz=100.0)
+    assert loads(chain(APART, law), ONE_WORKER) == pytest.approx([600 - 2 * 100, 0, 0], rel=0.01)
+    assert loads(chain(ONE_WORKER, law), APART) == pytest.approx([200, 300, 300], rel=0.01)
+
+
 def test_without_a_law_cpu_goes_with_the_executors() -> None:
     assert loads(chain(APART, None), ONE_WORKER) == pytest.approx([600, 0, 0])
 
