@@ -18,6 +18,7 @@ from rich.console import Console
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants, executor_threads
+from benchmarks.accuracy.contention import cores_kept_busy
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
@@ -68,7 +69,8 @@ def main() -> int:
         file = BENCH / f"{name}.msgpack"
         measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
         if not arguments.report:
-            run(name, SETS[name], measured, arguments)
+            with cores_kept_busy():
+                run(name, SETS[name], measured, arguments)
         kept += measured
     found = table.rows(kept)
     write(found, kept, arguments)
@@ -127,8 +129,9 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"`make bench-accuracy`, Storm 2.8.3 on one machine with {result['machine']['cores']} cores, {p['nodes']} "
         f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
         f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; seed {p['seed']}. "
-        f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and other work at the "
-        f"lowest priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides. Every placement "
+        f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and work at the lowest "
+        f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides, so that all placements "
+        "find cores that are equally busy: nodes of one machine share them, those of a cluster do not. Every placement "
         "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
         "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
         "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "

@@ -1,7 +1,17 @@
-"""Disturbances of a window: how busy the machine was, and how often a node's quota held its processes."""
+"""Disturbances of a window: how busy the machine was, and how often a node's quota held its processes.
+
+Nodes share the cores of one machine here, and a core that is busier does less in a second (threads of one core share
+its units, cores its caches and clock). Nodes of a real cluster do not do that to one another. So that placements do not
+differ in it, all cores are kept busy (`cores_kept_busy`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +43,23 @@ class Contention:
             return f"the machine was {self.busy_ratio:.0%} busy"
         held = {s: r for s, r in self.throttled_ratio.items() if r > MOST_THROTTLED}
         return ", ".join(f"{s} was held by its quota in {r:.0%} of the time" for s, r in sorted(held.items())) or None
+
+
+@contextlib.contextmanager
+def cores_kept_busy() -> Iterator[None]:
+    """A process for each core takes what nobody else wants, at the lowest priority."""
+    code = (
+        "import os; os.nice(19); os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+        f"while os.getppid() == {os.getpid()}:\n"
+        "    sum(range(100_000))"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @dataclass(frozen=True)
