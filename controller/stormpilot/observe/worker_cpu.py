@@ -12,6 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.flow.places_cpu import TRANSFER_S
 from stormpilot.model.values import CpuLaw, Edge, Topology
 from stormpilot.observe.acker import ACKER
@@ -36,24 +39,41 @@ class _Ends:
     @classmethod
     def of(cls, topology: Topology, edges: Sequence[Edge], hosts: Mapping[str, str]) -> _Ends:
         at = {a.start: (a.supervisor, a.port) for a in topology.assignment}
-        received: defaultdict[int, float] = defaultdict(float)
-        sent: defaultdict[int, float] = defaultdict(float)
-        near: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-        leaving: defaultdict[Place, float] = defaultdict(float)
-        coming: defaultdict[Place, float] = defaultdict(float)
-        for e in edges:
-            received[e.to] += e.rate
-            sent[e.from_] += e.rate
-            a, b = at.get(e.from_), at.get(e.to)
-            if a is None or b is None:
-                continue
-            far = 0 if a == b else 1 if hosts.get(a[0]) == hosts.get(b[0]) else 2
-            near[e.from_][far] += e.rate / 2
-            near[e.to][far] += e.rate / 2
-            if far:
-                leaving[a] += e.rate
-                coming[b] += e.rate
-        return cls(at, received, sent, near, leaving, coming)
+        starts = sorted({e.start for e in topology.executors} | at.keys())
+        row = {start: i for i, start in enumerate(starts)}
+        places = list(dict.fromkeys(at.values()))
+        slot_of, host_of = (
+            {name: i for i, name in enumerate(dict.fromkeys(names))}
+            for names in (places, [hosts.get(supervisor) for supervisor, _ in places])
+        )
+        slots = np.array([slot_of[at[s]] if s in at else NOWHERE for s in starts], dtype=np.int64)
+        slot_hosts = np.array([host_of[hosts.get(supervisor)] for supervisor, _ in places], dtype=np.int64)
+        a, b = (np.array([row[x] for x in ends], dtype=np.int64) for ends in _ends(edges))
+        tps = np.array([e.rate for e in edges], dtype=np.float64)
+        received, sent = (np.bincount(x, weights=tps, minlength=len(starts)).tolist() for x in (b, a))
+        placed = (slots[a] != NOWHERE) & (slots[b] != NOWHERE) if len(edges) else np.zeros(0, dtype=np.bool_)
+        a, b, tps = a[placed], b[placed], tps[placed]
+        slot_a, slot_b = slots[a], slots[b]
+        outside = slot_a != slot_b
+        far = np.where(outside, 1 + (slot_hosts[slot_a] != slot_hosts[slot_b]), 0)
+        near = np.zeros(3 * len(starts))
+        for end in (a, b):
+            near += np.bincount(3 * end + far, weights=tps / 2, minlength=len(near))
+        leaving, coming = (
+            np.bincount(x[outside], weights=tps[outside], minlength=len(places)).tolist() for x in (slot_a, slot_b)
+        )
+        return cls(
+            at,
+            dict(zip(starts, received, strict=True)),
+            dict(zip(starts, sent, strict=True)),
+            dict(zip(starts, near.reshape(-1, 3).tolist(), strict=True)),
+            dict(zip(places, leaving, strict=True)),
+            dict(zip(places, coming, strict=True)),
+        )
+
+
+def _ends(edges: Sequence[Edge]) -> tuple[list[int], list[int]]:
+    return [e.from_ for e in edges], [e.to for e in edges]
 
 
 def _awake(tps: float, wakes_s: float) -> float:
