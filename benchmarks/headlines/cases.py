@@ -72,5 +72,7 @@ class Case:
 CASES = {
     "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
     "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
-    "flights": Case("flights", 50.0, 50, topology="flights", who=("default", "online", "best"), given=True),
+    "flights": Case(
+        "flights", 50.0, 50, topology="flights", who=("default", "online", "best", "best latency"), given=True
+    ),
 }

@@ -116,7 +116,7 @@ def test_page_says_where_storms_own_placement_is_faster() -> None:
 
 def test_what_is_left_is_counted_by_what_was_measured(tmp_path: Path) -> None:
     case = Case("chain", 100.0, 50, chain=Chain())
-    assert missing(case, 2, tmp_path, swept=False) == 10
+    assert missing(case, 2, tmp_path, swept=False) == 12
     plans = {who: Plan(topologies=[]) for who in ("default", "online", "best")}
     prepared = Prepared(parameters={}, slots={}, plans=plans, placements={})
     (tmp_path / "chain-plans.json").write_bytes(msgspec.json.encode(prepared))
