@@ -25,6 +25,7 @@ from stormpilot.model.violations import TOLERANCE, violations
 from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.flow.matched import matched
+from stormpilot.planner.flow.places_check import OVERLOADED_RATIO, PlacesCheck
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
@@ -49,9 +50,8 @@ PROBE = 50  # a run has so many times the tries that tell how fast the search is
 AFFORDED = 0.9  # of the tries that the clock leaves: what they are for is to end cold
 PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
-TIGHTER = 1.05  # times what a node lacks by the CPU of places, which the search does not see, its limit is lowered
+TIGHTER = 1.05  # times what nodes lack by the CPU of places, which the search does not see, limits are lowered
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
-OVERLOADED_RATIO = 1.0005  # of the CPU that may be filled; less is rounding
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
 
@@ -169,6 +169,11 @@ class _Planning:
         self.search = FlowSearch(
             self.frame, flow, objective.distance, objective.restart_tps, exact_workers=self.exact_workers
         )
+        self.places = PlacesCheck(
+            flow, self.frame, self.search.judge, self._forbidden, exact_workers=self.exact_workers
+        )
+        self.lowered_mhz = np.zeros(self.compiled.nodes)  # by nodes of the same limit together
+        self.seen: list[_Candidate] = []  # what searches could begin with, or ended with
         # what a plan costs that only restarts workers: that much decides between plans of the same traffic
         self.nothing = 0.0 if params.restart_tps else objective.restart_tps * self.frame.workers
         self.rng = np.random.default_rng([seed, 10])
@@ -191,7 +196,9 @@ class _Planning:
             starts += self._of_matched()
         best = min(starts, key=lambda s: s.key)
         starts.sort(key=lambda s: s.cost + self.search.price * s.violation)  # the best may be one that overloads nodes
+        self.seen += starts
         best, cut = self._searched(best, starts)
+        best = self._soundest(best)
         best = min(best, self._judged(relabel(self.frame, best.layout)), key=lambda x: x.key)
         notes = [n for n in self.plan.notes if "present placement stays" not in n]
         if now is not None and now.violation <= NO_VIOLATION:
@@ -244,10 +251,10 @@ class _Planning:
             last = [best] * (self.threads if timed else 1)
             best, was_cut = self._improved(best, last, int(given * LAST / len(last)), budget)
             cut = cut or was_cut
-        for _ in range(MORE_RUNS if tries else 0):
+        for i in range(MORE_RUNS if tries else 0):
             if cut or self.left_s() <= 0:
                 break
-            tighter = self._tightened(best)
+            tighter = self._tightened(best, alike=i > 0)
             best = tighter or best
             if best.violation <= NO_VIOLATION or (tighter is None and not self._refused(best)):
                 break
@@ -268,24 +275,40 @@ class _Planning:
         found = at_once(jobs, self.threads)
         budget.ran(sum(f.tries for f in found), before_s - self.left_s())
         candidates = [_Candidate(f.layout, f.violation, f.cost) for f in found]
+        self.seen += candidates
         return min([best, *candidates], key=lambda x: x.key), any(f.cut for f in found)
 
-    def _tightened(self, best: _Candidate) -> _Candidate | None:
-        """The candidate judged anew by lower limits of nodes that lack CPU by its places; None: none does.
+    def _tightened(self, best: _Candidate, *, alike: bool = False) -> _Candidate | None:
+        """The candidate judged anew by lower limits where nodes lack CPU by its places; None: none does.
 
         The search takes the CPU of places as it is now. What a placement changes of it is corrected here, between two
-        searches: that costs nothing in the tries.
+        searches: that costs nothing in the tries. `alike`: the limits of all nodes that have the same, for else the
+        search may only change their names.
         """
-        if self.flow.work is None:
+        if not self.places.needed:
             return None
-        load = self.flow.predict(to_slots(self.frame, best.layout)).node_load_mhz
-        limit = self.compiled.node_limit_mhz
-        lacks = np.maximum(load - limit, 0.0)
+        lacks, limit = self.places.lacks_mhz(best.layout), self.compiled.node_limit_mhz
         if not (lacks > TOLERANCE * limit).any():
             return None
         rules = self.search.rules
-        self.search.rules = rules._replace(limit_mhz=np.maximum(rules.limit_mhz - TIGHTER * lacks, 0.0))
+        lowered = rules.limit_mhz - TIGHTER * lacks
+        if alike:
+            _, kind = np.unique(limit, return_inverse=True)
+            most = np.zeros(kind.max() + 1)
+            np.maximum.at(most, kind, lacks)
+            self.lowered_mhz = self.lowered_mhz + TIGHTER * most[kind]
+            lowered = limit - self.lowered_mhz
+        self.search.rules = rules._replace(limit_mhz=np.maximum(lowered, 0.0))
         return self._judged(best.layout)
+
+    def _soundest(self, best: _Candidate) -> _Candidate:
+        """Of all that was seen the cheapest that overloads no node with the CPU of its places, or does so the least."""
+        if not self.places.needed:
+            return best
+        self.search.rules = self.search.rules._replace(limit_mhz=self.compiled.node_limit_mhz)
+        found = min((x.layout for x in [best, *self.seen]), key=self.places.key)
+        relieved = self.places.relieved(best.layout, np.random.default_rng(self.seed), self.left_s)
+        return self._judged(min(found, relieved, key=self.places.key))
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
@@ -297,6 +320,7 @@ class _Planning:
             self.frame, exact_workers=self.exact_workers, rng=np.random.default_rng(self.seed), left_s=self.left_s
         )
         judged = [self._judged(relabel(self.frame, layout)) for layout in layouts]
+        self.seen += judged
         return [min(judged, key=lambda x: x.key)] if judged else []
 
     def _of_matched(self) -> list[_Candidate]:
