@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import exit_with, say
-from benchmarks.control import cycles, limits, page, rounds, scale, soak
+from benchmarks.control import cycles, hour, limits, page, rounds, scale, soak
 
 RESULT = Path("build/bench/control.json")
 PUBLISHED = Path("docs/results/control.md")
@@ -27,26 +27,29 @@ LIMITS = (20_000, 100_000)
 """Executors of part limits."""
 CYCLES_TOPOLOGIES = 100
 """Of part cycles: one of them is 1%."""
-PARTS = ("shim", "scale", "cycles", "limits", "soak")
+PARTS = ("shim", "scale", "cycles", "limits", "hour", "soak")
+LONG = 2
+"""Of these the last are run only where they are asked for."""
 
 
 def main() -> int:
     """Run what is asked for; 0: measured."""
     parser = argparse.ArgumentParser(prog="make bench-control", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the soak]")
+    parser.add_argument("--only", choices=PARTS, action="append", help="parts to run [default: all but the last two]")
     parser.add_argument("--report", action="store_true", help="run nothing: the tables of the last runs")
     parser.add_argument("--largest", action="store_true", help="shim, scale, cycles: the largest size only")
     parser.add_argument("--cycles", type=int, default=6, help="scale: cycles measured per size, after the first")
     parser.add_argument("--rounds", type=int, default=100, help="shim: rounds of the plug-in measured per size")
     parser.add_argument("--repeat", type=int, default=3, help="cycles: how often each is measured")
-    parser.add_argument("--minutes", type=float, default=30.0, help="soak: how long")
+    parser.add_argument("--minutes", type=float, default=30.0, help="hour, soak: how long")
+    parser.add_argument("--executors", type=int, default=hour.EXECUTORS, help="hour: of the simulated cluster")
     parser.add_argument("--seed", type=int, default=1, help="scale, cycles: of the simulated cluster")
     parser.add_argument("--publish", action="store_true", help=f"write the tables to {PUBLISHED}")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     arguments = parser.parse_args()
     kept = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     results: dict[str, Any] = {part: kept[part] for part in PARTS if isinstance(kept.get(part), dict)}
-    for part in () if arguments.report else arguments.only or PARTS[:-1]:
+    for part in () if arguments.report else arguments.only or PARTS[:-LONG]:
         say(f"part {part}")
         rows = _run(part, arguments)
         results[part] = {"machine": machine(), "rows": rows}
@@ -74,6 +77,8 @@ def _run(part: str, arguments: argparse.Namespace) -> Any:
             return [cycles.run(s, e, CYCLES_TOPOLOGIES, arguments.repeat, arguments.seed) for s, e, _ in sizes]
         case "limits":
             return [limits.run(n, arguments.seed) for n in LIMITS]
+        case "hour":
+            return hour.run(arguments.minutes, arguments.seed, say, arguments.executors)
         case _:
             return soak.run(arguments.minutes, say)
 

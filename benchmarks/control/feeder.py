@@ -1,10 +1,13 @@
 """Plays a large cluster: snapshots once, load reports of every topology again and again, until it is ended.
 
-python -m benchmarks.control.feeder HOSTS MODEL.json REPORT_S
+python -m benchmarks.control.feeder HOSTS MODEL.json REPORT_S [CHANGE_S]
+
+Every CHANGE_S one topology after the other becomes faster by half, and in the next turn as slow as it was.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import defaultdict
@@ -29,6 +32,7 @@ from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
+FASTER = 1.5
 REPORTERS = 4
 """Reporters of a topology: each speaks for a part of its tasks."""
 
@@ -36,6 +40,7 @@ REPORTERS = 4
 def main() -> None:
     """Entry point."""
     hosts, file, report_s = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+    change_s = float(sys.argv[4]) if len(sys.argv) > 4 else math.inf
     model = msgspec.json.decode(file.read_bytes(), type=Model)
     client = KazooClient(hosts=hosts)
     client.start(timeout=20)
@@ -45,8 +50,12 @@ def main() -> None:
         _put(client, PATHS.topology(topology.id), encode(snapshot_of(topology, started_ms)))
     feeds = [Feed(model, t, started_ms) for t in model.topologies]
     print("fed", flush=True)
-    n = 0
+    n = changes = 0
     while True:
+        if n * report_s >= (changes + 1) * change_s:
+            feed = feeds[changes % len(feeds)]
+            feed.pace = FASTER if feed.pace == 1.0 else 1.0
+            changes += 1
         due = started_ms / 1000 + (n + 1) * report_s
         for feed in feeds:
             for path, report in feed.reports(n, int(time.time() * 1000)):

@@ -188,6 +188,26 @@ def _soak(r: dict[str, Any]) -> list[Table]:
     ]
 
 
+def _hour(r: dict[str, Any]) -> list[Table]:
+    memory = r["memory"]
+    growth = f"{memory['mb_per_h']:+.1f} MB/h" if memory["to_s"] >= LONG_ENOUGH_S else "too short to tell"
+    facts = [
+        ("minutes", f"{r['minutes']:g}"),
+        ("executors, topologies, pairs", f"{r['executors']:,}, {r['topologies']:,}, {r['pairs']:,}"),
+        ("reports of tasks", f"{r['reports_kb_per_s']:,.0f} kB/s"),
+        ("cycles, and how many are due", f"{r['cycles']}, {r['cycles_due']}"),
+        ("a cycle takes: median, longest", f"{r['cycle_s']['median']:.1f} s, {r['cycle_s']['max']:.1f} s"),
+        ("cores: controller, ZooKeeper", f"{r['cores']['controller']:.2f}, {r['cores']['zookeeper']:.2f}"),
+        ("memory of the controller: warm, last, most", ", ".join(f"{memory[k]:,.0f} MB" for k in HOUR_MEMORY)),
+        ("its growth once warm", growth),
+        ("memory of its planners, most", f"{r['planners_mb']:,.0f} MB"),
+        ("errors in its log", len(r["log_errors"])),
+        ("decided", ", ".join(f"{reason} {n}" for reason, n in r["decided"].items())),
+    ]
+    return [made("What was seen", ("what", "value"), facts)]
+
+
+HOUR_MEMORY = ("warm_mb", "last_mb", "max_mb")
 LONG_ENOUGH_S = 600.0
 """Least warm time of a process whose growth is told."""
 
@@ -196,6 +216,7 @@ MAKERS: dict[str, Callable[[Any], list[Table]]] = {
     "scale": _scale,
     "cycles": _cycles,
     "limits": _limits,
+    "hour": _hour,
     "soak": _soak,
 }
 TITLES = {
@@ -203,6 +224,7 @@ TITLES = {
     "scale": "The controller on a large cluster",
     "cycles": "A cycle by how much has changed",
     "limits": "What one ZooKeeper and one leader carry",
+    "hour": "A very large cluster for an hour",
     "soak": "Trouble without end: a soak",
 }
 WHAT = {
@@ -224,6 +246,10 @@ WHAT = {
     "does not wait for its disk), a reader takes in what they wrote. A worker has ten executors, each of which gets "
     "tuples from eight tasks, and reports every 5 s. Cores are CPU seconds of the ZooKeeper's process in a round, "
     "by 5 s. Written and read: as fast as one session does it here. A znode holds 900 KiB.",
+    "hour": "A simulated cluster through a real ZooKeeper (one server, on this machine) to a real controller process "
+    "in mode `advise`, reports of every task every 10 s, a cycle every 30 s. Every two minutes one topology after the "
+    "other becomes faster by half, and in its next turn as slow as it was. The process that plays the cluster runs on "
+    "the same cores, and its CPU is not told. Memory is warm after a quarter of the time.",
     "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "

@@ -36,6 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 REPORT_S = 10.0
 PERIOD_S = 30.0
+LOAD = 0.4
+"""Of the CPU of all nodes, what components use; their JVMs use a quarter of the nodes more."""
 WITHOUT_PLAN = {"None", "INSUFFICIENT_METRICS", "NOT_INSTRUMENTED"}
 """Decisions for all topologies in a cycle that plans none."""
 
@@ -46,23 +48,23 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
     with TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "model.json"
-        file.write_bytes(msgspec.json.encode(model))
+        file.writetcp_bytes(msgspec.json.encode(model))
         zookeeper = LocalZooKeeper(folder / "zookeeper")
         try:
             zookeeper.start()
-            with _feeder(zookeeper.hosts, file) as feeder, _controller(zookeeper.hosts, folder) as controller:
+            with feeding(zookeeper.hosts, file) as feeder, controlling(zookeeper.hosts, folder) as controller:
                 lines = _cycles(folder / "controller.log", 1, 300)
-                before, fed, started = _bytes(controller.pid), _bytes(feeder.pid), time.monotonic()
-                planners = _children(controller.pid)
+                before, fed, started = tcp_bytes(controller.pid), tcp_bytes(feeder.pid), time.monotonic()
+                planners = children(controller.pid)
                 used_s = cpu_s(controller.pid), sum(cpu_s(p) for p in planners)
                 lines = _cycles(folder / "controller.log", 1 + cycles, 120 + 3 * cycles * PERIOD_S)
                 seconds = time.monotonic() - started
-                after, fed_after = _bytes(controller.pid), _bytes(feeder.pid)
+                after, fed_after = tcp_bytes(controller.pid), tcp_bytes(feeder.pid)
                 own_s = cpu_s(controller.pid) - used_s[0]
                 planner_s = sum(cpu_s(p) for p in planners) - used_s[1]
                 if not math.isfinite(planner_s):
                     raise RuntimeError("a planner's process ended: its CPU cannot be told")
-                memory_mb = _peak_mb(controller.pid) + sum(_peak_mb(p) for p in _children(controller.pid))
+                memory_mb = _peak_mb(controller.pid) + sum(_peak_mb(p) for p in children(controller.pid))
         finally:
             zookeeper.close()
     took_s = [line["took_ms"] / 1000 for line in lines[1:]]
@@ -88,7 +90,7 @@ def running_model(supervisors: int, executors: int, topologies: int, seed: int) 
     """A loaded cluster as Storm's own scheduler would have placed it, with the traffic and CPU of that placement."""
     rng = np.random.default_rng(seed)
     model = loaded(
-        Loaded(executors=executors, topologies=topologies, nodes=supervisors, load=0.6, slots=8, ackers=0.0), rng
+        Loaded(executors=executors, topologies=topologies, nodes=supervisors, load=LOAD, slots=8, ackers=0.0), rng
     )
     plan = compute(model, "default", {}, seed=seed)
     if not isinstance(plan, Plan):
@@ -116,8 +118,9 @@ def as_measured(model: Model) -> Model:
 
 
 @contextmanager
-def _feeder(hosts: str, file: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "benchmarks.control.feeder", hosts, str(file), str(REPORT_S)]
+def feeding(hosts: str, file: Path, change_s: float = math.inf) -> Iterator[subprocess.Popen[str]]:
+    """A process that plays the cluster of a model, from when it has written everything once."""
+    command = [sys.executable, "-m", "benchmarks.control.feeder", hosts, str(file), str(REPORT_S), str(change_s)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -130,7 +133,8 @@ def _feeder(hosts: str, file: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def _controller(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def controlling(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A controller that advises; its log is `controller.log` of the folder, one JSON object a line."""
     config = folder / "controller.yaml"
     config.write_text(
         f'zookeeper: {{hosts: "{hosts}"}}\n'
@@ -170,7 +174,7 @@ def _cycles(log: Path, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
         time.sleep(1.0)
 
 
-def _bytes(pid: int) -> tuple[int, int]:
+def tcp_bytes(pid: int) -> tuple[int, int]:
     """Bytes that a process has sent and received over its TCP connections, by the kernel's count."""
     shown = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=True).stdout
     own = "\n".join(line for line in shown.splitlines() if f"pid={pid}," in line)
@@ -183,6 +187,6 @@ def _peak_mb(pid: int) -> float:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Started by any thread of it."""
     return [int(p) for file in Path(f"/proc/{pid}/task").glob("*/children") for p in file.read_text().split()]

@@ -198,7 +198,7 @@ def run(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
             left = _accounted(watcher, emitted)
             result = _result(soak, history(cluster.zookeeper_hosts, topology_id), emitted, left)
             result["minutes"] = minutes
-            result["log_errors"] = _errors(Path(name))
+            result["log_errors"] = log_errors(Path(name))
             return result
         finally:
             if watcher is not None:
@@ -277,9 +277,9 @@ def _result(soak: Soak, plans: Sequence[HistoryEntry], emitted: int, left: int) 
         "leaders": list(dict.fromkeys(s["leader"] for s in soak.samples if s["leader"])),
         "workers_started": len(soak.workers),
         "memory": {
-            **{c: _memory(series, led_s) for c, (series, led_s) in _series(soak.samples).items()},
-            "Nimbus, resident": _memory([(s["at_s"], s["nimbus_rss_mb"]) for s in soak.samples]),
-            "Nimbus, live heap": _memory(
+            **{c: memory_growth(series, led_s) for c, (series, led_s) in _series(soak.samples).items()},
+            "Nimbus, resident": memory_growth([(s["at_s"], s["nimbus_rss_mb"]) for s in soak.samples]),
+            "Nimbus, live heap": memory_growth(
                 [(s["at_s"], s["nimbus_heap_mb"]) for s in soak.samples if s["nimbus_heap_mb"] is not None]
             ),
         },
@@ -320,7 +320,7 @@ def _series(samples: Sequence[dict[str, Any]]) -> dict[str, tuple[list[tuple[flo
     return {name: (series, led_s.get(name)) for name, series in found.items()}
 
 
-def _memory(series: Sequence[tuple[float, float]], led_s: float | None = None) -> dict[str, Any]:
+def memory_growth(series: Sequence[tuple[float, float]], led_s: float | None = None) -> dict[str, Any]:
     """First, last and most, MB, and how fast it grows once it is warm (MB/h, by least squares).
 
     A controller that begins to lead, at `led_s`, loads its planners then: it is warm some time after that.
@@ -344,7 +344,7 @@ def _memory(series: Sequence[tuple[float, float]], led_s: float | None = None) -
     }
 
 
-def _errors(folder: Path) -> list[str]:
+def log_errors(folder: Path) -> list[str]:
     """Lines of the controllers' logs that are errors or traces."""
     lines = [line for log in sorted(folder.glob("*.log")) for line in log.read_text(errors="replace").splitlines()]
     return [line[:300] for line in lines if '"level": "error"' in line or line.startswith("Traceback")]

@@ -43,10 +43,10 @@ def test_cycles_are_told_by_how_much_changed_and_one_topology_of_a_hundred_is_pl
 def test_growth_of_memory_is_told_once_it_is_warm() -> None:
     """A quarter of the time goes by first: what is taken then is no leak."""
     series = [(10.0 * i, 100.0 + min(i, 20) * 5 + max(0, i - 20) * 0.1) for i in range(81)]
-    told = soak._memory(series)
+    told = soak.memory_growth(series)
     assert (told["first_mb"], told["warm_mb"], told["last_mb"]) == (100.0, 200.0, pytest.approx(206.0))
     assert told["mb_per_h"] == pytest.approx(36.0, rel=0.01)
-    assert soak._memory([]) == {}
+    assert soak.memory_growth([]) == {}
 
 
 def test_leader_that_loads_its_planners_does_not_leak() -> None:
@@ -58,6 +58,18 @@ def test_leader_that_loads_its_planners_does_not_leak() -> None:
     ]
     ((name, (kept, led_s)),) = soak._series(samples).items()
     assert (name, kept, led_s) == ("controller a (7)", series, 500.0)
-    told = soak._memory(kept, led_s)
+    told = soak.memory_growth(kept, led_s)
     assert (told["first_mb"], told["warm_mb"], told["warm_from_s"]) == (180.0, 280.0, 620.0)
     assert told["mb_per_h"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_hour_is_told_with_what_was_due() -> None:
+    row = {
+        **{"minutes": 60.0, "executors": 100_000, "topologies": 100, "pairs": 1_800_000, "cycles": 118},
+        **{"cycles_due": 120, "cycle_s": {"median": 14.2, "max": 29.0}, "cores": {"controller": 0.6, "zookeeper": 0.2}},
+        **{"reports_kb_per_s": 2_100.0, "planners_mb": 900.0, "log_errors": [], "decided": {"GAIN": 3, "None": 115}},
+        "memory": soak.memory_growth([(30.0 * i, 2_000.0) for i in range(120)]),
+    }
+    text = page.page({"hour": {"machine": MACHINE, "rows": row}})
+    assert "| cycles, and how many are due | 118, 120 |" in text
+    assert "| its growth once warm | +0.0 MB/h |" in text or "| its growth once warm | -0.0 MB/h |" in text
