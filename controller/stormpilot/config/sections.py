@@ -133,11 +133,18 @@ class LoadSection(Section, frozen=True, kw_only=True):
             ge=0,
             le=10_000,
             extra=ADVANCED,
-            description="CPU of the JVM for a tuple in or out of an executor, unseen by Python",
+            description="CPU of the JVM for a tuple in or out of an executor, for its part of what its worker's JVM "
+            "used",
         ),
     ] = 3.0
     jvm_idle_cores: Annotated[
-        float, Meta(ge=0, le=1, extra=ADVANCED, description="CPU of an executor's polling threads, unseen by Python")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            extra=ADVANCED,
+            description="CPU of an executor's polling threads, for its part of what its worker's JVM used",
+        ),
     ] = 0.006
     cpu_by_place: Annotated[
         bool,

@@ -62,12 +62,12 @@ class PlacesCheck:
         load = self._flow.predict(to_slots(self._frame, layout)).node_load_mhz
         return np.maximum(load - self._compiled.node_limit_mhz, 0.0)
 
-    def key(self, layout: Layout) -> Key:
-        """The smaller, the better: violation by the search, overload by places (in `LACK_STEP`), cost."""
-        violation, cost = self._judge(layout)
-        ratio = float((self.lacks_mhz(layout) / self._compiled.node_limit_mhz).max(initial=0.0))
+    def key(self, layout: Layout, judged: tuple[float, float]) -> Key:
+        """The smaller, the better: violation, overload by places (in `LACK_STEP`), cost; `judged`: first and last."""
+        limit = np.maximum(self._compiled.node_limit_mhz, 1.0)
+        ratio = float((self.lacks_mhz(layout) / limit).max(initial=0.0))
         overload = math.ceil(ratio / LACK_STEP) if ratio > OVERLOADED_RATIO - 1 else 0
-        return (violation if violation > NO_VIOLATION else 0.0, overload, cost)
+        return judged[0], overload, judged[1]
 
     def relieved(self, layout: Layout, rng: np.random.Generator, left_s: LeftS) -> Layout:
         """The layout, with moves that leave the nodes less overloaded, as long as one does and there is time."""

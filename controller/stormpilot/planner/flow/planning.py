@@ -25,7 +25,7 @@ from stormpilot.model.violations import TOLERANCE, violations
 from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.flow.matched import matched
-from stormpilot.planner.flow.places_check import OVERLOADED_RATIO, PlacesCheck
+from stormpilot.planner.flow.places_check import OVERLOADED_RATIO, Key, PlacesCheck
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
@@ -306,9 +306,17 @@ class _Planning:
         if not self.places.needed:
             return best
         self.search.rules = self.search.rules._replace(limit_mhz=self.compiled.node_limit_mhz)
-        found = min((x.layout for x in [best, *self.seen]), key=self.places.key)
-        relieved = self.places.relieved(best.layout, np.random.default_rng(self.seed), self.left_s)
-        return self._judged(min(found, relieved, key=self.places.key))
+        least: tuple[Key, _Candidate] | None = None
+        for x in sorted((self._judged(x.layout) for x in [best, *self.seen]), key=lambda x: x.key):
+            key = self.places.key(x.layout, x.key)
+            if key[1] == 0:
+                return x  # the others are dearer, or break more
+            least = (key, x) if least is None or key < least[0] else least
+            if self.left_s() <= 0:
+                break
+        assert least is not None
+        relieved = self._judged(self.places.relieved(least[1].layout, np.random.default_rng(self.seed), self.left_s))
+        return relieved if self.places.key(relieved.layout, relieved.key) < least[0] else least[1]
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
