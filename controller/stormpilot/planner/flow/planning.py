@@ -306,17 +306,18 @@ class _Planning:
         if not self.places.needed:
             return best
         self.search.rules = self.search.rules._replace(limit_mhz=self.compiled.node_limit_mhz)
-        least: tuple[Key, _Candidate] | None = None
+        checked: list[tuple[Key, _Candidate]] = []
         for x in sorted((self._judged(x.layout) for x in [best, *self.seen]), key=lambda x: x.key):
-            key = self.places.key(x.layout, x.key)
-            if key[1] == 0:
-                return x  # the others are dearer, or break more
-            least = (key, x) if least is None or key < least[0] else least
-            if self.left_s() <= 0:
+            if checked and (x.key[0] > checked[0][0][0] or self.left_s() <= 0):
                 break
-        assert least is not None
-        relieved = self._judged(self.places.relieved(least[1].layout, np.random.default_rng(self.seed), self.left_s))
-        return relieved if self.places.key(relieved.layout, relieved.key) < least[0] else least[1]
+            checked.append((self.places.key(x.layout, x.key), x))
+            if checked[-1][0][1] == 0:
+                return x  # the others are dearer, or break more
+        rng = np.random.default_rng(self.seed)
+        for _, x in [checked[0], min(checked, key=lambda pair: pair[0])]:
+            relieved = self._judged(self.places.relieved(x.layout, rng, self.left_s))
+            checked.append((self.places.key(relieved.layout, relieved.key), relieved))
+        return min(checked, key=lambda pair: pair[0])[1]
 
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
