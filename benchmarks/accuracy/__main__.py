@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import textwrap
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.console import Console
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants, executor_threads
-from benchmarks.accuracy.contention import cores_kept_busy
+from benchmarks.accuracy.contention import Filler
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
@@ -69,9 +70,10 @@ def main() -> int:
         file = BENCH / f"{name}.msgpack"
         measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
         if not arguments.report:
-            with cores_kept_busy():
-                run(name, SETS[name], measured, arguments)
+            with Filler() as filler:
+                run(name, SETS[name], measured, filler, arguments)
         kept += measured
+    kept = windows.at_one_speed(kept)
     found = table.rows(kept)
     write(found, kept, arguments)
     table.show(found, Console(width=160))
@@ -96,6 +98,7 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
         "by_topology": table.by_topology(found),
         "disturbed": [f"{m.name}, {m.placement}: {text}" for m in kept if (text := m.contention.text()) is not None],
         "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
+        "speed_ratio": speed_ratio(kept),
         "nice_ratio": [round(f(m.contention.nice_ratio for m in kept), 3) for f in (min, max)],
         "constants": constants(kept),
         "threads": executor_threads(kept),
@@ -108,6 +111,15 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
         (RESULTS / "accuracy.md").write_text("\n".join(map(_wrapped, page(found, result))) + "\n")
 
 
+def speed_ratio(kept: list[Measured]) -> list[float]:
+    """Least and most work in a second of CPU, by the median; 1 where nothing tells."""
+    speeds = [m.contention.loops_per_s for m in kept if m.contention.loops_per_s > 0]
+    if not speeds:
+        return [1.0, 1.0]
+    middle = statistics.median(speeds)
+    return [round(min(speeds) / middle, 3), round(max(speeds) / middle, 3)]
+
+
 def _wrapped(line: str) -> str:
     """A line of prose as several; tables and headings as they are."""
     if line.startswith(("|", "#")):
@@ -118,10 +130,10 @@ def _wrapped(line: str) -> str:
 def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
     """`docs/results/accuracy.md`."""
     p, c = result["parameters"], result["constants"]
-    units = {"worker": "cores", "asleep": "cores", "awake": "cores", "transfer": "cores"}
+    cores = {"worker", "asleep", "awake", "transfer", "receive"}
 
     def amount(name: str, value: float) -> str:
-        return f"{value:.4f} cores" if name in units else f"{1e6 * value:.0f} us"
+        return f"{value:.4f} cores" if name in cores else f"{1e6 * value:.0f} us"
 
     return [
         "# CPU of nodes: predicted and measured",
@@ -130,8 +142,11 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
         f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; seed {p['seed']}. "
         f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and work at the lowest "
-        f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides, so that all placements "
-        "find cores that are equally busy: nodes of one machine share them, those of a cluster do not. Every placement "
+        f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides: nodes share the cores "
+        "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. In "
+        f"a second of CPU it did {result['speed_ratio'][0]:.0%} to {result['speed_ratio'][1]:.0%} of its median; all "
+        "CPU below is told at the speed of the median, or that of the machine would be taken for a cost of placements. "
+        "Every placement "
         "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
         "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
         "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "
@@ -184,7 +199,13 @@ def _disturbed(windows: list[str]) -> str:
     return f"Left out, since they were disturbed: {'; '.join(windows)}."
 
 
-def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], arguments: argparse.Namespace) -> None:
+def run(
+    set_name: str,
+    cases: tuple[Case, ...],
+    measured: list[Measured],
+    filler: Filler,
+    arguments: argparse.Namespace,
+) -> None:
     """Run topologies side by side on isolated nodes, through the placements; windows are kept as they are measured."""
     began = time.monotonic()
     cluster: LocalCluster | None = None
@@ -204,7 +225,7 @@ def run(set_name: str, cases: tuple[Case, ...], measured: list[Measured], argume
         cluster = LocalCluster.up(spec, lambda _: None)
         say(f"{NODES} isolated nodes are up, {NODE.cores} cores and {NODE.mbit:.0f} Mbit/s each")
         ids = [case.submit(cluster, BENCH) for case in cases]
-        watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)))
+        watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)), filler)
         until("topologies report", lambda: _missing(watch, ids, 10.0), PATIENCE_S)
         placer = Placer(cluster)
         done = {m.placement for m in measured}

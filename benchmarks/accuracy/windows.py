@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.accuracy.contention import Clocks, Contention
+from benchmarks.accuracy.contention import Clocks, Contention, Filler
 from benchmarks.accuracy.processes import WorkerCpu, used, worker_cpu
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
@@ -50,6 +52,25 @@ class Measured(msgspec.Struct, frozen=True):
             total[w.supervisor] = total.get(w.supervisor, 0.0) + w.jvm_s + w.children_s
         return total
 
+    def at_speed(self, factor: float) -> Measured:
+        """All CPU times `factor`."""
+
+        def scaled(seconds: float | None) -> float | None:
+            return None if seconds is None else seconds * factor
+
+        rates = {
+            t: replace(
+                r,
+                cpu_cores=r.cpu_cores * factor,
+                child_cores=scaled(r.child_cores),
+                shared_cores=scaled(r.shared_cores),
+                jvm_cores=scaled(r.jvm_cores),
+            )
+            for t, r in self.rates.items()
+        }
+        workers = [replace(w, jvm_s=w.jvm_s * factor, children_s=w.children_s * factor) for w in self.workers]
+        return msgspec.structs.replace(self, rates=rates, workers=workers)
+
     def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
         """The planning model of this window."""
         load = load or LoadSection(cpu_by_place=True)
@@ -59,9 +80,9 @@ class Measured(msgspec.Struct, frozen=True):
 class Windows:
     """Reads the reports of topologies every second, until closed."""
 
-    def __init__(self, cluster: LocalCluster, names: Mapping[str, str]) -> None:
+    def __init__(self, cluster: LocalCluster, names: Mapping[str, str], filler: Filler) -> None:
         """`names` by topology id."""
-        self.cluster, self.names = cluster, dict(names)
+        self.cluster, self.names, self._filler = cluster, dict(names), filler
         self.seen: StoreSnapshot | None = None
         self._history = LoadHistory(LONGEST_S)
         self._lock = threading.Lock()
@@ -92,10 +113,11 @@ class Windows:
 
     def measure(self, placement: str, window_s: float) -> list[Measured]:
         """Measure all topologies for so many seconds."""
-        clocks, from_ms, before = Clocks.now(self.cluster), _now_ms(), worker_cpu(self.cluster)
+        clocks, from_ms = Clocks.now(self.cluster, self._filler), _now_ms()
+        before = worker_cpu(self.cluster)
         time.sleep(window_s)
         to_ms, after = _now_ms(), worker_cpu(self.cluster)
-        contention = clocks.until(Clocks.now(self.cluster))
+        contention = clocks.until(Clocks.now(self.cluster, self._filler))
         workers = used(before, after, (to_ms - from_ms) / 1000)
         found = []
         for topology_id, name in self.names.items():
@@ -138,6 +160,16 @@ def _built(
     known = {} if evidence is None else {snapshot.id: evidence}
     load = msgspec.structs.replace(load, window_s=max(5.0, window_s))
     return build(cluster, {snapshot.id: snapshot}, {snapshot.id: rates}, load, LIMIT_RATIO, _now_ms(), evidence=known)
+
+
+def at_one_speed(windows: Sequence[Measured]) -> list[Measured]:
+    """The windows as they would be if a second of CPU were the same work in all: the median's.
+
+    What tells is the loop of the filler; a window without one stays as it is.
+    """
+    speeds = [w.contention.loops_per_s for w in windows if w.contention.loops_per_s > 0]
+    median = statistics.median(speeds) if speeds else 0.0
+    return [w.at_speed(w.contention.loops_per_s / median) if w.contention.loops_per_s > 0 else w for w in windows]
 
 
 def write(file: Path, windows: Sequence[Measured]) -> None:

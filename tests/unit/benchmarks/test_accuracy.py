@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.constants import constants
-from benchmarks.accuracy.contention import Clocks, Contention
+from benchmarks.accuracy.contention import Clocks, Contention, Filler
 from benchmarks.accuracy.processes import WorkerCpu
 from benchmarks.accuracy.windows import Measured
 from doubles.snapshots import COMPONENT_OF, cluster, everywhere, topology
@@ -83,3 +85,26 @@ def test_contention_is_told_apart_from_work_at_low_priority() -> None:
     assert (found.busy_ratio, found.nice_ratio, found.steal_ratio) == pytest.approx((0.6, 0.3, 0.03))
     assert found.throttled_ratio == {"a": pytest.approx(0.2)}
     assert found.text() == "3% of the CPU was taken by the hypervisor"
+
+
+def test_a_slower_machine_is_no_cost_of_a_placement() -> None:
+    """In the second window every second of CPU is half the work, by the loops beside it."""
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    apart, slow = (
+        msgspec.structs.replace(w, contention=Contention(loops_per_s=loops))
+        for w, loops in ((apart, 1000.0), (together.at_speed(2.0), 500.0))
+    )
+    rows = table.rows(windows.at_one_speed([apart, slow, apart]))
+    assert rows[0].measured == pytest.approx(0.23)
+    assert windows.at_one_speed([together]) == [together]
+
+
+def test_the_filler_counts_while_it_runs_and_ends() -> None:
+    with Filler() as filler:
+        deadline = time.monotonic() + 60
+        while filler.done()[0] < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        loops, seconds = filler.done()
+    assert loops >= 2
+    assert seconds > 0
+    assert all(p.poll() is not None for p in filler._processes)
