@@ -148,7 +148,7 @@ def jvm_cores(topology: Topology, rates: Mapping[int, TaskRates]) -> dict[Place,
         place = at.get(executor.start)
         if place is None:
             continue
-        own = [rates[t] for t in range(executor.start, executor.end + 1) if t in rates]
+        own = [r for t in range(executor.start, executor.end + 1) if (r := rates.get(t)) and r.covered_s > 0]
         whole = len(own) == executor.end - executor.start + 1
         if whole and all(r.jvm_cores is not None for r in own):
             seen[place] += [r.jvm_cores or 0.0 for r in own]

@@ -48,6 +48,12 @@ def test_a_worker_in_which_something_works_that_nobody_measured_is_not_known() -
     assert jvm_cores(topology, {1: python(1, 0.1), 2: python(2, None), 3: python(3, 0.04)}) == {B: 0.04}
 
 
+def test_a_task_that_only_began_tells_nothing_yet() -> None:
+    topology = placed({1: A, 2: A, 3: B})
+    told = {1: python(1, 0.1), 2: rates(2, jvm_cores=0.0, covered_s=0.0), 3: python(3, 0.04)}
+    assert jvm_cores(topology, told) == {B: 0.04}
+
+
 def test_a_worker_of_ackers_alone_is_not_known() -> None:
     assert jvm_cores(placed({1: A, 4: B}), {1: python(1, 0.1)}) == {A: 0.1}
 
