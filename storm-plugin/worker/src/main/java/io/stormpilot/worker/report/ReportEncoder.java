@@ -112,6 +112,7 @@ final class ReportEncoder {
       json.name("cpuS").value(rounded(reading.cpuS()));
       json.name("childCpuS").value(rounded(reading.childCpuS()));
       json.name("sharedCpuS").value(rounded(reading.sharedCpuS()));
+      json.name("jvmCpuS").nullValue(); // this is the JVM: its sum is that of the worker
       json.name("memoryMb").value(tenths(reading.memoryMb()));
       json.name("received");
       pairs(json, counters.received());

@@ -78,7 +78,7 @@ class ReportEncoderTest {
             .getAsJsonArray("tasks")
             .get(0)
             .getAsJsonObject();
-    for (String field : List.of("childCpuS", "sharedCpuS", "memoryMb", "queue")) {
+    for (String field : List.of("childCpuS", "sharedCpuS", "jvmCpuS", "memoryMb", "queue")) {
       assertTrue(task.get(field).isJsonNull(), field);
     }
   }
