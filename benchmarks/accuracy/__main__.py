@@ -143,10 +143,8 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; seed {p['seed']}. "
         f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and work at the lowest "
         f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides: nodes share the cores "
-        "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. In "
-        f"a second of CPU it did {result['speed_ratio'][0]:.0%} to {result['speed_ratio'][1]:.0%} of its median; all "
-        "CPU below is told at the speed of the median, or that of the machine would be taken for a cost of placements. "
-        "Every placement "
+        "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. "
+        f"{_speed(result['speed_ratio'])}Every placement "
         "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
         "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
         "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "
@@ -191,6 +189,15 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
             for name, t in result["threads"].items()
         ),
     ]
+
+
+def _speed(ratio: list[float]) -> str:
+    if ratio == [1.0, 1.0]:
+        return ""
+    return (
+        f"In a second of CPU it did {ratio[0]:.0%} to {ratio[1]:.0%} of its median; all CPU below is told at the speed "
+        "of the median, or that of the machine would be taken for a cost of placements. "
+    )
 
 
 def _disturbed(windows: list[str]) -> str:
