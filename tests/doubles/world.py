@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +18,7 @@ import msgspec
 
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.wanted import Slots, allowed
 from stormpilot.config import Config, parse
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
@@ -43,8 +44,7 @@ from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import STANDBY_KEY, Routes
-from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
-from stormpilot.model.violations import violations
+from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
@@ -57,7 +57,6 @@ load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4, cpu_by_place: false}
 decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 """
 """Stories say by hand what an executor uses: it goes with the executor (`cpu_by_place: false`)."""
-Slots = Mapping[tuple[str, int], tuple[int, ...]]
 POLL_S = 2
 REPORT_S = 4
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -67,21 +66,6 @@ NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
 HALF: Slots = {("a", 6700): (1, 3, 6), ("b", 6700): (2, 4, 5)}
 """Half of them do, other ones."""
 STEADY = {(1, 2): 50.0, (1, 3): 50.0, (2, 4): 50.0, (3, 4): 50.0}
-
-
-def plan_in(model: Model, wanted: Mapping[str, Slots]) -> Plan:
-    """A plan with these topologies (by id) in these slots, the others as they run."""
-    plans = []
-    for t in model.topologies:
-        slots: dict[tuple[str, int], list[int]] = defaultdict(list)
-        if t.id in wanted:
-            slots |= {slot: list(tasks) for slot, tasks in wanted[t.id].items()}
-        else:
-            for a in t.assignment:
-                slots[a.supervisor, a.port].append(a.start)
-        workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()]
-        plans.append(TopologyPlan(id=t.id, workers=workers))
-    return Plan(planner="story", topologies=plans)
 
 
 class World:
@@ -97,7 +81,7 @@ class World:
         self.zookeeper = MemoryZooKeeper(lambda: self.now_ms)
         self.config: Config = parse(base + settings, "story.yaml")
         self.wanted: dict[str, Slots] = {}
-        self.planner: Callable[[Model], Plan | Infeasible] = self._plans_what_is_wanted
+        self.planner: Callable[[Model], Plan | Infeasible] = lambda model: allowed(model, self.wanted)
         self.compute: Callable[[Model, str, Params], Plan | Infeasible] = lambda model, *_: self.planner(model)
         self.traffic: dict[tuple[int, int], float] = dict(STEADY)
         self.traffic_when_applied: dict[tuple[int, int], float] | None = None
@@ -124,12 +108,6 @@ class World:
 
     def supervisors(self, *supervisors: str) -> None:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
-
-    def _plans_what_is_wanted(self, model: Model) -> Plan | Infeasible:
-        """What is wanted, where the question allows it, as a planner that does as it is asked."""
-        plan = plan_in(model, self.wanted)
-        wrong = violations(model, plan)
-        return Infeasible(constraint=wrong[0].constraint, text=wrong[0].text) if wrong else plan
 
     def submit(
         self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0, launch: int = 1

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MOST_BETWEEN = 4
 """Processes between a component and its worker: a shell, an interpreter's launcher."""
+
+
+class _Process(NamedTuple):
+    name: str
+    parent: int
+    cpu_ticks: int
+    started_ticks: int
 
 
 class WorkerJvm:
@@ -23,33 +31,34 @@ class WorkerJvm:
 
     def __init__(self, pid: int | None = None, proc: Path = Path("/proc")) -> None:
         self._proc = proc
-        self._jvm: tuple[int, str] | None = None  # process id, and when it started
-        found = os.getpid() if pid is None else pid
+        self._pid = 0
+        self._started_ticks: int | None = None
+        process = self._read(os.getpid() if pid is None else pid)
         for _ in range(_MOST_BETWEEN + 1):
-            stat = self._stat(found)
-            if stat is None:
+            if process is None:
                 return
-            found = int(stat[1][1])
-            parent = self._stat(found)
-            if parent is not None and parent[0] == "java":
-                self._jvm = found, parent[1][19]
+            self._pid = process.parent
+            process = self._read(self._pid)
+            if process is not None and process.name == "java":
+                self._started_ticks = process.started_ticks
                 return
 
     def cpu_s(self) -> float | None:
         """CPU seconds of the whole JVM since its start (user and system); None: not known, and never again."""
-        if self._jvm is None:
+        if self._started_ticks is None:
             return None
-        pid, started = self._jvm
-        stat = self._stat(pid)
-        if stat is None or stat[1][19] != started:
-            self._jvm = None
+        process = self._read(self._pid)
+        if process is None or process.started_ticks != self._started_ticks:
+            self._started_ticks = None
             return None
-        return (int(stat[1][11]) + int(stat[1][12])) / _TICKS_PER_S
+        return process.cpu_ticks / _TICKS_PER_S
 
-    def _stat(self, pid: int) -> tuple[str, list[str]] | None:
-        """Name of a process, and what follows it in its `stat`: state, parent, ..."""
+    def _read(self, pid: int) -> _Process | None:
+        """Fields of its `stat` (proc(5)); None where it is gone, or tells something else."""
         try:
-            name, _, rest = (self._proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")
-        except OSError:
+            head, _, rest = (self._proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")
+            fields = rest.split()
+            ticks = int(fields[11]) + int(fields[12])
+            return _Process(head.partition("(")[2], int(fields[1]), ticks, int(fields[19]))
+        except (OSError, ValueError, IndexError):
             return None
-        return name.partition("(")[2], rest.split()

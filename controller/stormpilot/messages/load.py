@@ -18,7 +18,7 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     `memory_mb` is what its own process holds in memory (resident set); `host_cores` and `host_memory_mb` are what the
     host has, or the cgroup in which the task runs.
 
-    `jvm_cpu_s` is what the whole JVM of its worker used, whose child process measures itself (null: not known).
+    `jvm_cpu_s`, of a task that measures itself: CPU of its worker's whole JVM since that began (null: not known).
 
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.situation import approved

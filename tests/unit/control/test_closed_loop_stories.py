@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from doubles.world import HALF, SPREAD, STEADY, World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import HALF, SPREAD, STEADY, World
 from stormpilot import operate
 from stormpilot.decide.events import EventKind
 from stormpilot.model.load import planned_load_mhz

@@ -8,7 +8,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.situation import Situation
 from stormpilot.decide.judge import Verdict

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.drains import DrainProposer
 from stormpilot.control.situation import Situation

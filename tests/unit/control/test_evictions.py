@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from doubles import snapshots
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
 from stormpilot.messages.settings import AuditRecord, Request
 from stormpilot.model.values import Infeasible, Model, Plan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from doubles.world import World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import World
 from stormpilot.decide.events import EventKind
 from stormpilot.model.values import Model, Plan
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.last_good import LastGood

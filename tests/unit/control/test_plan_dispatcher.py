@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.situation import Situation, approved
 from stormpilot.decide.judge import Verdict

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.world import HALF, NEAR, SPREAD, World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
 from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
 from stormpilot.model.values import Model, Plan

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from doubles import snapshots
-from doubles.world import World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import World
 from stormpilot.control.ranks import first_in_order
 from stormpilot.messages.core import encode
 from stormpilot.model.values import Infeasible, Model, Plan

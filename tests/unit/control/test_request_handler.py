@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.situation import approved
 from stormpilot.decide.judge import Verdict

@@ -7,7 +7,8 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, status, subject, topology
 from doubles.rolling import begun
-from doubles.world import World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import World
 from stormpilot.control.reservations import plans_on_their_way, with_reservations
 from stormpilot.decide.admit import ANSWER_MS, TopologyState
 from stormpilot.messages.core import StatusMessage, Worker

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from doubles.rolling_jobs import APART, HALF, SOURCE_TOO, TOGETHER, all_active, begun, nodes, operator, world
-from doubles.world import Slots, World, plan_in
+from doubles.wanted import Slots, plan_in
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.decide.events import EventKind

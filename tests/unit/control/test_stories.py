@@ -9,7 +9,8 @@ import pytest
 
 from doubles.models import plan_message, subject
 from doubles.snapshots import T0_MS
-from doubles.world import HALF, NEAR, SPREAD, World, plan_in
+from doubles.wanted import plan_in
+from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
 from stormpilot.messages.core import Worker, encode

@@ -342,32 +342,6 @@ def test_a_component_without_hooks_follows_nothing(store: Store, tmp_path: Path)
     assert not hands_over(Plain) and hands_over(Count) and not hands_over(Bolt)
 
 
-@pytest.mark.parametrize(
-    ("defaults", "partition"),
-    [
-        ({}, 30),
-        ({"ui.title": "Storm UI"}, 30),
-        ({"storm.exhibitor.port": 8080}, 31),
-        ({"storm.exhibitor.port": 8080, "ui.title": "Storm UI"}, 30),
-    ],
-)
-def test_a_negative_number_has_the_partition_that_the_storm_around_it_gives_it(
-    tmp_path: Path, defaults: dict[str, Any], partition: int
-) -> None:
-    seen: list[int] = []
-
-    class Plain(KeyedState, Bolt):
-        outputs: ClassVar[list[str]] = []
-
-        def process(self, tup: Any) -> None:
-            seen.append(self.partition_of(tup.values))
-
-    tasks = {1: "source", A: "count", B: "count"}
-    first = handshake(tmp_path, {"storm.id": "t-1"} | defaults, A, "count", tasks=tasks)
-    run(Plain, first, [tuple_message("1", [-1])])
-    assert seen == [partition]
-
-
 def test_states_are_cut_into_items_that_fit() -> None:
     states = dict.fromkeys(range(7), "x" * 300000)
     chunks = packed(states)

@@ -43,6 +43,14 @@ def test_without_a_jvm_nothing_is_known(tmp_path: Path) -> None:
     assert WorkerJvm(5, tmp_path / "absent").cpu_s() is None
 
 
+def test_a_proc_that_tells_something_else_is_none(tmp_path: Path) -> None:
+    process(tmp_path, 5, 4, "python3")
+    process(tmp_path, 4, 1, "java")
+    for strange in ("", "4 (java) S 1", "4 (java) S one 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"):
+        (tmp_path / "4" / "stat").write_text(strange)
+        assert WorkerJvm(5, tmp_path).cpu_s() is None
+
+
 @pytest.mark.parametrize("then", ["gone", "another process"])
 def test_a_jvm_that_ended_is_not_known_again(tmp_path: Path, then: str) -> None:
     process(tmp_path, 5, 4, "python3")

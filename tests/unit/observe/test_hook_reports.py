@@ -187,6 +187,7 @@ def test_reading_that_cannot_be_is_not_believed() -> None:
     for field, value in {
         "sent": [(-1, "x", 1)],
         "shared_cpu_s": -1.0,
+        "jvm_cpu_s": float("inf"),
         "timed": -5,
         "child_cpu_s": float("nan"),
     }.items():

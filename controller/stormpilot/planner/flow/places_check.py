@@ -23,6 +23,7 @@ LACK_STEP = 0.01  # of a node's limit: plans that overload nodes by less than so
 LOOKS, LOOKS_EACH = 3_000, 300_000  # moves that are judged, at most: in all, and divided by the number of executors
 
 Key = tuple[float, float, float]
+"""Violation by the search (MHz), overload by places (in `LACK_STEP`), cost (tuples/s): compared in turn."""
 
 
 class PlacesCheck:

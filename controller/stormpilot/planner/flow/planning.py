@@ -314,7 +314,8 @@ class _Planning:
             if checked[-1][0][1] == 0:
                 return x  # the others are dearer, or break more
         rng = np.random.default_rng(self.seed)
-        for _, x in [checked[0], min(checked, key=lambda pair: pair[0])]:
+        cheapest, soundest = checked[0][1], min(checked, key=lambda pair: pair[0])[1]
+        for x in [cheapest] if soundest is cheapest else [cheapest, soundest]:
             relieved = self._judged(self.places.relieved(x.layout, rng, self.left_s))
             checked.append((self.places.key(relieved.layout, relieved.key), relieved))
         return min(checked, key=lambda pair: pair[0])[1]

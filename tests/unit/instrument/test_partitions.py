@@ -1,0 +1,40 @@
+"""Keys get the partitions that the Storm around them gives them; vectors are those of tests/contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from streamparse import Bolt
+
+from multilang import handshake, run, tuple_message
+from stormpilot.instrument import KeyedState
+
+A, B = 3, 4
+
+
+@pytest.mark.parametrize(
+    ("defaults", "partition"),
+    [
+        ({}, 30),
+        ({"ui.title": "Storm UI"}, 30),
+        ({"storm.exhibitor.port": 8080}, 31),
+        ({"storm.exhibitor.port": 8080, "ui.title": "Storm UI"}, 30),
+    ],
+)
+def test_a_negative_number_has_the_partition_that_the_storm_around_it_gives_it(
+    tmp_path: Path, defaults: dict[str, Any], partition: int
+) -> None:
+    seen: list[int] = []
+
+    class Plain(KeyedState, Bolt):
+        outputs: ClassVar[list[str]] = []
+
+        def process(self, tup: Any) -> None:
+            seen.append(self.partition_of(tup.values))
+
+    tasks = {1: "source", A: "count", B: "count"}
+    first = handshake(tmp_path, {"storm.id": "t-1"} | defaults, A, "count", tasks=tasks)
+    run(Plain, first, [tuple_message("1", [-1])])
+    assert seen == [partition]
