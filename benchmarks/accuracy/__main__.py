@@ -73,14 +73,16 @@ def main() -> int:
             with Filler() as filler:
                 run(name, SETS[name], measured, filler, arguments)
         kept += measured
-    kept = windows.at_one_speed(kept)
+    as_counted, kept = table.summary(table.rows(kept)), windows.at_one_speed(kept)
     found = table.rows(kept)
-    write(found, kept, arguments)
+    write(found, kept, as_counted, arguments)
     table.show(found, Console(width=160))
     return 0 if table.reached(found) else 1
 
 
-def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Namespace) -> None:
+def write(
+    found: list[table.Row], kept: list[Measured], as_counted: dict[str, Any], arguments: argparse.Namespace
+) -> None:
     """`build/bench/accuracy.json`, and the page where asked for."""
     result: dict[str, Any] = {
         "benchmark": "accuracy",
@@ -95,6 +97,7 @@ def write(found: list[table.Row], kept: list[Measured], arguments: argparse.Name
             "mbit": NODE.mbit,
         },
         "summary": table.summary(found),
+        "as_counted": as_counted,
         "by_topology": table.by_topology(found),
         "disturbed": [f"{m.name}, {m.placement}: {text}" for m in kept if (text := m.contention.text()) is not None],
         "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
@@ -144,7 +147,7 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and work at the lowest "
         f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides: nodes share the cores "
         "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. "
-        f"{_speed(result['speed_ratio'])}Every placement "
+        f"{_speed(result['speed_ratio'], result['as_counted'])}Every placement "
         "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
         "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
         "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "
@@ -191,12 +194,14 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
     ]
 
 
-def _speed(ratio: list[float]) -> str:
+def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
     if ratio == [1.0, 1.0]:
         return ""
     return (
         f"In a second of CPU it did {ratio[0]:.0%} to {ratio[1]:.0%} of its median; all CPU below is told at the speed "
-        "of the median, or that of the machine would be taken for a cost of placements. "
+        "of the median, or that of the machine would be taken for a cost of placements (as it was counted, the errors "
+        f"of nodes with places are {as_counted['after_node_median']:.1%} in the median and "
+        f"{as_counted['after_node_p95']:.1%} at the 95th percentile). "
     )
 
 

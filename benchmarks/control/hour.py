@@ -6,21 +6,14 @@ real: ZooKeeper, the controller's process and its planners.
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
-
-from benchmarks.control.scale import PERIOD_S, children, controlling, feeding, running_model, tcp_bytes
+from benchmarks.control.scale import PERIOD_S, Played, children, cycles_of, memory_mb, playing, running_model, tcp_bytes
 from benchmarks.control.soak import log_errors, memory_growth
-from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.planner_process import cpu_s
 
 SUPERVISORS, EXECUTORS, TOPOLOGIES = 2_500, 100_000, 100
@@ -30,45 +23,36 @@ CPU = ("controller", "zookeeper")
 
 
 def run(minutes: float, seed: int, say: Callable[[str], None], executors: int = EXECUTORS) -> dict[str, Any]:
-    """The facts of so many minutes."""
+    """The facts of so many minutes; `RuntimeError` where a process ends before, or they are too few for two cycles."""
     say(f"a model of {executors:,} executors, as it runs")
-    model = running_model(SUPERVISORS * executors // EXECUTORS, executors, TOPOLOGIES, seed)
-    pairs = len(model.traffic)
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        file = folder / "model.json"
-        file.write_bytes(msgspec.json.encode(model))
-        del model
-        zookeeper = LocalZooKeeper(folder / "zookeeper", options=["-Xmx2g"])
-        try:
-            zookeeper.start()
-            say("its reporters write")
-            feed = feeding(zookeeper.hosts, file, CHANGE_S)
-            with feed as feeder, controlling(zookeeper.hosts, folder) as controller:
-                samples, began_s, fed = list[dict[str, float]](), time.monotonic(), tcp_bytes(feeder.pid)[0]
-                while (at_s := time.monotonic() - began_s) < 60 * minutes:
-                    if controller.poll() is not None or feeder.poll() is not None:
-                        raise RuntimeError(f"a process ended after {at_s:.0f} s: {_end(folder)}")
-                    samples.append(_sample(controller.pid, zookeeper.pid, at_s))
-                    if len(samples) % 10 == 0:
-                        s = samples[-1]
-                        say(f"{at_s / 60:.0f} of {minutes:g} min, {s['rss_mb']:.0f} MB, {len(_lines(folder))} cycles")
-                    time.sleep(SAMPLE_S)
-                fed = tcp_bytes(feeder.pid)[0] - fed
-                lines, errors, seconds = _lines(folder), log_errors(folder), time.monotonic() - began_s
-        finally:
-            zookeeper.close()
+    with playing(running_model(SUPERVISORS * executors // EXECUTORS, executors, TOPOLOGIES, seed), CHANGE_S) as played:
+        say("its reporters write")
+        samples, began_s, sent = list[dict[str, float]](), time.monotonic(), tcp_bytes(played.feeder.pid)[0]
+        while (at_s := time.monotonic() - began_s) < 60 * minutes:
+            if played.controller.poll() is not None or played.feeder.poll() is not None:
+                end = played.log.read_text()[-2000:]
+                raise RuntimeError(f"a process ended after {at_s:.0f} s; the controller's log ends: {end}")
+            samples.append(_sample(played, at_s))
+            if len(samples) % 10 == 0:
+                mb = samples[-1]["rss_mb"]
+                say(f"{at_s / 60:.0f} of {minutes:g} min, {mb:.0f} MB, {len(cycles_of(played.log))} cycles")
+            time.sleep(SAMPLE_S)
+        sent, seconds = tcp_bytes(played.feeder.pid)[0] - sent, time.monotonic() - began_s
+        lines, errors = cycles_of(played.log), log_errors(played.log.parent)
+    if len(lines) < 2:
+        raise RuntimeError(f"{len(lines)} cycles in {minutes:g} minutes, expected two: give it more")
     took_s = [line["took_ms"] / 1000 for line in lines[1:]]
+    first, last = samples[0], samples[-1]
     return {
         "minutes": minutes,
         "executors": executors,
         "topologies": TOPOLOGIES,
-        "pairs": pairs,
+        "pairs": played.pairs,
         "cycles": len(lines),
         "cycles_due": int(seconds / PERIOD_S),
         "cycle_s": {"median": statistics.median(took_s), "max": max(took_s)},
-        "cores": {k: (samples[-1][k] - samples[0][k]) / (samples[-1]["at_s"] - samples[0]["at_s"]) for k in CPU},
-        "reports_kb_per_s": fed / seconds / 1e3,
+        "cores": {who: (last[who] - first[who]) / (last["at_s"] - first["at_s"]) for who in CPU},
+        "reports_kb_per_s": sent / seconds / 1e3,
         "memory": memory_growth([(s["at_s"], s["rss_mb"]) for s in samples]),
         "planners_mb": max(s["planners_mb"] for s in samples),
         "log_errors": errors,
@@ -76,33 +60,13 @@ def run(minutes: float, seed: int, say: Callable[[str], None], executors: int = 
     }
 
 
-def _sample(controller: int, zookeeper: int, at_s: float) -> dict[str, float]:
+def _sample(played: Played, at_s: float) -> dict[str, float]:
+    """Memory in MB, CPU seconds of processes since their start."""
+    pid = played.controller.pid
     return {
         "at_s": round(at_s, 1),
-        "rss_mb": _rss_mb(controller),
-        "planners_mb": sum(map(_rss_mb, children(controller))),
-        "controller": cpu_s(controller),
-        "zookeeper": cpu_s(zookeeper),
+        "rss_mb": memory_mb(pid, "VmRSS"),
+        "planners_mb": sum(memory_mb(p, "VmRSS") for p in children(pid)),
+        "controller": cpu_s(pid),
+        "zookeeper": cpu_s(played.zookeeper.pid),
     }
-
-
-def _rss_mb(pid: int) -> float:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:  # a planner's process that ended meanwhile
-        return 0.0
-    found = re.findall(r"VmRSS:\s+(\d+) kB", status)
-    return int(found[0]) / 1024 if found else 0.0
-
-
-def _lines(folder: Path) -> list[dict[str, Any]]:
-    """Log lines of cycles."""
-    found = []
-    for text in (folder / "controller.log").read_text().splitlines():
-        if '"took_ms"' in text and text.startswith("{"):
-            found.append(json.loads(text))
-    return found
-
-
-def _end(folder: Path) -> str:
-    return (folder / "controller.log").read_text()[-2000:]

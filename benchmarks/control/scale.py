@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -44,35 +45,26 @@ WITHOUT_PLAN = {"None", "INSUFFICIENT_METRICS", "NOT_INSTRUMENTED"}
 
 def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: int) -> dict[str, Any]:
     """One size: a row of figures."""
-    model = running_model(supervisors, executors, topologies, seed)
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        file = folder / "model.json"
-        file.writetcp_bytes(msgspec.json.encode(model))
-        zookeeper = LocalZooKeeper(folder / "zookeeper")
-        try:
-            zookeeper.start()
-            with feeding(zookeeper.hosts, file) as feeder, controlling(zookeeper.hosts, folder) as controller:
-                lines = _cycles(folder / "controller.log", 1, 300)
-                before, fed, started = tcp_bytes(controller.pid), tcp_bytes(feeder.pid), time.monotonic()
-                planners = children(controller.pid)
-                used_s = cpu_s(controller.pid), sum(cpu_s(p) for p in planners)
-                lines = _cycles(folder / "controller.log", 1 + cycles, 120 + 3 * cycles * PERIOD_S)
-                seconds = time.monotonic() - started
-                after, fed_after = tcp_bytes(controller.pid), tcp_bytes(feeder.pid)
-                own_s = cpu_s(controller.pid) - used_s[0]
-                planner_s = sum(cpu_s(p) for p in planners) - used_s[1]
-                if not math.isfinite(planner_s):
-                    raise RuntimeError("a planner's process ended: its CPU cannot be told")
-                memory_mb = _peak_mb(controller.pid) + sum(_peak_mb(p) for p in children(controller.pid))
-        finally:
-            zookeeper.close()
+    with playing(running_model(supervisors, executors, topologies, seed)) as played:
+        controller, feeder = played.controller.pid, played.feeder.pid
+        lines = _cycles(played.log, 1, 300)
+        before, fed, started = tcp_bytes(controller), tcp_bytes(feeder), time.monotonic()
+        planners = children(controller)
+        used_s = cpu_s(controller), sum(cpu_s(p) for p in planners)
+        lines = _cycles(played.log, 1 + cycles, 120 + 3 * cycles * PERIOD_S)
+        seconds = time.monotonic() - started
+        after, fed_after = tcp_bytes(controller), tcp_bytes(feeder)
+        own_s = cpu_s(controller) - used_s[0]
+        planner_s = sum(cpu_s(p) for p in planners) - used_s[1]
+        if not math.isfinite(planner_s):
+            raise RuntimeError("a planner's process ended: its CPU cannot be told")
+        peak_mb = sum(memory_mb(p, "VmHWM") for p in (controller, *children(controller)))
     took_s = [line["took_ms"] / 1000 for line in lines[1:]]
     return {
         "supervisors": supervisors,
         "executors": executors,
         "topologies": topologies,
-        "pairs": len(model.traffic),
+        "pairs": played.pairs,
         "cycles": len(took_s),
         "cycle_s": {"median": statistics.median(took_s), "min": min(took_s), "max": max(took_s)},
         "cpu_s_per_cycle": {"controller": own_s / len(took_s), "planners": planner_s / len(took_s)},
@@ -80,7 +72,7 @@ def run(supervisors: int, executors: int, topologies: int, cycles: int, seed: in
         "controller_reads_kb_per_s": (after[1] - before[1]) / seconds / 1e3,
         "controller_writes_kb_per_s": (after[0] - before[0]) / seconds / 1e3,
         "reports_kb_per_s": (fed_after[0] - fed[0]) / seconds / 1e3,
-        "controller_peak_mb": memory_mb,
+        "controller_peak_mb": peak_mb,
         "decided": Counter(str(line["reason"]) for line in lines[1:]),
         "last": lines[-1],
     }
@@ -117,8 +109,40 @@ def as_measured(model: Model) -> Model:
     )
 
 
+@dataclass(frozen=True)
+class Played:
+    """A simulated cluster and what reads it; `log` of the controller, `pairs` of executors with traffic."""
+
+    zookeeper: LocalZooKeeper
+    feeder: subprocess.Popen[str]
+    controller: subprocess.Popen[bytes]
+    log: Path
+    pairs: int
+
+
 @contextmanager
-def feeding(hosts: str, file: Path, change_s: float = math.inf) -> Iterator[subprocess.Popen[str]]:
+def playing(model: Model, change_s: float = math.inf) -> Iterator[Played]:
+    """A ZooKeeper, a process that plays the model's cluster through it, and a controller that advises."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        file, log = folder / "model.json", folder / "controller.log"
+        file.write_bytes(msgspec.json.encode(model))
+        pairs = len(model.traffic)
+        del model
+        zookeeper = LocalZooKeeper(folder / "zookeeper", options=["-Xmx2g"])
+        try:
+            zookeeper.start()
+            with (
+                _feeding(zookeeper.hosts, file, change_s) as feeder,
+                _controlling(zookeeper.hosts, folder) as controller,
+            ):
+                yield Played(zookeeper, feeder, controller, log, pairs)
+        finally:
+            zookeeper.close()
+
+
+@contextmanager
+def _feeding(hosts: str, file: Path, change_s: float) -> Iterator[subprocess.Popen[str]]:
     """A process that plays the cluster of a model, from when it has written everything once."""
     command = [sys.executable, "-m", "benchmarks.control.feeder", hosts, str(file), str(REPORT_S), str(change_s)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -133,7 +157,7 @@ def feeding(hosts: str, file: Path, change_s: float = math.inf) -> Iterator[subp
 
 
 @contextmanager
-def controlling(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _controlling(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A controller that advises; its log is `controller.log` of the folder, one JSON object a line."""
     config = folder / "controller.yaml"
     config.write_text(
@@ -154,18 +178,24 @@ def controlling(hosts: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+def cycles_of(log: Path) -> list[dict[str, Any]]:
+    """The log lines of cycles; a line that is half written is left out."""
+    lines = []
+    for text in log.read_text().splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if "took_ms" in line:
+            lines.append(line)
+    return lines
+
+
 def _cycles(log: Path, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
     """The log lines of cycles that planned, as soon as there are so many."""
     deadline = time.monotonic() + timeout_s
     while True:
-        lines = []
-        for text in log.read_text().splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if "took_ms" in line and set(str(line.get("reason")).split(",")) - WITHOUT_PLAN:
-                lines.append(line)
+        lines = [x for x in cycles_of(log) if set(str(x.get("reason")).split(",")) - WITHOUT_PLAN]
         if len(lines) >= wanted:
             return lines
         if time.monotonic() > deadline:
@@ -182,9 +212,13 @@ def tcp_bytes(pid: int) -> tuple[int, int]:
     return sent, sum(int(n) for n in re.findall(r"\bbytes_received:(\d+)", own))
 
 
-def _peak_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
+def memory_mb(pid: int, field: str) -> float:
+    """Memory of a process alone, MB: `VmRSS` now, `VmHWM` at most so far; 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return sum(int(kb) for kb in re.findall(rf"{field}:\s+(\d+) kB", status)) / 1024
 
 
 def children(pid: int) -> list[int]:
