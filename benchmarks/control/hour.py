@@ -16,7 +16,8 @@ from benchmarks.control.scale import PERIOD_S, Played, children, cycles_of, memo
 from benchmarks.control.soak import log_errors, memory_growth
 from stormpilot.planner_process import cpu_s
 
-SUPERVISORS, EXECUTORS, TOPOLOGIES = 2_500, 100_000, 100
+SUPERVISORS, EXECUTORS, TOPOLOGIES = 2_500, 100_000, 500
+"""Topologies of 200 executors, as in part `cycles`."""
 CHANGE_S = 120.0
 SAMPLE_S = 30.0
 CPU = ("controller", "zookeeper")

@@ -247,9 +247,10 @@ WHAT = {
     "tuples from eight tasks, and reports every 5 s. Cores are CPU seconds of the ZooKeeper's process in a round, "
     "by 5 s. Written and read: as fast as one session does it here. A znode holds 900 KiB.",
     "hour": "A simulated cluster through a real ZooKeeper (one server, on this machine) to a real controller process "
-    "in mode `advise`, reports of every task every 10 s, a cycle every 30 s. Every two minutes one topology after the "
-    "other becomes faster by half, and in its next turn as slow as it was. The process that plays the cluster runs on "
-    "the same cores, and its CPU is not told. Memory is warm after a quarter of the time.",
+    "in mode `advise`, topologies of 200 executors, reports of every task every 10 s, a cycle every 30 s. Every two "
+    "minutes one topology after the other becomes faster by half, and in its next turn as slow as it was. The process "
+    "that plays the cluster runs on the same cores, and its CPU is not told. Memory is warm after a quarter of the "
+    "time.",
     "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "

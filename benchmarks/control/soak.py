@@ -347,4 +347,9 @@ def memory_growth(series: Sequence[tuple[float, float]], led_s: float | None = N
 def log_errors(folder: Path) -> list[str]:
     """Lines of the controllers' logs that are errors or traces."""
     lines = [line for log in sorted(folder.glob("*.log")) for line in log.read_text(errors="replace").splitlines()]
-    return [line[:300] for line in lines if '"level": "error"' in line or line.startswith("Traceback")]
+    return [shortened(line) for line in lines if '"level": "error"' in line or line.startswith("Traceback")]
+
+
+def shortened(line: str) -> str:
+    """Its begin and its end: that of a trace is the error."""
+    return line if len(line) <= 600 else f"{line[:300]} ... {line[-300:]}"

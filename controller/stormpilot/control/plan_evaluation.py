@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from stormpilot.control.planner_client import PlanOne
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import Routable, routable
@@ -41,14 +38,12 @@ class PlanEvaluator:
     def ways(self, plans: Mapping[str, TopologyPlan]) -> dict[str, RolloutSteps]:
         """Move strategies of these plans; none for topologies that do not run, or only in part."""
         situation, config = self.situation, self.situation.config
-        found, edges = {}, traffic_of_each(situation.model)
-        routables = self._routables(plans)
+        found, routables = {}, self._routables(plans)
         for t, plan in plans.items():
             state = situation.topologies.get(t)
             if state is None or t not in routables or not state.placed or not state.topology.assignment:
                 continue
-            own = msgspec.structs.replace(situation.cluster_for({t}), traffic=edges[t])
-            found[t] = way(own, plan, routables[t], config.decide.move_strategy, config.rollout)
+            found[t] = way(situation.part_for({t}), plan, routables[t], config.decide.move_strategy, config.rollout)
         return found
 
     def judged(self, task: PlanningTask, plan: Plan) -> Verdict:

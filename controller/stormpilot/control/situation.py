@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from stormpilot.config import Config
@@ -17,7 +18,7 @@ from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import Outcome
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import MoveState
-from stormpilot.model.subset import subset
+from stormpilot.model.subset import Parts, subset
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
 from stormpilot.observe.build import ModelWithReadiness
@@ -87,7 +88,16 @@ class Situation:
 
     def part_for(self, topology_ids: Collection[str]) -> Model:
         """These topologies alone, on what others leave of the cluster."""
-        return subset(self.cluster_for(topology_ids), topology_ids)
+        if set(topology_ids) & self.on_their_way.keys():
+            return subset(self.cluster_for(topology_ids), topology_ids)
+        if len(topology_ids) == 1:
+            return self._parts.alone(*topology_ids)
+        return self._parts.of(topology_ids)
+
+    @cached_property
+    def _parts(self) -> Parts:
+        """The parts of topologies that have no plan on its way."""
+        return Parts(self.cluster_for(()))
 
     def problems(self, plan: Plan) -> list[Violation]:
         """Violations of a plan of one topology now; another topology in one of its slots comes first."""

@@ -4,63 +4,113 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 
 import msgspec
 
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.values import Assigned, Edge, Model, Plan, Topology, TopologyPlan
+from stormpilot.model.values import Assigned, Edge, Model, Plan, Supervisor, Topology, TopologyPlan
 
 NOTHING: Mapping[str, float] = {}
 
 
-def subset(model: Model, topology_ids: Collection[str]) -> Model:
-    """The model of these topologies alone: what others hold of the supervisors is taken out.
+@dataclass
+class _Held:
+    """Share of a supervisor that a topology holds."""
 
-    That is slots, CPU, memory, and resources.
+    ports: set[int] = field(default_factory=set)
+    cpu_mhz: float = 0.0
+    memory_mb: float = 0.0
+    resources: Counter[str] = field(default_factory=Counter)
 
-    A slot in which one of these runs stays, whoever else says that he runs there: a snapshot may be forged, or of an
-    earlier time than another.
+
+class Parts:
+    """The parts of a model: what every topology holds of the supervisors is added up once.
+
+    Whoever takes one topology after the other looks through the cluster once, and not again for each.
     """
-    own = {(a.supervisor, a.port) for t in model.topologies if t.id in topology_ids for a in t.assignment}
-    held: defaultdict[str, set[int]] = defaultdict(set)
-    cpu_mhz: defaultdict[str, float] = defaultdict(float)
-    memory_mb: defaultdict[str, float] = defaultdict(float)
-    taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for topology in model.topologies:
-        if topology.id in topology_ids:
-            continue
-        executors = {e.start: e for e in topology.executors}
-        takes = {c.id: c.resources for c in topology.components if c.resources}
-        for a in topology.assignment:
-            if (a.supervisor, a.port) not in own:
-                held[a.supervisor].add(a.port)
-            executor = executors.get(a.start)
-            if executor is not None:
-                cpu_mhz[a.supervisor] += executor.cpu_mhz
-                memory_mb[a.supervisor] += executor.memory_mb
-                for name, amount in takes.get(executor.component, NOTHING).items():
-                    taken[a.supervisor][name] += amount  # type: ignore[assignment]
-    others = [t for t in model.topologies if t.id not in topology_ids]
-    shared = shared_on_nodes((t, {a.start: (a.supervisor, a.port) for a in t.assignment}) for t in others)
-    for node, amount_mb in shared.items():
-        memory_mb[node] += amount_mb
-    return msgspec.structs.replace(
-        model,
-        supervisors=[
-            msgspec.structs.replace(
-                s,
-                slots=[port for port in s.slots if port not in held[s.id]],
-                cpu_limit_mhz=max(0.0, s.limit_mhz - cpu_mhz[s.id]),
-                memory_mb=max(1.0, s.memory_mb - memory_mb[s.id]) if s.memory_mb else 0.0,
-                resources=less(s.resources, taken[s.id]) if s.id in taken else s.resources,
-            )
-            for s in model.supervisors
-        ],
-        topologies=[t for t in model.topologies if t.id in topology_ids],
-        traffic=[e for e in model.traffic if e.topology in topology_ids],
-    )
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._held: defaultdict[str, dict[str, _Held]] = defaultdict(dict)
+        for topology in model.topologies:
+            executors = {e.start: e for e in topology.executors}
+            takes = {c.id: c.resources for c in topology.components if c.resources}
+            for a in topology.assignment:
+                held = self._held[a.supervisor].setdefault(topology.id, _Held())
+                held.ports.add(a.port)
+                executor = executors.get(a.start)
+                if executor is not None:
+                    held.cpu_mhz += executor.cpu_mhz
+                    held.memory_mb += executor.memory_mb
+                    for name, amount in takes.get(executor.component, NOTHING).items():
+                        held.resources[name] += amount  # type: ignore[assignment]
+            if topology.shared_memory:
+                slots = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+                for node, amount_mb in shared_on_nodes([(topology, slots)]).items():
+                    self._held[node][topology.id].memory_mb += amount_mb
+
+    def of(self, topology_ids: Collection[str]) -> Model:
+        """The model of these topologies alone: what others hold of the supervisors is taken out.
+
+        That is slots, CPU, memory, and resources.
+
+        A slot in which one of these runs stays, whoever else says that he runs there: a snapshot may be forged, or of
+        an earlier time than another.
+        """
+        chosen = [t for t in self._model.topologies if t.id in topology_ids]
+        return self._part(chosen, [e for e in self._model.traffic if e.topology in topology_ids])
+
+    def alone(self, topology_id: str) -> Model:
+        """`of` one topology, without a search for it and its traffic."""
+        return self._part(self._topologies.get(topology_id, []), self._edges[topology_id])
+
+    def _part(self, chosen: list[Topology], traffic: list[Edge]) -> Model:
+        ids = {t.id for t in chosen}
+        here = {a.supervisor for t in chosen for a in t.assignment}
+        return msgspec.structs.replace(
+            self._model,
+            supervisors=[self._left(s, ids) if s.id in here else self._free[s.id] for s in self._model.supervisors],
+            topologies=chosen,
+            traffic=traffic,
+        )
+
+    def _left(self, s: Supervisor, topology_ids: Collection[str]) -> Supervisor:
+        """The supervisor as the other topologies leave it."""
+        on_it = self._held.get(s.id, {})
+        own = {port for t in topology_ids if t in on_it for port in on_it[t].ports}
+        others = [held for t, held in on_it.items() if t not in topology_ids]
+        ports = {port for held in others for port in held.ports} - own
+        taken = sum((held.resources for held in others), Counter[str]())
+        memory_mb = s.memory_mb - sum(held.memory_mb for held in others)
+        return msgspec.structs.replace(
+            s,
+            slots=[port for port in s.slots if port not in ports],
+            cpu_limit_mhz=max(0.0, s.limit_mhz - sum(held.cpu_mhz for held in others)),
+            memory_mb=max(1.0, memory_mb) if s.memory_mb else 0.0,
+            resources=less(s.resources, taken) if taken else s.resources,
+        )
+
+    @cached_property
+    def _free(self) -> dict[str, Supervisor]:
+        """Supervisors by id as all topologies together leave them."""
+        return {s.id: self._left(s, ()) for s in self._model.supervisors}
+
+    @cached_property
+    def _topologies(self) -> dict[str, list[Topology]]:
+        return {t.id: [t] for t in self._model.topologies}
+
+    @cached_property
+    def _edges(self) -> defaultdict[str, list[Edge]]:
+        return traffic_of_each(self._model)
+
+
+def subset(model: Model, topology_ids: Collection[str]) -> Model:
+    """`Parts.of` a model of which one part is wanted."""
+    return Parts(model).of(topology_ids)
 
 
 def less(resources: Mapping[str, float], taken: Mapping[str, float]) -> dict[str, float]:

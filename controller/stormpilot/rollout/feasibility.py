@@ -11,7 +11,7 @@ import msgspec
 from stormpilot.config.rollout import MoveStrategyName, RolloutSection
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.messages.rollouts import RolloutStepPart, running_workers
-from stormpilot.model.subset import subset, traffic_of_each
+from stormpilot.model.subset import Parts
 from stormpilot.model.values import Model, TopologyPlan
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
@@ -29,16 +29,14 @@ class RolloutSteps:
 
 
 def way(
-    model: Model, target: TopologyPlan, routable: Routable, moves: MoveStrategyName, config: RolloutSection
+    alone: Model, target: TopologyPlan, routable: Routable, moves: MoveStrategyName, config: RolloutSection
 ) -> RolloutSteps:
     """Steps from where a topology runs to `target`.
 
-    `model` has all topologies, and at least the traffic of this one. What others hold of slots and CPU is theirs for
-    the time of the rollout.
+    `alone` has this one, on what others leave: what they hold of slots and CPU is theirs for the time of the rollout.
     """
     if moves == "restart":
         return RolloutSteps(MoveStrategy("restart", "decide.move_strategy is restart"))
-    alone = subset(model, {target.id})
     spare = PeerCapacity(alone, routable, config.peer_limit_ratio)
     if (switched := switches(spare, target)) is not None:
         n = len(switched.switches)
@@ -67,13 +65,12 @@ def with_closed_workers(
     """
     closed: dict[str, tuple[str, ...]] = {}
     topologies = []
-    edges = traffic_of_each(model)
+    parts = Parts(model)
     for t in model.topologies:
         if t.id not in routables:
             topologies.append(t)
             continue
-        alone = subset(msgspec.structs.replace(model, traffic=edges[t.id]), {t.id})
-        slots = closed_workers(PeerCapacity(alone, routables[t.id], config.peer_limit_ratio))
+        slots = closed_workers(PeerCapacity(parts.alone(t.id), routables[t.id], config.peer_limit_ratio))
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:
             closed[t.id] = tuple(f"{node}:{port}: {why}" for (node, port), why in slots.items())

@@ -8,6 +8,7 @@ from doubles.models import PAIRED, SPREAD, model, plan, topology
 from stormpilot.decide.predict import predict
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import (
+    Parts,
     isolated_by_id,
     plan_of,
     subset,
@@ -15,6 +16,7 @@ from stormpilot.model.subset import (
     with_plans,
     with_survivors_fixed,
 )
+from stormpilot.model.values import SharedMemory
 
 
 def test_slots_cpu_and_memory_of_the_others_are_taken_out() -> None:
@@ -112,3 +114,21 @@ def test_slot_that_another_topology_claims_too_stays_that_of_whoever_is_planned(
     rest = subset(whole, ["flights-1"])
     assert [s.slots for s in rest.supervisors] == [[1], [1, 2], [1, 2]]
     assert predict(rest, plan(PAIRED, names=["flights"]), "measured").now_tps is not None
+
+
+def test_parts_taken_one_by_one_leave_each_what_the_sum_of_the_others_does_not_hold() -> None:
+    """Three on one node, with memory that one of them shares; one has nothing on it, one ended."""
+    shares = msgspec.structs.replace(
+        topology({("a", 2): (1, 2), ("b", 1): (3, 4)}, "shares", cpu_mhz=50.0),
+        shared_memory=[SharedMemory(name="cache", components=["x"], worker_mb=64.0, node_mb=32.0)],
+    )
+    whole = model(topology(SPREAD), shares, topology({("c", 2): (1, 2, 3, 4)}, "elsewhere"))
+    parts = Parts(whole)
+    left = {t.id: [(s.id, s.slots, s.limit_mhz) for s in parts.alone(t.id).supervisors] for t in whole.topologies}
+    assert left["flights-1"][0] == ("a", [1], 1000.0 - 2 * 50.0)
+    assert left["shares-1"][0] == ("a", [2], 1000.0 - 2 * 200.0)
+    assert left["elsewhere-1"][0] == ("a", [], 1000.0 - 2 * 200.0 - 2 * 50.0)
+    assert parts.alone("flights-1").supervisors[0].memory_mb == 4096.0 - 2 * 100.0 - 64.0 - 32.0
+    assert all(parts.alone(t.id) == parts.of([t.id]) == subset(whole, [t.id]) for t in whole.topologies)
+    gone = parts.alone("ended-1")
+    assert (gone.topologies, gone.traffic, gone.supervisors) == ([], [], parts.of([]).supervisors)
