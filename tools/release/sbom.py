@@ -46,12 +46,14 @@ def write(out: Path, version: str, jars: Mapping[Path, list[Package]], python: l
 
 
 def _jar(jar: Path, version: str, licences: LicenseFactory) -> Component:
+    artifact, _, classifier = jar.stem.partition(f"-{version}")
+    qualifiers = {"classifier": classifier.lstrip("-")} if classifier else None
     return Component(
         name=jar.name,
         version=version,
         type=ComponentType.LIBRARY,
         bom_ref=jar.name,
-        purl=PackageURL("maven", "io.stormpilot", jar.name.removesuffix(f"-{version}.jar"), version),
+        purl=PackageURL("maven", "io.stormpilot", artifact, version, qualifiers),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(jar.read_bytes()).hexdigest())],
         licenses=[licences.make_from_string("Apache-2.0")],
     )

@@ -64,7 +64,9 @@ class DecideSection(Section, frozen=True, kw_only=True):
             "where a topology that comes before them by guarantees and priorities waits for room; empty: none does"
         ),
     ] = field(default_factory=list)
-    evict_approval: Annotated[bool, Meta(description="that waits for `stormpilot approve`")] = True
+    evict_approval: Annotated[
+        bool, Meta(description="whether giving a plan up (decide.evict) waits for `stormpilot approve`")
+    ] = True
     evict_after_s: Annotated[
         SecondsOrZero,
         Meta(extra=ADVANCED, description="so long a topology waits before others leave for it"),
@@ -114,7 +116,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=100,
-            description="cycles in a row in which a gain must show, times the number of plans in the last hour",
+            description="cycles in a row in which a gain must show; for plans with restarts, as many again for each "
+            "plan of the last hour after the first",
         ),
     ] = 2
     cool_down_s: Annotated[
@@ -229,12 +232,17 @@ class NewSupervisorsSection(Section, frozen=True, kw_only=True):
         ),
     ] = 0.5
     relief_ratio: Annotated[
-        Ratio, Meta(extra=ADVANCED, description="... and the plan lowers that load by this part of it")
+        Ratio,
+        Meta(
+            extra=ADVANCED,
+            description="a plan that needs no gain has to lower the load of the busiest node by this part",
+        ),
     ] = 0.2
     traffic_rise_ratio: Annotated[
         Ratio,
         Meta(
-            extra=ADVANCED, description="... with an increase of inter-node traffic of at most this part of all tuples"
+            extra=ADVANCED,
+            description="a plan that needs no gain may raise inter-node traffic by at most this part of all tuples",
         ),
     ] = 0.1
 

@@ -14,8 +14,10 @@ from stormpilot.config.sections import Config
 
 WIDTH = 110
 HEAD = """\
-# The controller of stormpilot. Every setting is here with its default, but for the advanced ones: leave out what you do
-# not change. `stormpilot config explain [KEY]` has all settings with range and meaning, and what needs a restart.
+# The controller of stormpilot. Every setting is here with its default, except the advanced ones, and except
+# `traffic_log.dir`: without that line nothing that is measured is kept, and there is no trial run, no mining and no
+# audit file. Leave out what you do not change. `stormpilot config explain [KEY]` has all settings with range and
+# meaning, and what needs a restart.
 # Check the file with `stormpilot config check controller.yaml`, run it with `stormpilot run controller.yaml`; a running
 # controller reloads it on SIGHUP.
 """

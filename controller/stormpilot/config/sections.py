@@ -323,7 +323,9 @@ class SizingSection(Section, frozen=True, kw_only=True):
     headroom_ratio: Annotated[
         Ratio, Meta(extra=ADVANCED, description="a size is proposed for so much more than the rate")
     ] = 0.25
-    after_s: Annotated[SecondsOrZero, Meta(description="once the rate has been there for so long")] = 300.0
+    after_s: Annotated[
+        SecondsOrZero, Meta(description="another size is proposed once the rate was outside of the range for so long")
+    ] = 300.0
 
     def __post_init__(self) -> None:
         if not self.down_ratio * (1 + self.headroom_ratio) < 1 < self.up_ratio * (1 + self.headroom_ratio):

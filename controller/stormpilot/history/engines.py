@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.history.frames import Name
 
+INSTALL = "in a clone: make setup; else: requirements-history.txt of the release, see docs/guide/install.md"
+"""Hint on the packages that this folder needs."""
+
 
 class Asked(StrEnum):
     """Engine that a user asks for."""
@@ -47,12 +50,12 @@ def chosen(asked: Asked, path: str, master: str | None, conf: Sequence[str]) -> 
         if for_spark:
             raise UsageError(f"--engine duckdb: {for_spark}")
         if missing:
-            raise UnreachableError(f"{' and '.join(missing)} not installed: pip install 'stormpilot[mining]'")
+            raise UnreachableError(f"{' and '.join(missing)} not installed; {INSTALL}")
         return Choice("duckdb", "as asked")
     if for_spark:
         return Choice("spark", for_spark)
     if missing:
-        return Choice("spark", f"{' and '.join(missing)} not installed (pip install 'stormpilot[mining]')")
+        return Choice("spark", f"{' and '.join(missing)} not installed ({INSTALL})")
     return Choice("duckdb", "the log is on this machine")
 
 

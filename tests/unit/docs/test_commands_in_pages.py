@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +61,14 @@ def test_commands_exist_with_their_options(source: Path) -> None:
             continue
         given = {w.partition("=")[0].rstrip(".,:'\"") for w in words if re.match(r"-{1,2}[a-z]", w)}
         assert given <= options(entry), f"stormpilot {line}: no option {sorted(given - options(entry))}"
+
+
+def test_sed_of_the_install_page_changes_the_servers_of_the_example() -> None:
+    page = (REPOSITORY / "docs" / "guide" / "install.md").read_text("utf-8")
+    (line,) = re.findall(r"^sed -i .*/controller\.yaml$", page, re.MULTILINE)
+    _, _, script, _ = shlex.split(line)
+    example = REPOSITORY / "docs" / "reference" / "controller.example.yaml"
+    done = subprocess.run(["sed", script, example], capture_output=True, text=True, check=True)
+    before, after = example.read_text("utf-8").splitlines(), done.stdout.splitlines()
+    changed = [(b, a) for b, a in zip(before, after, strict=True) if a != b]
+    assert changed == [("  hosts: 127.0.0.1:2181", "  hosts: zookeeper:2181")]

@@ -43,6 +43,6 @@ def test_without_duckdb_it_is_spark_and_the_package_is_named(monkeypatch: pytest
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sqlframe" else there(name))
     choice = chosen(Asked.auto, "/log", None, ())
-    assert choice.name == "spark" and "stormpilot[mining]" in choice.why
-    with pytest.raises(UnreachableError, match=r"sqlframe not installed: pip install 'stormpilot\[mining\]'"):
+    assert choice.name == "spark" and "requirements-history.txt" in choice.why
+    with pytest.raises(UnreachableError, match="sqlframe not installed; in a clone: make setup; else: requirements"):
         chosen(Asked.duckdb, "/log", None, ())
